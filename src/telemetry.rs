@@ -225,13 +225,14 @@ impl Drop for Telemetry {
 type Fault = (String, String);
 
 fn no_thread(config: &Config, error: &io::Error) -> Vec<Fault> {
-    let fault = |exporter: &Exporter| (exporter.label(), format!("its thread cannot be started: {error}"));
+    let fault =
+        |exporter: &Exporter| (exporter.name().to_owned(), format!("its thread cannot be started: {error}"));
     config.exporters.iter().map(fault).collect()
 }
 
 fn observed(config: &Config) -> Vec<Observed> {
     let observed = |exporter: &Exporter| Observed {
-        name: exporter.label(),
+        name: exporter.name().to_owned(),
         signals: exporter.signals,
         capacity: exporter.queue.records,
     };
@@ -270,7 +271,7 @@ fn provider_spec(
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
         match opener(exporter) {
             Ok(transport) => specs.push(exporter_spec(exporter, transport, config, &resource, reader)),
-            Err(fault) => faults.push((exporter.label(), fault)),
+            Err(fault) => faults.push((exporter.name().to_owned(), fault)),
         }
     }
     let spec = ProviderSpec {
@@ -308,7 +309,7 @@ fn exporter_spec(
     reader: Option<Reader>,
 ) -> ExporterSpec {
     ExporterSpec {
-        name: exporter.label(),
+        name: exporter.name().to_owned(),
         intake: Intake { signals: exporter.signals, level: exporter.level },
         queue: exporter.queue,
         batch: exporter.batch,

@@ -49,11 +49,11 @@ impl ConfigError {
         Self { details: Box::new(details) }
     }
 
-    /// For what only shows when exporters are put together: their ids, and why not.
+    /// For what only shows when exporters are put together: their names, and why not.
     pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
         let mut diagnostics = Vec::new();
-        for (id, what) in &faults {
-            for exporter in usable.exporters.iter().filter(|exporter| exporter.label() == *id) {
+        for (name, what) in &faults {
+            for exporter in usable.exporters.iter().filter(|exporter| exporter.name() == name) {
                 let fault = Fault::new(what.clone(), "");
                 let place = exporter.location().cloned();
                 let diagnostic = fault.found(DiagnosticSeverity::Error, place, exporter.path());
@@ -63,7 +63,7 @@ impl ConfigError {
                 }
             }
         }
-        usable.exporters.retain(|exporter| faults.iter().all(|(id, _)| *id != exporter.label()));
+        usable.exporters.retain(|exporter| faults.iter().all(|(name, _)| name != exporter.name()));
         Self::new(diagnostics, usable)
     }
 

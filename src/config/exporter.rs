@@ -34,10 +34,11 @@ use crate::record::{Severity, Signal};
 /// ```
 #[derive(Clone)]
 pub struct Exporter {
-    id: String,
+    /// With the provider's prefix: see [`in_provider`].
+    name: String,
     /// What describes it in a file or in the environment; `None` for one made in code.
     table: Option<Table>,
-    pub(super) provider: Option<ProviderName>,
+    provider: Option<ProviderName>,
     pub(crate) queue: QueueSettings,
     pub(crate) batch: BatchSettings,
     pub(crate) pace: PaceSettings,
@@ -125,9 +126,9 @@ impl Exporter {
         exporter.set_in_code(&TRANSPORT).set_in_code(&ENDPOINT)
     }
 
-    fn new(id: String, table: Option<Table>) -> Self {
+    fn new(name: String, table: Option<Table>) -> Self {
         Self {
-            id,
+            name,
             table,
             provider: None,
             queue: QueueSettings::default(),
@@ -144,16 +145,18 @@ impl Exporter {
         }
     }
 
-    /// Names the exporter in problems and statistics; `otlp` or `console` unless set. No two exporters may share an id.
+    /// Names the exporter in problems, diagnostics and the ledger; `otlp` or `console` unless set. No two exporters of
+    /// a provider may share a name.
     #[must_use]
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = id.into();
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = in_provider(self.provider, name.into());
         self
     }
 
-    /// The id that [`Exporter::id`] or the file gave it.
+    /// The name that [`Exporter::named`] or the file gave it, with `application/` in front on the application's provider:
+    /// problems and the ledger are of both.
     pub fn name(&self) -> &str {
-        &self.id
+        &self.name
     }
 
     /// The provider it belongs to; `None` unless a file or [`Application`](crate::Application) tells two apart.
@@ -165,15 +168,6 @@ impl Exporter {
     /// where people put keys, is `***`. What is printed goes to `stdout`.
     pub fn endpoints(&self) -> Vec<(Signal, String)> {
         self.signals.iter().map(|signal| (signal, self.connection.shown_url(signal))).collect()
-    }
-
-    /// The name in problems and in the ledger, where the exporters of both providers stand together: the id, or
-    /// `application/<id>` on the application's provider.
-    pub fn label(&self) -> String {
-        match self.provider {
-            Some(ProviderName::Application) => format!("application/{}", self.id),
-            Some(ProviderName::Internal) | None => self.id.clone(),
-        }
     }
 
     /// Every setting that makes a difference to what is sent, with its value and where that came from, always in
@@ -193,7 +187,7 @@ impl Exporter {
 impl fmt::Debug for Exporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Exporter");
-        shown.field("id", &self.id);
+        shown.field("name", &self.name);
         for setting in self.effective() {
             shown.field(setting.key, &format_args!("{}", setting.value));
         }
@@ -299,21 +293,45 @@ struct Origin {
     shown: Option<String>,
 }
 
+/// The prefix of the application's exporters, whose names need only differ from each other.
+const APPLICATION: &str = "application/";
+
+fn in_provider(provider: Option<ProviderName>, name: String) -> String {
+    match provider {
+        Some(ProviderName::Application) => format!("{APPLICATION}{name}"),
+        Some(ProviderName::Internal) | None => name,
+    }
+}
+
 /// What the readers of files and variables do with it.
 impl Exporter {
     /// All defaults; readers of files start here. `path` is what diagnostics call the table.
-    pub(super) fn of_table(id: String, path: String, location: Location) -> Self {
-        Self::new(id, Some(Table { path, location: Some(location), is_of_tracetest: false }))
+    pub(super) fn of_table(name: String, path: String, location: Location) -> Self {
+        Self::new(name, Some(Table { path, location: Some(location), is_of_tracetest: false }))
     }
 
     /// As [`of_table`](Self::of_table), for Tracetest's files, which spell some keys in their own way.
-    pub(super) fn of_tracetest(id: String, path: String, location: Location) -> Self {
-        Self::new(id, Some(Table { path, location: Some(location), is_of_tracetest: true }))
+    pub(super) fn of_tracetest(name: String, path: String, location: Location) -> Self {
+        Self::new(name, Some(Table { path, location: Some(location), is_of_tracetest: true }))
     }
 
     /// All defaults; for what environment variables describe.
-    pub(super) fn of_environment(id: String, path: String) -> Self {
-        Self::new(id, Some(Table { path, location: None, is_of_tracetest: false }))
+    pub(super) fn of_environment(name: String, path: String) -> Self {
+        Self::new(name, Some(Table { path, location: None, is_of_tracetest: false }))
+    }
+
+    /// Makes it one of a provider's.
+    pub(super) fn assign(&mut self, provider: ProviderName) {
+        self.name = in_provider(Some(provider), self.own_name().to_owned());
+        self.provider = Some(provider);
+    }
+
+    /// The name among the exporters of its provider.
+    pub(super) fn own_name(&self) -> &str {
+        match self.provider {
+            Some(ProviderName::Application) => self.name.strip_prefix(APPLICATION).unwrap_or(&self.name),
+            Some(ProviderName::Internal) | None => &self.name,
+        }
     }
 
     /// Takes over what a file or a variable says.
@@ -377,7 +395,7 @@ impl Exporter {
     pub(super) fn path(&self) -> String {
         self.table
             .as_ref()
-            .map_or_else(|| format!("exporter {}", quoted(&self.label())), |table| table.path.clone())
+            .map_or_else(|| format!("exporter {}", quoted(&self.name)), |table| table.path.clone())
     }
 
     /// Where the exporter as a whole is described, if that is in a file.

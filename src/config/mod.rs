@@ -141,10 +141,10 @@ impl Config {
     /// set counts.
     #[must_use]
     pub fn application(mut self, application: Application) -> Self {
-        self.exporters.retain(|exporter| exporter.provider != Some(ProviderName::Application));
+        self.exporters.retain(|exporter| exporter.provider() != Some(ProviderName::Application));
         self.application = application.settings;
         self.exporters.extend(application.exporters.into_iter().map(|mut exporter| {
-            exporter.provider = Some(ProviderName::Application);
+            exporter.assign(ProviderName::Application);
             exporter
         }));
         self
@@ -227,7 +227,7 @@ impl Config {
     /// The settings that are not of one exporter, with their values and where these came from.
     pub fn effective(&self) -> Vec<Setting> {
         let mut settings = self.main.effective(["service-name", "resource", "sampler"]);
-        if self.exporters.iter().any(|exporter| exporter.provider == Some(ProviderName::Application)) {
+        if self.exporters.iter().any(|exporter| exporter.provider() == Some(ProviderName::Application)) {
             let keys = ["application.service-name", "application.resource", "application.sampler"];
             settings.extend(self.application.effective(keys));
         }
@@ -259,7 +259,7 @@ impl Config {
 
     /// What the exporter shares with all others of its provider.
     pub(crate) fn provider(&self, exporter: &Exporter) -> &ProviderSettings {
-        match exporter.provider {
+        match exporter.provider() {
             Some(ProviderName::Application) => &self.application,
             Some(ProviderName::Internal) | None => &self.main,
         }

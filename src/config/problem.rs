@@ -13,7 +13,7 @@ pub(crate) type ProblemHook = Arc<dyn Fn(&Problem) + Send + Sync>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The exporter's id; `application/<id>` on the application's provider.
+    /// The exporter's [name](crate::Exporter::name).
     pub exporter: String,
     /// The kind of trouble; each kind is reported once per period and signal, or less often if it says so.
     pub kind: ProblemKind,

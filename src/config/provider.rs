@@ -57,7 +57,7 @@ impl Application {
         self
     }
 
-    /// Adds an exporter; ids need only differ within the provider.
+    /// Adds an exporter; names need only differ within the provider.
     #[must_use]
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);

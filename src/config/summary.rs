@@ -83,7 +83,7 @@ impl fmt::Display for Setting {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ExporterSummary {
-    /// The exporter's id.
+    /// The exporter's name, without that of its provider.
     pub id: String,
     /// What is sent: of `traces`, `logs` and `metrics`.
     pub signals: Vec<&'static str>,
@@ -127,7 +127,7 @@ impl Config {
         let connects = exporter.connection.transport.connects();
         let headers = exporter.connection.headers.iter().filter(|_| connects);
         ExporterSummary {
-            id: exporter.name().to_owned(),
+            id: exporter.own_name().to_owned(),
             signals: exporter.signals.iter().map(Signal::name).collect(),
             transport: exporter.connection.transport.name(),
             endpoints: exporter.endpoints().into_iter().map(|(signal, url)| (signal.name(), url)).collect(),

@@ -23,7 +23,7 @@ pub(super) fn validate(
     mut diagnostics: Vec<Diagnostic>,
     broken_exporters: &[usize],
 ) -> Result<Config, ConfigError> {
-    let mut ids = HashSet::new();
+    let mut names = HashSet::new();
     let mut broken: Vec<bool> = vec![false; config.exporters.len()];
     for &index in broken_exporters {
         broken[index] = true;
@@ -31,8 +31,8 @@ pub(super) fn validate(
     for (index, exporter) in config.exporters.iter().enumerate() {
         let mut found = Vec::new();
         check(exporter, &mut found);
-        if !ids.insert(exporter.label()) {
-            found.push(whole(exporter, "another exporter has the same id", "give each its own with id"));
+        if !names.insert(exporter.name()) {
+            found.push(whole(exporter, "another exporter has the same name", "give each its own with named"));
         }
         broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
         // a variable that several exporters ask is wrong once
@@ -98,8 +98,8 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     for (row, source, fault) in exporter.refused() {
         found.push(exporter.diagnostic(DiagnosticSeverity::Error, row, source, fault.clone()));
     }
-    if exporter.name().is_empty() {
-        found.push(whole(exporter, "the id is empty", "leave it out for \"otlp\""));
+    if exporter.own_name().is_empty() {
+        found.push(whole(exporter, "the name is empty", "leave it out for \"otlp\""));
     }
 }
 

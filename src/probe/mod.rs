@@ -71,14 +71,14 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
         });
         answers.collect()
     });
-    Report { exporter: exporter.label(), endpoints }
+    Report { exporter: exporter.name().to_owned(), endpoints }
 }
 
 /// What was found out about an exporter, from [`probe`]. Shown as a line for each stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// The exporter's [label](Exporter::label).
+    /// The exporter's [name](Exporter::name).
     pub exporter: String,
     /// Each URL that signals are sent to, once.
     pub endpoints: Vec<EndpointReport>,

@@ -324,8 +324,8 @@ fn a_span_of_tracing_with_fields_and_an_event_allocates_nothing() {
 #[test]
 fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_without_an_allocation() {
     let receiver = Receiver::start().unwrap();
-    let one = Exporter::http(receiver.endpoint()).id("one").interval(LONG);
-    let other = Exporter::http(receiver.endpoint()).id("other").interval(LONG);
+    let one = Exporter::http(receiver.endpoint()).named("one").interval(LONG);
+    let other = Exporter::http(receiver.endpoint()).named("other").interval(LONG);
     let config = Config::new().exporter(one).exporter(other.temporality(Temporality::Delta));
     let telemetry = Telemetry::start(config).unwrap();
     let recorder = MetricsRecorder::new(&telemetry).cardinality_limit(4);
@@ -358,8 +358,8 @@ fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_with
 #[test]
 fn a_measurement_under_attributes_that_were_seen_before_allocates_nothing() {
     let receiver = Receiver::start().unwrap();
-    let one = Exporter::http(receiver.endpoint()).id("one").interval(LONG);
-    let other = Exporter::http(receiver.endpoint()).id("other").interval(LONG);
+    let one = Exporter::http(receiver.endpoint()).named("one").interval(LONG);
+    let other = Exporter::http(receiver.endpoint()).named("other").interval(LONG);
     let config = Config::new().exporter(one).exporter(other.temporality(Temporality::Delta));
     let telemetry = Telemetry::start(config).unwrap();
     let meter = telemetry.meter("shop");

@@ -435,7 +435,7 @@ fn the_finest_level_is_that_of_the_exporters_and_of_the_bridge() {
         (vec![to_nobody(Some(Severity::Trace))], LevelFilter::Trace, LevelFilter::Trace),
         (vec![to_nobody(Some(Severity::Trace))], LevelFilter::Info, LevelFilter::Info),
         (
-            vec![to_nobody(Some(Severity::Error)), to_nobody(Some(Severity::Debug)).id("other")],
+            vec![to_nobody(Some(Severity::Error)), to_nobody(Some(Severity::Debug)).named("other")],
             LevelFilter::Trace,
             LevelFilter::Debug,
         ),

@@ -376,8 +376,8 @@ fn nan_and_infinities_are_left_out_and_told_once() {
 fn each_exporter_is_told_in_its_own_way() {
     let (one, other) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let config = Config::new()
-        .exporter(exporter(&one).id("one").interval(FOR_EVER))
-        .exporter(exporter(&other).id("other").interval(FOR_EVER).temporality(Temporality::Delta));
+        .exporter(exporter(&one).named("one").interval(FOR_EVER))
+        .exporter(exporter(&other).named("other").interval(FOR_EVER).temporality(Temporality::Delta));
     let telemetry = start_with(config);
     let recorder = MetricsRecorder::new(&telemetry);
     with_local_recorder(&recorder, || {

@@ -81,7 +81,7 @@ fn lines_of_several_exporters_and_of_the_program_are_not_mixed() {
     if task().is_some() {
         println!();
         let exporter = || Exporter::console().throttle(Duration::ZERO).batch_records(7);
-        let config = Config::new().exporter(exporter().id("a")).exporter(exporter().id("b"));
+        let config = Config::new().exporter(exporter().named("a")).exporter(exporter().named("b"));
         let telemetry = Telemetry::start(config).unwrap();
         let tracer = telemetry.tracer("shop");
         for number in 0..SPANS {

@@ -73,8 +73,8 @@ fn the_toml_starter_is_fine_as_it_is() {
     place.run(&["init"]);
     let config = Config::from_file(place.path().join("telemetry.toml")).expect("it has no error");
     assert_eq!(config.diagnostics(), []);
-    let ids: Vec<&str> = config.exporters().iter().map(standpipe::Exporter::name).collect();
-    assert_eq!(ids, ["otel", "metrics.open-telemetry"]);
+    let names: Vec<&str> = config.exporters().iter().map(standpipe::Exporter::name).collect();
+    assert_eq!(names, ["otel", "metrics.open-telemetry"]);
     let output = place.run(&["check", "--offline", "telemetry.toml"]);
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
     assert!(stdout(&output).ends_with(" telemetry.toml: 2 usable exporters\n"), "{}", stdout(&output));

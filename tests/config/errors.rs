@@ -379,7 +379,7 @@ fn everything_shown(outcome: Result<Config, ConfigError>) -> String {
     let config = outcome.unwrap_or_else(ConfigError::into_usable);
     shown += &format!("{config:?}\n{:?}\n{:?}\n", config.effective(), config.summaries());
     for exporter in config.exporters() {
-        shown += &format!("{exporter:?}\n{:?}\n{}\n", exporter.effective(), exporter.label());
+        shown += &format!("{exporter:?}\n{:?}\n{}\n", exporter.effective(), exporter.name());
     }
     shown
 }

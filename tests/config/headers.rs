@@ -76,8 +76,8 @@ fn a_line_break_from_a_file_is_refused_with_its_place() {
 
 #[test]
 fn an_exporter_with_a_refused_header_is_not_started_without_it() {
-    let good = Exporter::http("http://127.0.0.1:1").id("good");
-    let bad = Exporter::http("http://127.0.0.1:2").id("bad").header("Authorization", "Bearer a\nb");
+    let good = Exporter::http("http://127.0.0.1:1").named("good");
+    let bad = Exporter::http("http://127.0.0.1:2").named("bad").header("Authorization", "Bearer a\nb");
     let error = Telemetry::start(Config::new().exporter(bad).exporter(good)).expect_err("a bad header");
     let usable = error.into_usable();
     assert_eq!(usable.exporters().len(), 1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use standpipe::config::{DiagnosticSeverity, Histograms, Proxy, SettingSource, SpanLimits, Temporality};
 use standpipe::{Compression, Config, Exporter, Severity, Signal, Telemetry, WhenFull};
 
-use crate::support::settings::{diagnostics, ids, refused, tracer, value};
+use crate::support::settings::{diagnostics, names, refused, tracer, value};
 
 const GRPC_EXAMPLE: &str = r#"[tracer.otel]
 type = "open-telemetry"
@@ -28,7 +28,7 @@ enable = true
 fn the_documented_http_example_loads_without_a_word() {
     let config = Config::from_toml_str(HTTP_EXAMPLE).expect("the users' own example");
     assert_eq!(diagnostics(&config), [""; 0]);
-    assert_eq!(ids(&config), ["otel"]);
+    assert_eq!(names(&config), ["otel"]);
     assert_eq!(value(&config, "endpoint"), "https://tracing.mydomain.test/v1/otel");
     assert_eq!(value(&config, "headers"), "Authorization: ***");
     assert_eq!(value(&config, "throttle"), "1s");
@@ -38,7 +38,7 @@ fn the_documented_http_example_loads_without_a_word() {
 #[test]
 fn the_documented_grpc_example_loads_as_it_is() {
     let config = Config::from_toml_str(GRPC_EXAMPLE).expect("the users' own example");
-    assert_eq!(ids(&config), ["otel"]);
+    assert_eq!(names(&config), ["otel"]);
     assert_eq!(value(&config, "transport"), "grpc");
     assert_eq!(
         config.exporters()[0].endpoints(),
@@ -413,7 +413,7 @@ fn ids_that_look_like_keys_are_ids() {
                 [tracer.log-exporter]\ntype = 'otel'\ntransport = 'http'\n";
     let config = Config::from_toml_str(text).expect(text);
     assert_eq!(diagnostics(&config), [""; 0]);
-    assert_eq!(ids(&config), ["enable", "otel.enable", "log-exporter"]);
+    assert_eq!(names(&config), ["enable", "otel.enable", "log-exporter"]);
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn code_overrides_what_a_file_said_and_is_named_as_the_source() {
 fn every_builder_method_sets_its_setting() {
     let seconds = Duration::from_secs;
     let exporter = Exporter::http("http://127.0.0.1:4318")
-        .id("mine")
+        .named("mine")
         .header("Authorization", "hunter2")
         .timeout(seconds(1))
         .when_full(WhenFull::DropNewest)
@@ -523,9 +523,9 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
         .span_limits(SpanLimits::default().links(7))
         .on_problem(|_| ())
         .self_observation(true)
-        .exporter(Exporter::http("localhost").id("one"))
-        .exporter(Exporter::http("localhost").id("two"));
-    assert_eq!(ids(&config), ["one", "two"]);
+        .exporter(Exporter::http("localhost").named("one"))
+        .exporter(Exporter::http("localhost").named("two"));
+    assert_eq!(names(&config), ["one", "two"]);
     let shown = format!("{config:?}");
     for told in ["shop", "host.cpus", "links: 7", "self_observation: true"] {
         assert!(shown.contains(told), "{told}: {shown}");

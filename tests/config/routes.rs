@@ -1,9 +1,9 @@
 //! `telemetry.exporters` and `server.telemetry`: two routes, each with its exporter, name and share of traces.
 
-use standpipe::Config;
 use standpipe::config::{Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName};
+use standpipe::{Application, Config, Exporter};
 
-use crate::support::settings::{diagnostics, refused};
+use crate::support::settings::{diagnostics, names, refused};
 
 /// The users' own example, as a tree in TOML.
 const EXAMPLE: &str = r#"
@@ -141,6 +141,18 @@ fn a_name_is_found_exactly_first_and_then_in_any_case() {
     let ids: Vec<(String, Option<&str>)> =
         loaded(text).summaries().into_iter().map(|summary| (summary.id, summary.route)).collect();
     assert_eq!(ids, [("Jaeger".to_owned(), Some("internal")), ("jaeger".to_owned(), Some("application"))]);
+}
+
+#[test]
+fn the_names_of_the_applications_exporters_begin_with_its_own_whenever_they_are_given() {
+    let of_application = |exporter| Config::new().application(Application::new().exporter(exporter));
+    let config = of_application(Exporter::http("localhost").named("a"));
+    assert_eq!(names(&config), ["application/a"]);
+    let again = of_application(config.exporters()[0].clone());
+    assert_eq!(names(&again), ["application/a"]);
+    let renamed = again.map_exporters(|exporter| exporter.named("b"));
+    assert_eq!(names(&renamed), ["application/b"]);
+    assert_eq!(only(&renamed).id, "b");
 }
 
 #[test]

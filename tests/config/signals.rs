@@ -2,7 +2,7 @@
 
 use standpipe::{Config, Exporter, Severity, Signal};
 
-use crate::support::settings::{diagnostics, ids, refused, tracer, value};
+use crate::support::settings::{diagnostics, names, refused, tracer, value};
 
 /// Metrics that are pushed, with more keys below.
 fn metrics(keys: &str) -> String {
@@ -135,7 +135,7 @@ fn spans_and_logs_at_one_path_are_a_warning() {
     );
     let config = loaded(&one_each);
     assert_eq!(diagnostics(&config), [""; 0]);
-    assert_eq!(ids(&config), ["otel", "logs"]);
+    assert_eq!(names(&config), ["otel", "logs"]);
 }
 
 const METRICS_EXAMPLE: &str = r#"[metrics.open-telemetry]
@@ -157,7 +157,7 @@ fn the_documented_metrics_example_loads_as_it_is() {
 fn the_documented_metrics_example_over_http_loads_without_a_word() {
     let config = loaded(&METRICS_EXAMPLE.replace("grpc", "http"));
     assert_eq!(diagnostics(&config), [""; 0]);
-    assert_eq!(ids(&config), ["metrics.open-telemetry"]);
+    assert_eq!(names(&config), ["metrics.open-telemetry"]);
     let shown: Vec<String> = config.exporters()[0].effective().iter().map(ToString::to_string).collect();
     assert_eq!(
         shown[..7],
@@ -309,7 +309,7 @@ fn what_is_odd_about_metrics_but_works_is_told() {
             [format!("warning: <toml>:3:1: metrics.open-telemetry.{message}")],
             "{line}"
         );
-        assert_eq!(ids(&config), ["metrics.open-telemetry"], "{line}");
+        assert_eq!(names(&config), ["metrics.open-telemetry"], "{line}");
     }
 }
 
@@ -354,7 +354,7 @@ fn metrics_may_be_written_in_every_form_of_toml() {
     ] {
         let config = loaded(text);
         assert_eq!(diagnostics(&config), [""; 0], "{text}");
-        assert_eq!(ids(&config), ["metrics.open-telemetry"], "{text}");
+        assert_eq!(names(&config), ["metrics.open-telemetry"], "{text}");
         assert_eq!(value(&config, "interval"), "5s", "{text}");
     }
 }
@@ -362,9 +362,9 @@ fn metrics_may_be_written_in_every_form_of_toml() {
 #[test]
 fn exporters_stand_in_the_order_of_the_file() {
     let config = loaded(&format!("{}{}", metrics(""), tracer("")));
-    assert_eq!(ids(&config), ["metrics.open-telemetry", "otel"]);
+    assert_eq!(names(&config), ["metrics.open-telemetry", "otel"]);
     let config = loaded(&format!("{}{}", tracer(""), metrics("")));
-    assert_eq!(ids(&config), ["otel", "metrics.open-telemetry"]);
+    assert_eq!(names(&config), ["otel", "metrics.open-telemetry"]);
 }
 
 #[test]
@@ -380,12 +380,12 @@ fn broken_metrics_disable_no_tracer_and_a_broken_tracer_no_metrics() {
     ];
     for broken in broken_metrics {
         for text in [format!("{broken}{}", tracer("")), format!("{}{broken}", tracer(""))] {
-            assert_eq!(ids(&refused(&text).into_usable()), ["otel"], "{text}");
+            assert_eq!(names(&refused(&text).into_usable()), ["otel"], "{text}");
         }
     }
     for broken in [tracer("timeout = 0"), tracer("timeout"), tracer("[tracer.otel.headers\nA = '1'")] {
         for text in [format!("{broken}{}", metrics("")), format!("{}{broken}", metrics(""))] {
-            assert_eq!(ids(&refused(&text).into_usable()), ["metrics.open-telemetry"], "{text}");
+            assert_eq!(names(&refused(&text).into_usable()), ["metrics.open-telemetry"], "{text}");
         }
     }
 }

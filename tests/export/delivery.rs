@@ -119,7 +119,7 @@ fn losses_are_counted_exactly_while_the_collector_is_down_and_the_queue_lossy() 
 fn every_exporter_gets_every_record_and_none_waits_for_another() {
     let receivers = [(); 3].map(|()| Receiver::start().unwrap());
     receivers[2].pause();
-    let named = |(index, receiver)| exporter(receiver).id(format!("to-{index}"));
+    let named = |(index, receiver)| exporter(receiver).named(format!("to-{index}"));
     let config = receivers.iter().enumerate().map(named).fold(Config::new(), Config::exporter);
     let telemetry = start_with(config);
     emit(&telemetry.tracer("shop"), 500);
@@ -129,8 +129,8 @@ fn every_exporter_gets_every_record_and_none_waits_for_another() {
     assert_eq!(receivers[2].span_count(), 0);
     receivers[2].resume();
     let ledger = telemetry.shutdown(LONG);
-    let ids: Vec<&str> = ledger.exporters.iter().map(|exporter| exporter.name.as_str()).collect();
-    assert_eq!(ids, ["to-0", "to-1", "to-2"]);
+    let names: Vec<&str> = ledger.exporters.iter().map(|exporter| exporter.name.as_str()).collect();
+    assert_eq!(names, ["to-0", "to-1", "to-2"]);
     for (exporter, receiver) in ledger.exporters.iter().zip(&receivers) {
         assert_eq!((exporter.traces.delivered, exporter.traces.lost()), (500, 0), "{ledger}");
         let numbers: Vec<u64> = receiver.spans().iter().map(number).collect();
@@ -243,8 +243,8 @@ fn gzip_requests_decode_to_the_same_spans() {
     let receivers = [(); 2].map(|()| Receiver::start().unwrap());
     let [plain, zipped] = &receivers;
     let config = Config::new()
-        .exporter(exporter(plain).id("plain"))
-        .exporter(exporter(zipped).id("zipped").compression(Compression::Gzip));
+        .exporter(exporter(plain).named("plain"))
+        .exporter(exporter(zipped).named("zipped").compression(Compression::Gzip));
     let telemetry = start_with(config);
     let tracer = telemetry.tracer_with_version("shop", "1.2");
     for number in 0..200 {

@@ -230,8 +230,8 @@ fn the_ledger_counts_every_exporter_by_itself_and_adds_them_up() {
     let (willing, unwilling) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     unwilling.always(Answer::status(400));
     let config = Config::new()
-        .exporter(gathering(&willing).id("willing"))
-        .exporter(gathering(&unwilling).id("unwilling"));
+        .exporter(gathering(&willing).named("willing"))
+        .exporter(gathering(&unwilling).named("unwilling"));
     let telemetry = start_with(config);
     emit(&telemetry.tracer("shop"), 5);
     let ledger = telemetry.shutdown(LONG);

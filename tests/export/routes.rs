@@ -72,7 +72,7 @@ fn assert_child(receiver: &Receiver, child: &str, parent: &str) {
 #[test]
 fn each_route_sends_all_signals_with_its_own_resource_though_both_go_to_the_same_place() {
     let receiver = Receiver::start().unwrap();
-    let to_receiver = || exporter(&receiver).id("collector").interval(FOR_EVER);
+    let to_receiver = || exporter(&receiver).named("collector").interval(FOR_EVER);
     let application = shop().resource("shop.country", "SE").exporter(to_receiver());
     let config = Config::new().service_name("runner").resource("host.name", "north");
     let telemetry = start_with(config.exporter(to_receiver()).application(application));
@@ -324,14 +324,14 @@ fn ledger_and_problems_call_the_exporters_of_the_application_by_its_name() {
     refusing.always(Answer::status(400));
     let healthy = Receiver::start().unwrap();
     let problems = Problems::default();
-    let main = exporter(&healthy).id("collector");
-    let application = exporter(&refusing).id("collector");
+    let main = exporter(&healthy).named("collector");
+    let application = exporter(&refusing).named("collector");
     let telemetry = problems.start_with(config(main, application));
     emit(&telemetry.application().tracer("t"), 1);
     assert_eq!(problems.wait_for(ProblemKind::Refused).exporter, "application/collector");
     let ledger = telemetry.shutdown(LONG);
-    let ids: Vec<_> = ledger.exporters.iter().map(|exporter| exporter.name.as_str()).collect();
-    assert_eq!(ids, ["collector", "application/collector"]);
+    let names: Vec<_> = ledger.exporters.iter().map(|exporter| exporter.name.as_str()).collect();
+    assert_eq!(names, ["collector", "application/collector"]);
     assert_eq!(ledger.exporters[1].traces.dropped.refused, 1, "{ledger}");
     assert!(ledger.to_string().contains("\napplication/collector traces: 1 accepted"), "{ledger}");
 }
@@ -339,7 +339,7 @@ fn ledger_and_problems_call_the_exporters_of_the_application_by_its_name() {
 #[test]
 fn what_is_wrong_with_either_route_is_told_at_once_and_the_rest_can_be_used() {
     let receiver = Receiver::start().unwrap();
-    let broken = || exporter(&receiver).id("broken").ca_pem("no certificate");
+    let broken = || exporter(&receiver).named("broken").ca_pem("no certificate");
     let application = shop().exporter(exporter(&receiver)).exporter(broken());
     let config = Config::new().exporter(exporter(&receiver)).exporter(broken()).application(application);
     let error = Telemetry::start(config).unwrap_err();

@@ -259,12 +259,13 @@ fn exporters_share_one_budget() {
     // each of them can only be left, not interrupted: were it waited for in turn, it would show
     let unanswered: Vec<_> = (0..8).map(|_| Unanswered::start()).collect();
     let mut exporters = vec![
-        Exporter::http(hanging.endpoint()).id("hanging"),
-        Exporter::http(healthy.endpoint()).id("healthy"),
+        Exporter::http(hanging.endpoint()).named("hanging"),
+        Exporter::http(healthy.endpoint()).named("healthy"),
     ];
     let numbered = unanswered.iter().enumerate();
-    exporters
-        .extend(numbered.map(|(index, peer)| Exporter::http(peer.url()).id(format!("unanswered {index}"))));
+    exporters.extend(
+        numbered.map(|(index, peer)| Exporter::http(peer.url()).named(format!("unanswered {index}"))),
+    );
     let telemetry = start(exporters);
     emit(&telemetry, SPANS);
     wait_for_attempts(&telemetry);

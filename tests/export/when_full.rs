@@ -209,8 +209,8 @@ fn a_record_too_large_for_one_exporter_goes_to_the_other() {
     let (small, large) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let telemetry = start_with(
         Config::new()
-            .exporter(exporter(&small).id("small").batch_bytes(2000))
-            .exporter(exporter(&large).id("large")),
+            .exporter(exporter(&small).named("small").batch_bytes(2000))
+            .exporter(exporter(&large).named("large")),
     );
     let tracer = telemetry.tracer("shop");
     emit_large_in_time(&tracer, 3000, 1);
@@ -264,8 +264,8 @@ fn a_span_that_ends_in_a_panic_does_not_wait() {
 fn a_full_queue_of_one_exporter_costs_another_nothing_when_it_is_lossy() {
     let (full, free) = (shut_gate(), Receiver::start().unwrap());
     let config = Config::new()
-        .exporter(exporter(&full).id("full").queue_records(3).when_full(WhenFull::DropNewest))
-        .exporter(exporter(&free).id("free"));
+        .exporter(exporter(&full).named("full").queue_records(3).when_full(WhenFull::DropNewest))
+        .exporter(exporter(&free).named("free"));
     let telemetry = start_with(config);
     emit_in_time(&telemetry.tracer("shop"), 50);
     assert!(free.wait_for_spans(50, LONG));
@@ -281,8 +281,8 @@ fn a_dead_exporter_keeps_no_record_from_the_healthy_one_behind_it() {
     let (dead, healthy) = (shut_gate(), Receiver::start().unwrap());
     let config = Config::new()
         // the caller waits for longer than this test looks at the healthy one
-        .exporter(exporter(&dead).id("dead").queue_records(1).block_timeout(2 * LONG))
-        .exporter(exporter(&healthy).id("healthy"));
+        .exporter(exporter(&dead).named("dead").queue_records(1).block_timeout(2 * LONG))
+        .exporter(exporter(&healthy).named("healthy"));
     let telemetry = start_with(config);
     let (thread, emitted) = caller(&telemetry.tracer("shop"), 2);
     assert_eq!(emitted.recv_timeout(LONG), Ok(0));
@@ -299,9 +299,9 @@ fn a_dead_exporter_keeps_no_record_from_the_healthy_one_behind_it() {
 fn a_record_waits_for_all_exporters_that_have_no_room_and_is_lost_to_none() {
     let (first, second, third) = (shut_gate(), Receiver::start().unwrap(), shut_gate());
     let config = Config::new()
-        .exporter(exporter(&first).id("first").queue_records(1).block_timeout(2 * LONG))
-        .exporter(exporter(&second).id("second"))
-        .exporter(exporter(&third).id("third").queue_records(1).block_timeout(2 * LONG));
+        .exporter(exporter(&first).named("first").queue_records(1).block_timeout(2 * LONG))
+        .exporter(exporter(&second).named("second"))
+        .exporter(exporter(&third).named("third").queue_records(1).block_timeout(2 * LONG));
     let telemetry = start_with(config);
     let (thread, emitted) = caller(&telemetry.tracer("shop"), 3);
     assert_eq!(emitted.recv_timeout(LONG), Ok(0));

@@ -798,8 +798,8 @@ fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
         emit(&theirs, "theirs, child", 1);
         let flushed = telemetry.flush(PATIENCE) == standpipe::FlushOutcome::Complete;
         let ledger = telemetry.shutdown(PATIENCE);
-        let ids: Vec<_> = ledger.exporters.iter().map(|exporter| exporter.name.as_str()).collect();
-        flushed && ids == ["application/otlp"] && ledger.total().delivered == 1
+        let names: Vec<_> = ledger.exporters.iter().map(|exporter| exporter.name.as_str()).collect();
+        flushed && names == ["application/otlp"] && ledger.total().delivered == 1
     });
     let orders = telemetry.application().meter("shop").counter("orders");
     let measuring = fork(|| {

@@ -259,8 +259,8 @@ fn no_thread_of_the_library_can_be_given_a_signal() {
     let receiver = Receiver::start().unwrap();
     let before = not_blocked(Path::new("/proc/thread-self"));
     let config = Config::new()
-        .exporter(Exporter::http(receiver.endpoint()).id("http"))
-        .exporter(Exporter::grpc(receiver.grpc_endpoint()).id("grpc"));
+        .exporter(Exporter::http(receiver.endpoint()).named("http"))
+        .exporter(Exporter::grpc(receiver.grpc_endpoint()).named("grpc"));
     let telemetry = Telemetry::start(config).unwrap();
     telemetry.tracer("shop").span("checkout").end();
     // a thread that has done something has its name

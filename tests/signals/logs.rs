@@ -265,7 +265,7 @@ fn each_exporter_gets_only_what_its_own_level_lets_pass() {
     let levels = [Some(Severity::Debug), Some(Severity::Error), None];
     let mut config = Config::new();
     for (index, (receiver, level)) in receivers.iter().zip(levels).enumerate() {
-        config = config.exporter(gathering(receiver).id(format!("number-{index}")).level(level));
+        config = config.exporter(gathering(receiver).named(format!("number-{index}")).level(level));
     }
     let telemetry = start_with(config);
     let logger = telemetry.logger("shop");
@@ -292,8 +292,8 @@ fn each_exporter_gets_only_the_signals_that_it_sends() {
     let (spans, logs) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let telemetry = start_with(
         Config::new()
-            .exporter(gathering(&spans).id("spans").signals([Signal::Traces]))
-            .exporter(gathering(&logs).id("logs").signals([Signal::Logs])),
+            .exporter(gathering(&spans).named("spans").signals([Signal::Traces]))
+            .exporter(gathering(&logs).named("logs").signals([Signal::Logs])),
     );
     emit(&telemetry.tracer("shop"), 3);
     log_many(&telemetry.logger("shop"), 5);
@@ -329,8 +329,8 @@ fn the_largest_log_record_is_that_of_the_exporters_that_take_logs() {
     let (large, small) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let telemetry = start_with(
         Config::new()
-            .exporter(gathering(&large).id("large").signals([Signal::Traces]))
-            .exporter(gathering(&small).id("small").signals([Signal::Logs]).batch_bytes(4096)),
+            .exporter(gathering(&large).named("large").signals([Signal::Traces]))
+            .exporter(gathering(&small).named("small").signals([Signal::Logs]).batch_bytes(4096)),
     );
     let text = "x".repeat(8192);
     telemetry.logger("shop").info(text.as_str()).emit();

@@ -17,7 +17,7 @@ pub(crate) fn diagnostics(config: &Config) -> Vec<String> {
     config.diagnostics().iter().map(ToString::to_string).collect()
 }
 
-pub(crate) fn ids(config: &Config) -> Vec<&str> {
+pub(crate) fn names(config: &Config) -> Vec<&str> {
     config.exporters().iter().map(Exporter::name).collect()
 }
 

@@ -115,8 +115,7 @@ fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError>
 }
 
 fn holds(config: &Config, exporter: &Exporter) -> bool {
-    let is_it = |other: &Exporter| (other.provider(), other.name()) == (exporter.provider(), exporter.name());
-    config.exporters().iter().any(is_it)
+    config.exporters().iter().any(|other| other.name() == exporter.name())
 }
 
 fn general(config: &Config) -> Vec<General> {

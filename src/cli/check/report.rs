@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use standpipe::Exporter;
-use standpipe::config::{DiagnosticSeverity, ProviderName, Setting, SettingSource};
+use standpipe::config::{DiagnosticSeverity, ExporterSummary, ProviderName, Setting, SettingSource};
 
 use super::Subject;
 use super::examine::{Examined, General, Scope};
@@ -107,14 +107,14 @@ fn sections(examined: &Examined) -> Vec<Section> {
         let is_its = move |(exporter, _): &&(Exporter, _)| {
             (exporter.provider() == Some(ProviderName::Application)) == (route == ProviderName::Application)
         };
-        examined.exporters.iter().filter(is_its).map(|(exporter, _)| exporter).collect::<Vec<_>>()
+        examined.exporters.iter().filter(is_its).collect::<Vec<_>>()
     };
     let has_routes = examined.exporters.iter().any(|(exporter, _)| exporter.provider().is_some());
     if !has_routes {
         let has_exporters = !examined.exporters.is_empty();
         let rows = rows(&examined.general, |_| true, has_exporters);
         let exporters = of_route(ProviderName::Internal);
-        let exporters = exporters.into_iter().map(|exporter| Section::of_exporter("", exporter));
+        let exporters = exporters.into_iter().map(|found| Section::of_exporter("", found));
         return Section::of_all("all exporters", rows).into_iter().chain(exporters).collect();
     }
     let everything = rows(&examined.general, |scope| scope == Scope::Everything, false);
@@ -130,7 +130,7 @@ fn sections(examined: &Examined) -> Vec<Section> {
             rows(&examined.general, |scope| scope == Scope::Provider(route), true),
         ));
         let before = format!("{title}, ");
-        sections.extend(exporters.into_iter().map(|exporter| Section::of_exporter(&before, exporter)));
+        sections.extend(exporters.into_iter().map(|found| Section::of_exporter(&before, found)));
     }
     sections
 }
@@ -162,10 +162,10 @@ impl Section {
         (!rows.is_empty()).then_some(Self { title, destinations: Vec::new(), rows })
     }
 
-    fn of_exporter(route: &str, exporter: &Exporter) -> Self {
+    fn of_exporter(route: &str, (exporter, summary): &(Exporter, ExporterSummary)) -> Self {
         let destinations = exporter.endpoints().into_iter();
         Self {
-            title: (format!("{route}exporter "), exporter.name().to_owned()),
+            title: (format!("{route}exporter "), summary.id.clone()),
             destinations: destinations.map(|(signal, url)| (signal.name().to_owned(), url)).collect(),
             rows: exporter.effective().iter().map(Row::from).collect(),
         }

@@ -57,7 +57,7 @@ impl Asked {
 
     /// What went wrong, in one line, if something did.
     pub(super) fn failure(&self, exporter: &Exporter) -> Option<String> {
-        let name = exporter.label();
+        let name = exporter.name();
         self.stages.iter().find_map(|stage| match &stage.outcome {
             Outcome::Failed { what, advice } => {
                 let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
@@ -71,7 +71,7 @@ impl Asked {
     pub(super) fn draw(&self, exporter: &Exporter, style: &Style) -> Vec<String> {
         let mut title = style.line();
         title.put(Ink::FAINT, "asked ").put(Ink::PLAIN.bold(), &self.endpoint);
-        title.put(Ink::FAINT, " for ").put(Ink::PLAIN, &exporter.label());
+        title.put(Ink::FAINT, " for ").put(Ink::PLAIN, exporter.name());
         let mut lines = vec![title.finish()];
         lines.extend(self.stages.iter().flat_map(|stage| stage.draw(style)));
         lines.push(String::new());
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_to_programs_in_one_line() {
-        let failure = refused().failure(&Exporter::http("localhost").id("shop"));
+        let failure = refused().failure(&Exporter::http("localhost").named("shop"));
         assert!(refused().has_failed());
         assert_eq!(
             failure.as_deref(),

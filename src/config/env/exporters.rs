@@ -23,7 +23,7 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
     }
     let groups = groups(sent, reader);
     let is_alone = groups.len() == 1;
-    let sending = groups.into_iter().map(|group| exporter(&id(&group, is_alone), group, reader));
+    let sending = groups.into_iter().map(|group| exporter(&name(&group, is_alone), group, reader));
     let mut exporters: Vec<Exporter> = sending.collect();
     exporters.extend(console(&printed));
     exporters
@@ -112,16 +112,16 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
     Destinations { collector: words.contains(&"otlp"), console: words.contains(&"console") }
 }
 
-fn id(group: &[Member], is_alone: bool) -> String {
+fn name(group: &[Member], is_alone: bool) -> String {
     match group {
         [member] if !is_alone => format!("otlp.{}", member.signal.name()),
         _ => "otlp".to_owned(),
     }
 }
 
-fn exporter(id: &str, group: Vec<Member>, reader: &mut Reader<'_>) -> Exporter {
+fn exporter(name: &str, group: Vec<Member>, reader: &mut Reader<'_>) -> Exporter {
     let signals: Vec<Signal> = group.iter().map(|member| member.signal).collect();
-    let mut exporter = with_defaults(id, &signals);
+    let mut exporter = with_defaults(name, &signals);
     let chosen = Signal::ALL.map(names::exporter).into_iter().find(|name| reader.given(name).is_some());
     if let Some(variable) = chosen {
         exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
@@ -137,8 +137,8 @@ fn exporter(id: &str, group: Vec<Member>, reader: &mut Reader<'_>) -> Exporter {
 }
 
 /// All defaults at OpenTelemetry's pace: no round waits for the last one, but batches wait to be filled.
-fn with_defaults(id: &str, signals: &[Signal]) -> Exporter {
-    let mut exporter = Exporter::of_environment(id.to_owned(), format!("exporter {id:?}"));
+fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
+    let mut exporter = Exporter::of_environment(name.to_owned(), format!("exporter {name:?}"));
     exporter.signals = Signals::of(signals);
     exporter.pace.throttle = Duration::ZERO;
     let linger = |signal: &Signal| match signal {

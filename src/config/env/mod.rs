@@ -35,8 +35,8 @@ impl Config {
     ///     ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector.example:4318"),
     ///     ("OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "2000"),
     /// ])?;
-    /// let ids: Vec<&str> = config.exporters().iter().map(|exporter| exporter.name()).collect();
-    /// assert_eq!(ids, ["otlp", "otlp.logs"]);
+    /// let names: Vec<&str> = config.exporters().iter().map(|exporter| exporter.name()).collect();
+    /// assert_eq!(names, ["otlp", "otlp.logs"]);
     /// # Ok::<(), standpipe::ConfigError>(())
     /// ```
     ///

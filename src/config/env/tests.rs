@@ -7,7 +7,7 @@ use crate::config::Exporter;
 use crate::config::sampler::Sampler;
 use crate::record::{Signal, SpanLimits};
 
-pub(super) fn ids(config: &Config) -> Vec<&str> {
+pub(super) fn names(config: &Config) -> Vec<&str> {
     config.exporters().iter().map(Exporter::name).collect()
 }
 
@@ -61,7 +61,7 @@ pub(super) fn assert_ignored(name: &str, value: &str, message: &str) {
 #[test]
 fn without_variables_everything_goes_to_a_collector_on_this_machine() {
     let config = sound(&[]);
-    assert_eq!(ids(&config), ["otlp"]);
+    assert_eq!(names(&config), ["otlp"]);
     let urls: Vec<String> = config.exporters()[0].endpoints().into_iter().map(|(_, url)| url).collect();
     assert_eq!(
         urls,
@@ -384,13 +384,13 @@ fn signals_of_one_exporter_must_agree_or_follow_the_variable_of_all() {
 #[test]
 fn a_header_that_cannot_be_read_breaks_only_the_exporters_that_would_send_it() {
     let mut config = Config::new()
-        .exporter(Exporter::http("http://a").id("a").header("authorization", "own"))
-        .exporter(Exporter::http("http://b").id("b"));
+        .exporter(Exporter::http("http://a").named("a").header("authorization", "own"))
+        .exporter(Exporter::http("http://b").named("b"));
     let variables = [("OTEL_EXPORTER_OTLP_HEADERS", "hunter2")].into_iter().collect();
     let found = fill(&mut config, &variables);
     let error = validate::validate(config, found, &[]).expect_err("no header");
     assert_eq!(error.to_string(), "OTEL_EXPORTER_OTLP_HEADERS: header 1 has no =; write it like name=value");
-    assert_eq!(ids(&error.into_usable()), ["a"]);
+    assert_eq!(names(&error.into_usable()), ["a"]);
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl ProviderReader<'_, '_> {
             report: self.report,
         };
         let (mut exporter, settings) = reader.read(&field.node)?;
-        exporter.provider = Some(choice.provider);
+        exporter.assign(choice.provider);
         self.choose_signals(choice, &mut exporter);
         Some(ChosenProvider { at: choice.at, name: choice.provider, section, settings, exporter })
     }

@@ -94,12 +94,12 @@ fn an_exporter_that_sends_no_signal_is_refused() {
 }
 
 #[test]
-fn a_second_exporter_of_the_same_id_is_refused_and_the_first_one_kept() {
+fn a_second_exporter_of_the_same_name_is_refused_and_the_first_one_kept() {
     let config = Config::new().exporter(exporter()).exporter(exporter().linger(LONGEST));
-    let error = config.validate().expect_err("the same id");
+    let error = config.validate().expect_err("the same name");
     assert_eq!(
         error.to_string(),
-        "exporter \"otlp\": another exporter has the same id; give each its own with id"
+        "exporter \"otlp\": another exporter has the same name; give each its own with named"
     );
     let usable = error.into_usable();
     assert_eq!(usable.exporters().len(), 1);
@@ -110,9 +110,9 @@ fn a_second_exporter_of_the_same_id_is_refused_and_the_first_one_kept() {
 #[test]
 fn all_errors_of_all_exporters_come_at_once() {
     let config = Config::new()
-        .exporter(exporter().id("a").queue_records(0).timeout(Duration::ZERO))
-        .exporter(exporter().id("b"))
-        .exporter(Exporter::http("ftp://x").id("c").header("Bad Name", "hunter2"));
+        .exporter(exporter().named("a").queue_records(0).timeout(Duration::ZERO))
+        .exporter(exporter().named("b"))
+        .exporter(Exporter::http("ftp://x").named("c").header("Bad Name", "hunter2"));
     let error = config.validate().expect_err("four errors");
     let keys: Vec<&str> = error.diagnostics().iter().map(|diagnostic| diagnostic.key.as_str()).collect();
     assert_eq!(
@@ -188,8 +188,8 @@ fn what_is_not_pem_is_refused() {
 }
 
 #[test]
-fn an_empty_id_or_product_is_refused() {
-    assert_eq!(refused(exporter().id("")), "exporter \"\": the id is empty; leave it out for \"otlp\"");
+fn an_empty_name_or_product_is_refused() {
+    assert_eq!(refused(exporter().named("")), "exporter \"\": the name is empty; leave it out for \"otlp\"");
     assert_eq!(
         refused(exporter().user_agent(" ")),
         "exporter \"otlp\".user-agent: is empty; write a product like \"shop/1.2\""

@@ -266,9 +266,9 @@ fn each_exporter_gets_the_logs_of_its_level_and_those_without_severity() {
         (Receiver::start().unwrap(), Receiver::start().unwrap(), Receiver::start().unwrap());
     let telemetry = start_with(
         Config::new()
-            .exporter(gathering(&all).level(Level::Trace).id("all"))
-            .exporter(gathering(&errors).level(Level::Error).id("errors"))
-            .exporter(gathering(&none).signals([standpipe::Signal::Traces]).id("none")),
+            .exporter(gathering(&all).level(Level::Trace).named("all"))
+            .exporter(gathering(&errors).level(Level::Error).named("errors"))
+            .exporter(gathering(&none).signals([standpipe::Signal::Traces]).named("none")),
     );
     let provider = SdkLoggerProvider::builder().with_log_processor(LogExporter::new(&telemetry)).build();
     emit_all(&provider.logger("till"));

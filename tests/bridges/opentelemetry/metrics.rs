@@ -245,9 +245,9 @@ fn of_several_exporters_the_first_that_takes_metrics_says_what_all_get() {
     let [spans, delta, cumulative] =
         receivers.each_ref().map(|receiver| exporter(receiver).interval(FOR_EVER));
     let config = Config::new()
-        .exporter(spans.id("spans").signals([Signal::Traces]))
-        .exporter(delta.id("delta").temporality(Temporality::Delta))
-        .exporter(cumulative.id("cumulative"));
+        .exporter(spans.named("spans").signals([Signal::Traces]))
+        .exporter(delta.named("delta").temporality(Temporality::Delta))
+        .exporter(cumulative.named("cumulative"));
     let telemetry = start_with(config);
     let exporter = MetricExporter::new(&telemetry);
     assert_eq!(exporter.temporality(), SdkTemporality::Delta);

@@ -112,15 +112,16 @@ fn place_of(text: &str) -> Option<(&str, &str)> {
 
 fn settings_of(config: &Config) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
-    let ids: Vec<&str> = config.exporters().iter().map(|exporter| exporter.name()).collect();
+    let summaries = config.summaries();
+    let ids: Vec<&str> = summaries.iter().map(|summary| summary.id.as_str()).collect();
     lines.insert(format!("exporters = {}", if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }));
     for setting in config.effective() {
         add(&mut lines, "", &setting);
     }
-    for (exporter, summary) in config.exporters().iter().zip(config.summaries()) {
+    for (exporter, summary) in config.exporters().iter().zip(&summaries) {
         let prefix = match ids.len() {
             1 => String::new(),
-            _ => format!("{}/", exporter.provider().map_or(exporter.name(), |route| route.name())),
+            _ => format!("{}/", exporter.provider().map_or(&*summary.id, |route| route.name())),
         };
         for setting in exporter.effective() {
             add(&mut lines, &prefix, &setting);
@@ -129,7 +130,7 @@ fn settings_of(config: &Config) -> BTreeSet<String> {
             lines.insert(format!("{prefix}{signal} → {url}"));
         }
         lines.extend(
-            summary_of(&summary).into_iter().map(|(key, value)| format!("{prefix}check {key} = {value}")),
+            summary_of(summary).into_iter().map(|(key, value)| format!("{prefix}check {key} = {value}")),
         );
     }
     lines

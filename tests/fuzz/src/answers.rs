@@ -28,8 +28,8 @@ static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(|| {
             .give_up_after(Duration::from_millis(5))
     };
     let config = Config::new()
-        .exporter(of(Exporter::http(RECEIVER.endpoint()).id("http"), Signal::Traces))
-        .exporter(of(Exporter::grpc(RECEIVER.grpc_endpoint()).id("grpc"), Signal::Logs))
+        .exporter(of(Exporter::http(RECEIVER.endpoint()).named("http"), Signal::Traces))
+        .exporter(of(Exporter::grpc(RECEIVER.grpc_endpoint()).named("grpc"), Signal::Logs))
         .on_problem(|problem| lock().push(problem.to_string()));
     Telemetry::start(config).expect("it is in order")
 });

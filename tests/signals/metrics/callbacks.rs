@@ -122,8 +122,8 @@ fn a_callback_that_is_stopped_is_asked_no_more() {
 fn a_callback_that_hangs_does_not_hold_up_the_shutdown_or_another_exporter() {
     let (one, other) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let config = Config::new()
-        .exporter(exporter(&one).id("one").interval(FOR_EVER))
-        .exporter(exporter(&other).id("other").interval(FOR_EVER).signals([standpipe::Signal::Traces]));
+        .exporter(exporter(&one).named("one").interval(FOR_EVER))
+        .exporter(exporter(&other).named("other").interval(FOR_EVER).signals([standpipe::Signal::Traces]));
     let telemetry = start_with(config);
     let (let_go, held) = mpsc::channel::<()>();
     let held = std::sync::Mutex::new(held);

@@ -49,8 +49,8 @@ fn deltas_add_up_to_the_cumulative_while_many_threads_measure() {
     const THREADS: usize = 4;
     let (cumulative, delta) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let config = Config::new()
-        .exporter(exporter(&cumulative).id("cumulative").interval(FOR_EVER))
-        .exporter(exporter(&delta).id("delta").interval(FOR_EVER).temporality(Temporality::Delta));
+        .exporter(exporter(&cumulative).named("cumulative").interval(FOR_EVER))
+        .exporter(exporter(&delta).named("delta").interval(FOR_EVER).temporality(Temporality::Delta));
     let telemetry = start_with(config);
     let meter = telemetry.meter("shop");
     let (orders, revenue) = (meter.counter("orders"), meter.build("revenue").counter_f64());
@@ -115,8 +115,8 @@ fn deltas_add_up_to_the_cumulative_while_many_threads_measure() {
 fn cumulative_starts_stay_and_delta_periods_follow_each_other_without_a_gap() {
     let (cumulative, delta) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let config = Config::new()
-        .exporter(exporter(&cumulative).id("cumulative").interval(FOR_EVER))
-        .exporter(exporter(&delta).id("delta").interval(FOR_EVER).temporality(Temporality::Delta));
+        .exporter(exporter(&cumulative).named("cumulative").interval(FOR_EVER))
+        .exporter(exporter(&delta).named("delta").interval(FOR_EVER).temporality(Temporality::Delta));
     let telemetry = start_with(config);
     let meter = telemetry.meter("shop");
     let (orders, size) = (meter.counter("orders"), meter.histogram("size"));

@@ -22,7 +22,7 @@ fn the_ledger_is_exported_by_the_names_that_opentelemetry_has_for_it() {
     let receiver = Receiver::start().unwrap();
     let config = Config::new()
         .self_observation(true)
-        .exporter(exporter(&receiver).id("main").interval(FOR_EVER).queue_records(1000));
+        .exporter(exporter(&receiver).named("main").interval(FOR_EVER).queue_records(1000));
     let telemetry = start_with(config);
     emit(&telemetry.tracer("shop"), 10);
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
@@ -57,8 +57,8 @@ fn what_was_turned_away_is_told_by_its_reason() {
     let (spans, metrics) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let config = Config::new()
         .self_observation(true)
-        .exporter(exporter(&spans).id("spans").signals([Signal::Traces]).batch_bytes(1024))
-        .exporter(exporter(&metrics).id("metrics").signals([Signal::Metrics]).interval(FOR_EVER));
+        .exporter(exporter(&spans).named("spans").signals([Signal::Traces]).batch_bytes(1024))
+        .exporter(exporter(&metrics).named("metrics").signals([Signal::Metrics]).interval(FOR_EVER));
     let telemetry = start_with(config);
     telemetry.tracer("shop").span(&"x".repeat(5000)).end();
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);

@@ -34,7 +34,7 @@ fn signals_that_are_set_alike_share_an_exporter_and_others_have_their_own() {
         (&[("OTEL_LOGS_EXPORTER", "none"), (TRACES, "1")], &["otlp.traces", "otlp.metrics"]),
         (&[("OTEL_TRACES_EXPORTER", "none"), ("OTEL_LOGS_EXPORTER", "NONE"), (METRICS, "1")], &["otlp"]),
     ] {
-        assert_eq!(ids(&sound(variables)), expected, "{variables:?}");
+        assert_eq!(names(&sound(variables)), expected, "{variables:?}");
     }
     let config = sound(&[(TRACES, "1"), ("OTEL_LOGS_EXPORTER", "none")]);
     let lingers: Vec<Duration> = config.exporters().iter().map(|exporter| exporter.pace.linger).collect();
@@ -84,7 +84,7 @@ fn a_signal_goes_where_its_exporter_says() {
         assert!(settings(&config).contains(&line), "{value}: {line}");
     }
     let printed = sound(&[("OTEL_LOGS_EXPORTER", "console"), ("OTEL_METRICS_EXPORTER", "otlp,console")]);
-    assert_eq!(ids(&printed), ["otlp", "console"]);
+    assert_eq!(names(&printed), ["otlp", "console"]);
     for line in [
         "otlp: signals = traces, metrics (OTEL_LOGS_EXPORTER)",
         "console: transport = console (OTEL_LOGS_EXPORTER)",
@@ -93,5 +93,5 @@ fn a_signal_goes_where_its_exporter_says() {
         assert!(settings(&printed).contains(&line.to_owned()), "{line}: {:?}", settings(&printed));
     }
     let none = Signal::ALL.map(|signal| (names::exporter(signal), "none"));
-    assert_eq!(ids(&Config::from_variables(none).unwrap()), [""; 0]);
+    assert_eq!(names(&Config::from_variables(none).unwrap()), [""; 0]);
 }

@@ -107,7 +107,7 @@ fn what_is_switched_off_cannot_keep_a_program_from_starting() {
     let message = "header 1 has no =; write it like name=value";
     assert_eq!(diagnostics(&config), [format!("warning: OTEL_EXPORTER_OTLP_LOGS_HEADERS: {message}")]);
     // nor is it started without its headers by a program that switches it on again
-    assert_eq!(ids(&config), ["otlp"]);
+    assert_eq!(names(&config), ["otlp"]);
     assert_eq!(config.summaries()[0].signals, ["traces", "metrics"]);
     refused(&[("OTEL_SDK_DISABLED", "false"), broken]);
 }

@@ -225,7 +225,7 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
         assert_eq!(errors, [format!("{name}: {message}")], "{value:?}");
         assert!(!format!("{error:?}").contains("hunter2"), "{error}");
         let usable = error.into_usable();
-        assert_eq!(ids(&usable), [""; 0], "{name}={value}");
+        assert_eq!(names(&usable), [""; 0], "{name}={value}");
         assert!(!format!("{usable:?}").contains("hunter2"));
     }
 }
@@ -237,7 +237,7 @@ fn a_broken_signal_leaves_the_others_alone() {
         error.to_string(),
         "OTEL_EXPORTER_OTLP_LOGS_HEADERS: header 1 has no =; write it like name=value"
     );
-    assert_eq!(ids(&error.into_usable()), ["otlp"]);
+    assert_eq!(names(&error.into_usable()), ["otlp"]);
     let error = refused(&[("OTEL_METRICS_EXPORTER", "prometeus")]);
     assert_eq!(
         error.to_string(),
