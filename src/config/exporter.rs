@@ -177,7 +177,7 @@ impl Exporter {
         rows.map(|row| Setting::new(row.key, &self.shown(row), self.source(row))).collect()
     }
 
-    fn shown(&self, row: &'static SettingRow) -> String {
+    pub(super) fn shown(&self, row: &'static SettingRow) -> String {
         let shown = self.origins.get(&row).and_then(|origin| origin.shown.clone());
         shown.unwrap_or_else(|| row.kind.show(self))
     }

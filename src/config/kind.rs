@@ -28,6 +28,8 @@ pub(super) struct SettingRow {
     pub(super) is_in_tables: bool,
     /// As Tracetest's files spell it, if they have it.
     pub(super) in_tracetest: Option<TracetestSpelling>,
+    /// How [`ExporterSummary`](super::ExporterSummary) has it, if it does.
+    pub(super) in_summary: Option<SummaryField>,
     /// The signals that the setting makes a difference to.
     pub(super) signals: &'static [Signal],
     /// Whether it is of no use to what is printed.
@@ -58,6 +60,14 @@ pub(super) struct TracetestSpelling {
     pub(super) advice: &'static str,
 }
 
+/// How a setting appears in the summary of an exporter.
+pub(super) struct SummaryField {
+    /// Ends in `_ms` for durations.
+    pub(super) name: &'static str,
+    /// It is null for exporters that send none of these. The form of the summary is fixed, and not always as `signals`.
+    pub(super) signals: &'static [Signal],
+}
+
 impl SettingRow {
     /// What a row is that says nothing else.
     pub(super) const PLAIN: Self = Self {
@@ -69,6 +79,7 @@ impl SettingRow {
         variables: VariableNames { exporter: None, processor: None, metrics: None },
         is_in_tables: true,
         in_tracetest: None,
+        in_summary: None,
         signals: &Signal::ALL,
         needs_connection: false,
         partner: None,

@@ -56,7 +56,7 @@ pub use problem::{Problem, ProblemKind};
 pub(crate) use provider::ProviderSettings;
 pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;
-pub use summary::{ExporterSummary, Setting, SettingSource};
+pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
 pub(crate) use text::Secret;
 
 use self::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::delivery::parse;
 use super::error::Fault;
-use super::kind::{Field, Kind, SettingRow, TracetestSpelling, VariableNames, field, word};
+use super::kind::{Field, Kind, SettingRow, SummaryField, TracetestSpelling, VariableNames, field, word};
 use super::text::shown;
 use super::validate as rules;
 use super::{Compression, Exporter, Histograms, Level, Proxy, Secret, Temporality, Transport, WhenFull};
@@ -89,6 +89,7 @@ rows! {
         key: "level",
         kind: word!(Level, level, &[]),
         advice: "write \"trace\", \"debug\", \"info\", \"warn\", \"error\" or \"disable\"",
+        in_summary: Some(SummaryField { name: "level", signals: RECORDS }),
         signals: &[Signal::Logs],
     }
     /// time between two exports of metrics; the first comes after one interval, the last at shutdown
@@ -98,6 +99,7 @@ rows! {
         advice: "write a duration like \"1m\"",
         variables: VariableNames::metrics("OTEL_METRIC_EXPORT_INTERVAL"),
         in_tracetest: Some(TracetestSpelling { path: &["metricsReaderInterval"], advice: "write a duration like 10s" }),
+        in_summary: Some(SummaryField { name: "interval_ms", signals: &[Signal::Metrics] }),
         signals: &[Signal::Metrics],
     }
     /// sums since the start; `delta`: since the last export; `lowmemory`: the same, but what callbacks observe
@@ -126,6 +128,7 @@ rows! {
         key: "throttle",
         kind: Kind::Duration { field: field!(pace.throttle), range: ANY },
         advice: "write a duration like \"1s\"",
+        in_summary: Some(SummaryField { name: "throttle_ms", signals: RECORDS }),
         signals: RECORDS,
     }
     /// how long an incomplete batch may wait for more
@@ -150,6 +153,7 @@ rows! {
         },
         advice: "write true or false, without quotes",
         variables: VariableNames::processor("ON_QUEUE_FULL"),
+        in_summary: Some(SummaryField { name: "lossy", signals: &Signal::ALL }),
         signals: RECORDS,
     }
     /// how long a caller may be blocked
@@ -200,6 +204,7 @@ rows! {
         kind: Kind::Duration { field: field!(connection.timeout), range: POSITIVE },
         advice: "write a duration like \"10s\"",
         variables: VariableNames::exporter("TIMEOUT"),
+        in_summary: Some(SummaryField { name: "timeout_ms", signals: &Signal::ALL }),
         needs_connection: true,
     }
     /// a batch that could not be delivered in this time is dropped and counted; in a shutdown its budget counts

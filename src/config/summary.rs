@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::{Config, Exporter, Location, ProviderName, WhenFull, header, section};
+use super::kind::{Kind, SettingRow, SettingValue, SummaryField};
+use super::settings::SETTINGS;
+use super::{Config, Exporter, Location, ProviderName, header, section};
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
@@ -96,22 +98,61 @@ pub struct ExporterSummary {
     pub tls: bool,
     /// The names of the headers, in lower case; `***` for one that looks like a value.
     pub headers: Vec<String>,
-    /// The least severity that is sent; `None` if only metrics are.
-    pub level: Option<String>,
-    /// The shortest time between two rounds of sending; `None` if only metrics are sent.
-    pub throttle_ms: Option<u64>,
-    /// Whether a record that finds the queue full is dropped.
-    pub lossy: bool,
-    /// How long one attempt may take.
-    pub timeout_ms: u64,
-    /// The time between two pushes; `None` if no metrics are sent.
-    pub interval_ms: Option<u64>,
+    /// The other settings that programs ask for, such as `timeout_ms`, in the order in which they are printed; see
+    /// [`setting`](Self::setting).
+    #[serde(flatten, serialize_with = "as_map")]
+    pub settings: Vec<(&'static str, SummaryValue)>,
     /// The resource attribute `service.name`; as the file spells it where `%{…}%` is in it.
     pub service_name: String,
     /// The share of traces that begin here and are recorded, in percent.
     pub sampling: f64,
     /// `internal` or `application` where a file tells the two apart.
     pub route: Option<&'static str>,
+}
+
+impl ExporterSummary {
+    /// The setting of this name, like `throttle_ms`; null if there is none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use standpipe::config::SummaryValue;
+    /// use standpipe::{Config, Exporter};
+    ///
+    /// let exporter = Exporter::http("localhost").timeout(Duration::from_secs(3));
+    /// let summary = Config::new().exporter(exporter).summaries().remove(0);
+    /// assert_eq!(*summary.setting("timeout_ms"), SummaryValue::Number(3_000));
+    /// ```
+    pub fn setting(&self, name: &str) -> &SummaryValue {
+        let found = self.settings.iter().find(|(known, _)| *known == name);
+        found.map_or(&SummaryValue::Null, |(_, value)| value)
+    }
+
+    fn value(exporter: &Exporter, row: &'static SettingRow) -> SummaryValue {
+        match (row.kind.get(exporter), &row.kind) {
+            (Some(SettingValue::Duration(time)), _) => SummaryValue::Number(milliseconds(time)),
+            (Some(SettingValue::Count(number) | SettingValue::Size(number)), _) => {
+                SummaryValue::Number(number as u64)
+            }
+            (Some(SettingValue::Bool(value)), _) => SummaryValue::Bool(value),
+            (None, Kind::Limit { .. }) => SummaryValue::Null,
+            _ => SummaryValue::Text(exporter.shown(row)),
+        }
+    }
+}
+
+/// The value of a setting in an [`ExporterSummary`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum SummaryValue {
+    /// It makes no difference to what the exporter sends, or there is no limit.
+    Null,
+    /// Whether it is so.
+    Bool(bool),
+    /// Milliseconds, bytes or records.
+    Number(u64),
+    /// As a file would spell it; secrets are `***`.
+    Text(String),
 }
 
 impl Config {
@@ -121,8 +162,14 @@ impl Config {
     }
 
     fn summary(&self, exporter: &Exporter) -> ExporterSummary {
-        let sends = |signal| exporter.signals.contain(signal);
-        let sends_records = sends(Signal::Traces) || sends(Signal::Logs);
+        let fields = SETTINGS.iter().filter_map(|&row| Some((row, row.in_summary.as_ref()?)));
+        let (of_metrics, others): (Vec<_>, Vec<_>) =
+            fields.partition(|(_, field)| field.signals == [Signal::Metrics]);
+        let value = |(row, field): (&'static SettingRow, &SummaryField)| {
+            let is_sent = field.signals.iter().any(|&signal| exporter.signals.contain(signal));
+            let value = if is_sent { ExporterSummary::value(exporter, row) } else { SummaryValue::Null };
+            (field.name, value)
+        };
         let provider = self.provider(exporter);
         let connects = exporter.connection.transport.connects();
         let headers = exporter.connection.headers.iter().filter(|_| connects);
@@ -133,16 +180,20 @@ impl Config {
             endpoints: exporter.endpoints().into_iter().map(|(signal, url)| (signal.name(), url)).collect(),
             tls: connects && exporter.connection.parsed().is_ok_and(|endpoint| endpoint.tls),
             headers: headers.map(|(name, _)| header::shown_name(name).to_ascii_lowercase()).collect(),
-            level: sends_records.then(|| exporter.level.name()),
-            throttle_ms: sends_records.then(|| milliseconds(exporter.pace.throttle)),
-            lossy: exporter.queue.when_full == WhenFull::DropNewest,
-            timeout_ms: milliseconds(exporter.connection.timeout),
-            interval_ms: sends(Signal::Metrics).then(|| milliseconds(exporter.reader.interval)),
+            // the form is fixed: what is of metrics alone comes last
+            settings: others.into_iter().chain(of_metrics).map(value).collect(),
             service_name: provider.shown_service_name(),
             sampling: provider.sampling(),
             route: exporter.provider().map(ProviderName::name),
         }
     }
+}
+
+fn as_map<S: Serializer>(
+    settings: &[(&'static str, SummaryValue)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(settings.iter().map(|(name, value)| (name, value)))
 }
 
 fn milliseconds(time: Duration) -> u64 {

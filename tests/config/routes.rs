@@ -1,6 +1,6 @@
 //! `telemetry.exporters` and `server.telemetry`: two routes, each with its exporter, name and share of traces.
 
-use standpipe::config::{Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName};
+use standpipe::config::{Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName, SummaryValue};
 use standpipe::{Application, Config, Exporter};
 
 use crate::support::settings::{diagnostics, names, refused};
@@ -49,15 +49,17 @@ fn the_documented_example_describes_two_routes() {
     let [internal, application] = summaries.as_slice() else { panic!("{summaries:?}") };
     assert_eq!(internal.route, Some("internal"));
     assert_eq!(internal.signals, ["traces", "metrics"]);
-    assert_eq!(internal.interval_ms, Some(10_000));
+    assert_eq!(*internal.setting("interval_ms"), SummaryValue::Number(10_000));
     assert_eq!(application.route, Some("application"));
     assert_eq!(application.signals, ["traces"]);
-    assert_eq!(application.interval_ms, None);
+    assert_eq!(*application.setting("interval_ms"), SummaryValue::Null);
     for route in [internal, application] {
         assert_eq!(route.id, "collector");
         assert_eq!(route.transport, "grpc");
         assert_eq!(route.endpoints["traces"], "http://otel-collector:4317");
-        assert_eq!((route.tls, route.lossy, route.throttle_ms), (false, false, Some(1_000)));
+        assert!(!route.tls);
+        assert_eq!(*route.setting("lossy"), SummaryValue::Bool(false));
+        assert_eq!(*route.setting("throttle_ms"), SummaryValue::Number(1_000));
         assert_eq!((route.service_name.as_str(), route.sampling), ("tracetest", 100.0));
     }
 }
@@ -101,7 +103,7 @@ fn sampling_is_a_share_in_percent() {
 fn the_interval_is_spelt_as_go_spells_it() {
     for (given, millis) in [("'10s'", 10_000), ("'1m30s'", 90_000), ("'1.5s'", 1_500)] {
         let config = loaded(&collector(&format!("metricsReaderInterval = {given}")));
-        assert_eq!(only(&config).interval_ms, Some(millis), "{given}");
+        assert_eq!(*only(&config).setting("interval_ms"), SummaryValue::Number(millis), "{given}");
     }
     for (given, message) in [
         ("10", "10 has no unit; write \"10s\" for seconds"),

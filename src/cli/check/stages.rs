@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use standpipe::Exporter;
-use standpipe::config::ExporterSummary;
+use standpipe::config::{ExporterSummary, SummaryValue};
 use standpipe::probe::{self, StageKind};
 
 use crate::cli::describe;
@@ -108,7 +108,10 @@ impl Stage {
 
 /// Asks every endpoint of the exporter, for no longer than an attempt of it may take.
 pub(super) fn ask(exporter: &Exporter, summary: &ExporterSummary) -> Vec<Asked> {
-    let budget = Duration::from_millis(summary.timeout_ms).min(LONGEST);
+    let budget = match summary.setting("timeout_ms") {
+        SummaryValue::Number(timeout) => LONGEST.min(Duration::from_millis(*timeout)),
+        _ => LONGEST,
+    };
     probe::probe(exporter, budget).endpoints.into_iter().map(Asked::from).collect()
 }
 

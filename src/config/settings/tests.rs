@@ -11,6 +11,18 @@ fn every_row_has_a_key_of_its_own_advice_and_a_sentence_of_documentation() {
     }
 }
 
+#[test]
+fn the_summary_names_a_setting_by_its_key_and_the_unit_of_durations() {
+    for row in SETTINGS {
+        let Some(field) = &row.in_summary else { continue };
+        let is_duration = matches!(row.kind, Kind::Duration { .. } | Kind::Limit { .. });
+        let unit = if is_duration { "_ms" } else { "" };
+        assert_eq!(field.name, format!("{}{unit}", row.key.replace('-', "_")));
+        let is_known = |signal| field.signals.contains(signal);
+        assert!(row.signals.iter().all(is_known), "{} is null where it matters", row.key);
+    }
+}
+
 /// What is set is what is shown and compared afterwards, and what files write is read back.
 #[test]
 fn every_row_sets_what_it_gets() {

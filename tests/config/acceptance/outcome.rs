@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use standpipe::config::{DiagnosticSeverity, ExporterSummary, Setting};
+use standpipe::config::{DiagnosticSeverity, ExporterSummary, Setting, SummaryValue};
 use standpipe::{Config, ConfigError};
 
 /// The value of everything in these tests that must not be seen.
@@ -143,17 +143,21 @@ fn add(lines: &mut BTreeSet<String>, prefix: &str, setting: &Setting) {
 }
 
 fn summary_of(summary: &ExporterSummary) -> [(&'static str, String); 13] {
+    let setting = |name| match summary.setting(name) {
+        SummaryValue::Text(text) => (name, text.clone()),
+        value => (name, serde_json::to_string(value).unwrap()),
+    };
     [
         ("id", summary.id.clone()),
         ("signals", summary.signals.join(", ")),
         ("transport", summary.transport.to_owned()),
         ("tls", summary.tls.to_string()),
         ("headers", summary.headers.join(", ")),
-        ("level", or_null(summary.level.as_ref())),
-        ("throttle_ms", or_null(summary.throttle_ms)),
-        ("lossy", summary.lossy.to_string()),
-        ("timeout_ms", summary.timeout_ms.to_string()),
-        ("interval_ms", or_null(summary.interval_ms)),
+        setting("level"),
+        setting("throttle_ms"),
+        setting("lossy"),
+        setting("timeout_ms"),
+        setting("interval_ms"),
         ("service_name", summary.service_name.clone()),
         ("sampling", summary.sampling.to_string()),
         ("route", or_null(summary.route)),
