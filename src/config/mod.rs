@@ -9,15 +9,12 @@
 
 mod connection;
 mod delivery;
-mod endpoint;
 mod env;
 mod error;
 pub(crate) mod escape;
 mod exporter;
 mod general;
-mod header;
 mod kind;
-mod no_proxy;
 mod node;
 pub(crate) mod problem;
 mod provider;
@@ -29,8 +26,8 @@ mod settings;
 mod summary;
 mod text;
 mod toml;
-mod units;
 mod validate;
+mod values;
 #[cfg(feature = "yaml")]
 mod yaml;
 
@@ -61,6 +58,7 @@ pub(crate) use text::Secret;
 
 use self::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
 use self::summary::Few;
+use self::values::{endpoint, header, no_proxy, units};
 use crate::record::Value;
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.

@@ -4,14 +4,14 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::Transport;
-use super::error::Fault;
-use super::text::{MASK, shortened, unshown};
+use crate::config::Transport;
+use crate::config::error::Fault;
+use crate::config::text::{MASK, shortened, unshown};
 
 /// An endpoint that has been understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Endpoint {
-    pub(super) tls: bool,
+pub(in crate::config) struct Endpoint {
+    pub(in crate::config) tls: bool,
     /// Host and port as they were given.
     authority: String,
     /// Whether the port is in `authority`.
@@ -27,7 +27,7 @@ const LONGEST: usize = 8 << 10;
 
 /// What becomes of an endpoint's path when a signal is posted to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum PathRule {
+pub(in crate::config) enum PathRule {
     /// Used as it is if there is one; else that of the signal.
     #[default]
     OwnOrSignal,
@@ -39,7 +39,7 @@ pub(super) enum PathRule {
 
 impl Endpoint {
     /// Reads a URL, `host:port` or `host`.
-    pub(super) fn parse(text: &str, transport: Transport) -> Result<Self, Fault> {
+    pub(in crate::config) fn parse(text: &str, transport: Transport) -> Result<Self, Fault> {
         if text.is_empty() {
             return Err(Fault::new(
                 "is empty",
@@ -61,12 +61,12 @@ impl Endpoint {
     }
 
     /// Whether it is too long to be looked at.
-    pub(super) fn is_too_long(text: &str) -> bool {
+    pub(in crate::config) fn is_too_long(text: &str) -> bool {
         text.len() > LONGEST
     }
 
     /// The full URL to post to.
-    pub(super) fn url(&self, signal_path: &str, rule: PathRule) -> String {
+    pub(in crate::config) fn url(&self, signal_path: &str, rule: PathRule) -> String {
         let (scheme, authority, query) = (self.scheme(), &self.authority, &self.query);
         let path = match rule {
             PathRule::OwnOrSignal if self.path.is_empty() => signal_path.to_owned(),
@@ -78,7 +78,7 @@ impl Endpoint {
     }
 
     /// Scheme, host and port: all that there is to a gRPC endpoint.
-    pub(super) fn origin(&self) -> String {
+    pub(in crate::config) fn origin(&self) -> String {
         let (scheme, authority) = (self.scheme(), &self.authority);
         match (self.has_port, self.tls) {
             (true, _) => format!("{scheme}://{authority}"),
@@ -88,22 +88,22 @@ impl Endpoint {
     }
 
     /// Whether it names a path of its own.
-    pub(super) fn has_path(&self) -> bool {
+    pub(in crate::config) fn has_path(&self) -> bool {
         !self.path.is_empty()
     }
 
     /// Whether it has a query.
-    pub(super) fn has_query(&self) -> bool {
+    pub(in crate::config) fn has_query(&self) -> bool {
         !self.query.is_empty()
     }
 
     /// The path as it was given, or nothing.
-    pub(super) fn path(&self) -> &str {
+    pub(in crate::config) fn path(&self) -> &str {
         &self.path
     }
 
     /// The port, if it was given.
-    pub(super) fn port(&self) -> Option<u16> {
+    pub(in crate::config) fn port(&self) -> Option<u16> {
         self.authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).filter(|_| self.has_port)
     }
 
@@ -162,7 +162,7 @@ impl Endpoint {
 }
 
 /// The endpoint as it may be shown: without user info and query, where people put keys.
-pub(super) fn shown(text: &str) -> String {
+pub(in crate::config) fn shown(text: &str) -> String {
     if unshown(text).is_some() {
         return MASK.to_owned();
     }

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::error::{Diagnostic, DiagnosticSeverity, Fault};
-use super::{Config, Proxy};
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault};
+use crate::config::{Config, Proxy};
 
 /// An entry longer than this is not repeated in a message.
 const LONGEST_SHOWN: usize = 64;
@@ -55,8 +55,11 @@ impl NoProxy {
 }
 
 /// What the environment's `NO_PROXY` says that means nothing, if it matters to this configuration.
-pub(super) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Diagnostic> {
-    let asks = |exporter: &super::Exporter| {
+pub(in crate::config) fn diagnostics(
+    config: &Config,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<Diagnostic> {
+    let asks = |exporter: &crate::config::Exporter| {
         exporter.connection.transport.connects() && exporter.connection.proxy == Proxy::FromEnvironment
     };
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());

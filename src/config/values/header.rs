@@ -1,7 +1,7 @@
 //! Which headers may be sent. No message repeats a value, nor a name that may be part of one.
 
-use super::error::Fault;
-use super::text::MASK;
+use crate::config::error::Fault;
+use crate::config::text::MASK;
 
 /// Headers that frame or describe the body; only the transport knows what to write there.
 const RESERVED: [&str; 5] =
@@ -23,7 +23,7 @@ const LONGEST_VALUE: usize = 64 << 10;
 const TOO_LONG: &str = "is longer than 64 KiB";
 
 /// Checks how many there are, before any of them is looked at.
-pub(super) fn check_count(count: usize) -> Result<(), Fault> {
+pub(in crate::config) fn check_count(count: usize) -> Result<(), Fault> {
     if count <= MOST {
         return Ok(());
     }
@@ -31,7 +31,7 @@ pub(super) fn check_count(count: usize) -> Result<(), Fault> {
 }
 
 /// Splits `Name: value` at the first colon and trims both.
-pub(super) fn split(line: &str) -> Result<(&str, &str), Fault> {
+pub(in crate::config) fn split(line: &str) -> Result<(&str, &str), Fault> {
     match line.split_once(':') {
         Some((name, value)) => Ok((trim(name), trim(value))),
         None => Err(Fault::new("header without a colon", "write it like \"Name: value\"")),
@@ -39,12 +39,12 @@ pub(super) fn split(line: &str) -> Result<(&str, &str), Fault> {
 }
 
 /// Takes off the white space that HTTP ignores. Line breaks stay: they are for [`check`] to refuse.
-pub(super) fn trim(text: &str) -> &str {
+pub(in crate::config) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
 /// Checks one header; `number` counts from 1 and stands for the name when that cannot be shown.
-pub(super) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault> {
+pub(in crate::config) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault> {
     if name.is_empty() {
         return Err(Fault::new(format!("header {number} has no name"), "write it like \"Name: value\""));
     }
@@ -71,17 +71,17 @@ pub(super) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault>
 }
 
 /// A header in a message: by its name, if that is one, and else by its number.
-pub(super) fn called(number: usize, name: &str) -> String {
+pub(in crate::config) fn called(number: usize, name: &str) -> String {
     if is_like_a_name(name) { format!("header {name:?}") } else { format!("header {number}") }
 }
 
 /// The name of a header, or a mask if it may be a value that was taken for one.
-pub(super) fn shown_name(name: &str) -> &str {
+pub(in crate::config) fn shown_name(name: &str) -> &str {
     if is_like_a_name(name) { name } else { MASK }
 }
 
 /// Whether this is what people call headers: a few words. A token is longer, or it mixes cases and digits.
-pub(super) fn is_like_a_name(name: &str) -> bool {
+pub(in crate::config) fn is_like_a_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME
         && name.chars().all(is_name_character)
         && name.split(|c: char| !c.is_ascii_alphanumeric()).all(is_like_a_word)
@@ -107,7 +107,7 @@ fn is_like_a_word(word: &str) -> bool {
 }
 
 /// Checks what only gRPC cannot carry: there headers are metadata.
-pub(super) fn check_metadata(name: &str) -> Result<(), Fault> {
+pub(in crate::config) fn check_metadata(name: &str) -> Result<(), Fault> {
     if !is_reserved_by_grpc(name) {
         return Ok(());
     }
@@ -121,12 +121,12 @@ pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
 }
 
 /// Whether no request can carry it, whatever else it carries.
-pub(super) fn is_too_long(value: &str) -> bool {
+pub(in crate::config) fn is_too_long(value: &str) -> bool {
     value.len() > LONGEST_VALUE
 }
 
 /// What may stand in the value of a header; the reason continues "the value …".
-pub(super) fn check_value(value: &str) -> Result<(), &'static str> {
+pub(in crate::config) fn check_value(value: &str) -> Result<(), &'static str> {
     if is_too_long(value) {
         return Err(TOO_LONG);
     }
