@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::error::{Diagnostic, DiagnosticSeverity, Fault};
-use super::kind::{SettingRow, SettingValue};
+use super::settings::kind::{SettingRow, SettingValue};
 use super::settings::{
     BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, CLIENT_KEY_FILE, ENDPOINT, HEADERS, LEVEL,
     RETRY_FIRST_DELAY, RETRY_MAX_DELAY, SETTINGS, SIGNALS, TRANSPORT, USER_AGENT,

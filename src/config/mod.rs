@@ -7,14 +7,10 @@
 //! variables → env ─────────────────┘                              the broken exporters
 //! ```
 
-mod connection;
-mod delivery;
 mod env;
 mod error;
 pub(crate) mod escape;
 mod exporter;
-mod general;
-mod kind;
 mod node;
 pub(crate) mod problem;
 mod provider;
@@ -35,14 +31,6 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use crate::record::{LogLimits, SpanLimits};
-pub(crate) use connection::ConnectionSettings;
-#[cfg(any(feature = "tls", feature = "grpc"))]
-pub(crate) use connection::TlsSettings;
-pub use connection::{Compression, Proxy, Transport};
-pub(crate) use delivery::PeriodicReaderSettings;
-pub use delivery::WhenFull;
-pub(crate) use delivery::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
-pub use delivery::{Histograms, Temporality};
 pub use error::{ConfigError, Diagnostic, DiagnosticSeverity, Location};
 pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
@@ -53,10 +41,20 @@ pub use problem::{Problem, ProblemKind};
 pub(crate) use provider::ProviderSettings;
 pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;
+pub(crate) use settings::connection::ConnectionSettings;
+#[cfg(any(feature = "tls", feature = "grpc"))]
+pub(crate) use settings::connection::TlsSettings;
+pub use settings::connection::{Compression, Proxy, Transport};
+pub(crate) use settings::delivery::PeriodicReaderSettings;
+pub use settings::delivery::WhenFull;
+pub(crate) use settings::delivery::{
+    BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals,
+};
+pub use settings::delivery::{Histograms, Temporality};
 pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
 pub(crate) use text::Secret;
 
-use self::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
+use self::settings::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
 use self::summary::Few;
 use self::values::{endpoint, header, no_proxy, units};
 use crate::record::Value;
@@ -231,7 +229,7 @@ impl Config {
         }
         let setting =
             |row: &'static GeneralRow| Setting::new(row.key, &row.kind.show(self), self.source(row));
-        settings.extend(general::rows().map(setting));
+        settings.extend(settings::general::rows().map(setting));
         settings
     }
 

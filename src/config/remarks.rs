@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::endpoint::{Endpoint, PathRule};
 use super::error::{Diagnostic, DiagnosticSeverity, Fault};
-use super::general::SELF_OBSERVATION;
-use super::kind::SettingRow;
+use super::settings::general::SELF_OBSERVATION;
+use super::settings::kind::SettingRow;
 use super::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
 use super::text::listed;
 use super::{Config, Exporter, SettingSource, Transport, units};

@@ -1,9 +1,9 @@
 //! Which sections of a file become exporters, and which keys has each of them?
 
-use super::general::SELF_OBSERVATION;
-use super::kind::{Kind, SettingRow};
 use super::provider::ProviderName;
 use super::settings::SETTINGS;
+use super::settings::general::SELF_OBSERVATION;
+use super::settings::kind::{Kind, SettingRow};
 use super::text::dotted;
 use crate::record::Signal;
 

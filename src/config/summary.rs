@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::kind::{Kind, SettingRow, SettingValue, SummaryField};
 use super::settings::SETTINGS;
+use super::settings::kind::{Kind, SettingRow, SettingValue, SummaryField};
 use super::{Config, Exporter, Location, ProviderName, header, section};
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::endpoint::Endpoint;
 use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
-use super::kind::SettingRow;
+use super::settings::kind::SettingRow;
 use super::settings::{HEADERS, RETRY_MAX_DELAY, SETTINGS, SIGNALS, USER_AGENT};
 use super::text::{quoted, unshown};
 use super::{

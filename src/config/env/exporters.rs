@@ -6,7 +6,7 @@ use super::names;
 use super::reader::{Reader, what_to_write};
 use super::values::{EnvValue, EnvValues, apply};
 use crate::config::error::Fault;
-use crate::config::kind::{SettingRow, SettingValue};
+use crate::config::settings::kind::{SettingRow, SettingValue};
 use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
 use crate::config::text::quoted;
 use crate::config::{Exporter, SettingSource, Signals, Transport};

@@ -2,9 +2,10 @@
 
 use super::reader::Reader;
 use super::reader::Variables;
-use crate::config::kind::SettingRow;
 use crate::config::settings::SETTINGS;
-use crate::config::{general, text};
+use crate::config::settings::general;
+use crate::config::settings::kind::SettingRow;
+use crate::config::text;
 use crate::record::Signal;
 
 pub(super) const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use super::names;
 use super::pairs;
 use super::reader::{Reader, what_to_write};
-use crate::config::general::{self, GeneralKind, GeneralRow};
 use crate::config::provider::SERVICE_NAME;
 use crate::config::sampler::Sampler;
+use crate::config::settings::general::{self, GeneralKind, GeneralRow};
 use crate::config::text::quoted;
 use crate::config::{Config, SettingSource};
 

@@ -4,7 +4,7 @@ use super::reader::Reader;
 use super::{names, pairs};
 use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
-use crate::config::kind::{Kind, SettingRow, SettingValue};
+use crate::config::settings::kind::{Kind, SettingRow, SettingValue};
 use crate::config::settings::{ENDPOINT, SETTINGS};
 use crate::config::summary::Few;
 use crate::config::text::listed;

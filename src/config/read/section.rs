@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use super::report::Report;
 use crate::config::error::{Fault, FaultWords};
-use crate::config::kind::Kind;
 use crate::config::node::{Node, Tree};
 use crate::config::read::expand::Surroundings;
 use crate::config::read::value::{self, Unusable};
 use crate::config::section::{ENABLE, ENABLE_TABLE, Section, is_known_somewhere};
+use crate::config::settings::kind::Kind;
 use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
 use crate::config::text::dotted;
 use crate::config::{Exporter, SettingSource, header};

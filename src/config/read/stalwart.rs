@@ -3,9 +3,9 @@
 
 use super::report::Report;
 use super::section::{Entries, SectionReader, Switch};
-use crate::config::general::SELF_OBSERVATION;
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, SERVER, TYPE};
+use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{LEVEL, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted};
 use crate::config::{Exporter, Level, SettingSource, Signals, Transport, text};

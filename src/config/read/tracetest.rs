@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::report::Report;
 use crate::config::error::Fault;
-use crate::config::kind::{Kind, SettingRow, SettingValue, TracetestSpelling};
 use crate::config::node::{Field, Node, Tree};
 use crate::config::read::expand::Surroundings;
 use crate::config::read::value::{self, Unusable};
 use crate::config::sampler::Sampler;
 use crate::config::section::{CHOICES, EXPORTERS, OF_PROVIDER, SAMPLING, SERVER, SERVICE_NAME, Section};
+use crate::config::settings::kind::{Kind, SettingRow, SettingValue, TracetestSpelling};
 use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted, shown};
 use crate::config::{Exporter, ProviderName, ProviderSettings, SettingSource, Signals, Transport};

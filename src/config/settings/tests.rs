@@ -1,6 +1,6 @@
 use super::*;
-use crate::config::kind::SettingValue;
 use crate::config::section::Section;
+use crate::config::settings::kind::SettingValue;
 use crate::config::{SettingSource, units};
 
 #[test]

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::endpoint::{Endpoint, PathRule};
-use super::error::Fault;
-use super::{Secret, header};
+use crate::config::endpoint::{Endpoint, PathRule};
+use crate::config::error::Fault;
+use crate::config::{Secret, header};
 use crate::record::Signal;
 
 /// No server takes more. Over HTTP the head of a request must fit into one write of 64 KiB, or secrets could not be put
@@ -23,7 +23,7 @@ pub(crate) struct ConnectionSettings {
     /// The endpoint for messages: without what may be a secret.
     pub(crate) shown_endpoint: String,
     /// What becomes of the endpoint's path.
-    pub(super) path_rule: PathRule,
+    pub(in crate::config) path_rule: PathRule,
     /// Names as given, values hidden from `Debug`.
     pub(crate) headers: Vec<(String, Secret)>,
     /// One attempt, from the look-up of the name to the last byte of the answer.
@@ -113,12 +113,12 @@ impl ConnectionSettings {
     }
 
     /// Scheme, host and port without what may be a secret, if they can be understood so.
-    pub(super) fn shown_origin(&self) -> Option<String> {
+    pub(in crate::config) fn shown_origin(&self) -> Option<String> {
         Some(Endpoint::parse(&self.shown_endpoint, self.transport).ok()?.origin())
     }
 
     /// The endpoint, if it can be understood.
-    pub(super) fn parsed(&self) -> Result<Endpoint, Fault> {
+    pub(in crate::config) fn parsed(&self) -> Result<Endpoint, Fault> {
         Endpoint::parse(&self.endpoint, self.transport)
     }
 
@@ -197,7 +197,7 @@ pub enum Transport {
 
 impl Transport {
     /// What a file may write; `https` is what some write for `http`.
-    pub(super) const NAMES: [(&'static str, Self); 3] =
+    pub(in crate::config) const NAMES: [(&'static str, Self); 3] =
         [("http", Self::Http), ("https", Self::Http), ("grpc", Self::Grpc)];
 
     /// As files spell it, or the environment.
@@ -210,7 +210,7 @@ impl Transport {
     }
 
     /// The port of endpoints that name neither a port nor a scheme.
-    pub(super) fn default_port(self) -> u16 {
+    pub(in crate::config) fn default_port(self) -> u16 {
         match self {
             // of no meaning to what is printed
             Self::Http | Self::Console => 4318,
@@ -224,7 +224,7 @@ impl Transport {
     }
 
     /// Where a collector is expected if nothing is said, or what else is written to.
-    pub(super) fn default_endpoint(self) -> &'static str {
+    pub(in crate::config) fn default_endpoint(self) -> &'static str {
         match self {
             Self::Http => "http://localhost:4318",
             Self::Grpc => "http://localhost:4317",
@@ -244,10 +244,11 @@ pub enum Compression {
 }
 
 impl Compression {
-    pub(super) const NAMES: [(&'static str, Self); 2] = [("none", Self::None), ("gzip", Self::Gzip)];
+    pub(in crate::config) const NAMES: [(&'static str, Self); 2] =
+        [("none", Self::None), ("gzip", Self::Gzip)];
 
     /// As files spell it.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::config) fn name(self) -> &'static str {
         // the table is in the order of the variants
         Self::NAMES[self as usize].0
     }
@@ -268,10 +269,11 @@ pub enum Proxy {
 }
 
 impl Proxy {
-    pub(super) const NAMES: [(&'static str, Self); 2] = [("env", Self::FromEnvironment), ("off", Self::Off)];
+    pub(in crate::config) const NAMES: [(&'static str, Self); 2] =
+        [("env", Self::FromEnvironment), ("off", Self::Off)];
 
     /// As files spell it.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::config) fn name(self) -> &'static str {
         // the table is in the order of the variants
         Self::NAMES[self as usize].0
     }

@@ -4,73 +4,73 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use super::endpoint::{Endpoint, PathRule};
-use super::error::Fault;
-use super::header::shown_name;
-use super::node::Node;
-use super::read::expand::{self, Surroundings};
-use super::read::value::{self, Text, Unusable};
-use super::{Exporter, Secret, SettingSource, Transport, units};
+use crate::config::endpoint::{Endpoint, PathRule};
+use crate::config::error::Fault;
+use crate::config::header::shown_name;
+use crate::config::node::Node;
+use crate::config::read::expand::{self, Surroundings};
+use crate::config::read::value::{self, Text, Unusable};
+use crate::config::{Exporter, Secret, SettingSource, Transport, units};
 use crate::record::Signal;
 
 /// All that there is to know of one setting.
-pub(super) struct SettingRow {
+pub(in crate::config) struct SettingRow {
     /// As Stalwart's files spell it, and messages.
-    pub(super) key: &'static str,
-    pub(super) kind: Kind,
+    pub(in crate::config) key: &'static str,
+    pub(in crate::config) kind: Kind,
     /// What to write, for messages about a value of the wrong kind.
-    pub(super) advice: &'static str,
+    pub(in crate::config) advice: &'static str,
     /// What it means, in one sentence, for the tables of the documentation.
     #[cfg(test)]
-    pub(super) doc: &'static str,
-    pub(super) variables: VariableNames,
+    pub(in crate::config) doc: &'static str,
+    pub(in crate::config) variables: VariableNames,
     /// Whether Stalwart's files can have it: in the tables of tracers or of metrics, as its signals say.
-    pub(super) is_in_tables: bool,
+    pub(in crate::config) is_in_tables: bool,
     /// As Tracetest's files spell it, if they have it.
-    pub(super) in_tracetest: Option<TracetestSpelling>,
-    /// How [`ExporterSummary`](super::ExporterSummary) has it, if it does.
-    pub(super) in_summary: Option<SummaryField>,
+    pub(in crate::config) in_tracetest: Option<TracetestSpelling>,
+    /// How [`ExporterSummary`](crate::config::ExporterSummary) has it, if it does.
+    pub(in crate::config) in_summary: Option<SummaryField>,
     /// The signals that the setting makes a difference to.
-    pub(super) signals: &'static [Signal],
+    pub(in crate::config) signals: &'static [Signal],
     /// Whether it is of no use to what is printed.
-    pub(super) needs_connection: bool,
+    pub(in crate::config) needs_connection: bool,
     /// The setting that must be set with it.
-    pub(super) partner: Option<&'static SettingRow>,
+    pub(in crate::config) partner: Option<&'static SettingRow>,
     /// A rule beyond the range of its kind.
-    pub(super) rule: fn(&Exporter) -> Result<(), Fault>,
+    pub(in crate::config) rule: fn(&Exporter) -> Result<(), Fault>,
     /// The same, but not asked of what is printed.
-    pub(super) connection_rule: fn(&Exporter) -> Result<(), Fault>,
+    pub(in crate::config) connection_rule: fn(&Exporter) -> Result<(), Fault>,
     /// What to remark on the word of a variable that is understood, but not done.
-    pub(super) remark: fn(&str) -> Option<Fault>,
+    pub(in crate::config) remark: fn(&str) -> Option<Fault>,
 }
 
 /// OpenTelemetry's environment variables for a setting.
-pub(super) struct VariableNames {
+pub(in crate::config) struct VariableNames {
     /// What follows `OTEL_EXPORTER_OTLP_`, and the signal's name behind that in those of one signal.
-    pub(super) exporter: Option<&'static str>,
+    pub(in crate::config) exporter: Option<&'static str>,
     /// What follows `OTEL_BSP_` and `OTEL_BLRP_`.
-    pub(super) processor: Option<&'static str>,
+    pub(in crate::config) processor: Option<&'static str>,
     /// The variable that is for metrics alone.
-    pub(super) metrics: Option<&'static str>,
+    pub(in crate::config) metrics: Option<&'static str>,
 }
 
 /// How Tracetest's files have a setting.
-pub(super) struct TracetestSpelling {
-    pub(super) path: &'static [&'static str],
-    pub(super) advice: &'static str,
+pub(in crate::config) struct TracetestSpelling {
+    pub(in crate::config) path: &'static [&'static str],
+    pub(in crate::config) advice: &'static str,
 }
 
 /// How a setting appears in the summary of an exporter.
-pub(super) struct SummaryField {
+pub(in crate::config) struct SummaryField {
     /// Ends in `_ms` for durations.
-    pub(super) name: &'static str,
+    pub(in crate::config) name: &'static str,
     /// It is null for exporters that send none of these. The form of the summary is fixed, and not always as `signals`.
-    pub(super) signals: &'static [Signal],
+    pub(in crate::config) signals: &'static [Signal],
 }
 
 impl SettingRow {
     /// What a row is that says nothing else.
-    pub(super) const PLAIN: Self = Self {
+    pub(in crate::config) const PLAIN: Self = Self {
         key: "",
         kind: Kind::Signals,
         advice: "",
@@ -89,7 +89,7 @@ impl SettingRow {
     };
 
     /// Whether the setting makes a difference to what an exporter sends.
-    pub(super) fn matters_to(&self, exporter: &Exporter) -> bool {
+    pub(in crate::config) fn matters_to(&self, exporter: &Exporter) -> bool {
         let is_sent = self.signals.iter().any(|&signal| exporter.signals.contain(signal));
         is_sent && (!self.needs_connection || exporter.connection.transport.connects())
     }
@@ -103,23 +103,23 @@ impl PartialEq for SettingRow {
 }
 
 impl VariableNames {
-    pub(super) const fn exporter(end: &'static str) -> Self {
+    pub(in crate::config) const fn exporter(end: &'static str) -> Self {
         Self { exporter: Some(end), processor: None, metrics: None }
     }
 
-    pub(super) const fn processor(end: &'static str) -> Self {
+    pub(in crate::config) const fn processor(end: &'static str) -> Self {
         Self { exporter: None, processor: Some(end), metrics: None }
     }
 
-    pub(super) const fn metrics(name: &'static str) -> Self {
+    pub(in crate::config) const fn metrics(name: &'static str) -> Self {
         Self { exporter: None, processor: None, metrics: Some(name) }
     }
 }
 
 /// Where a value is kept.
-pub(super) struct Field<O, T> {
-    pub(super) get: fn(&O) -> T,
-    pub(super) set: fn(&mut O, T),
+pub(in crate::config) struct Field<O, T> {
+    pub(in crate::config) get: fn(&O) -> T,
+    pub(in crate::config) set: fn(&mut O, T),
 }
 
 /// The [`Field`] at a path below its owner.
@@ -128,10 +128,10 @@ macro_rules! field {
         Field { get: |owner| owner.$($name).+, set: |owner, value| owner.$($name).+ = value }
     };
 }
-pub(super) use field;
+pub(in crate::config) use field;
 
 /// What values a setting of an exporter has.
-pub(super) enum Kind {
+pub(in crate::config) enum Kind {
     Duration {
         field: Field<Exporter, Duration>,
         range: RangeInclusive<Duration>,
@@ -198,11 +198,11 @@ macro_rules! word {
         }
     };
 }
-pub(super) use word;
+pub(in crate::config) use word;
 
 /// What a file or a variable says of one setting.
 #[derive(Clone, PartialEq)]
-pub(super) enum SettingValue {
+pub(in crate::config) enum SettingValue {
     Duration(Duration),
     Count(usize),
     Size(usize),
@@ -232,7 +232,7 @@ pub(super) enum SettingValue {
 
 impl SettingValue {
     /// Reads the file that the value names, unless that is done.
-    pub(super) fn load(self) -> Result<Self, Fault> {
+    pub(in crate::config) fn load(self) -> Result<Self, Fault> {
         match self {
             Self::File { path, pem: None } => {
                 let read = expand::read_bounded(Path::new(&path));
@@ -246,7 +246,7 @@ impl SettingValue {
 
 impl Kind {
     /// What the node of a file says. Headers have a reader of their own: each has its place.
-    pub(super) fn read(
+    pub(in crate::config) fn read(
         &self,
         node: &Node,
         surroundings: &Surroundings,
@@ -282,7 +282,7 @@ impl Kind {
     }
 
     /// Takes a value over that this kind has read; returns what to show instead of it, if it must not be shown itself.
-    pub(super) fn set(
+    pub(in crate::config) fn set(
         &self,
         exporter: &mut Exporter,
         value: SettingValue,
@@ -320,7 +320,7 @@ impl Kind {
     }
 
     /// The value that an exporter has, where two exporters can be compared by it.
-    pub(super) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
+    pub(in crate::config) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
         match self {
             Self::Duration { field, .. } => Some(SettingValue::Duration((field.get)(exporter))),
             Self::Limit { field, .. } => (field.get)(exporter).map(SettingValue::Duration),
@@ -333,7 +333,7 @@ impl Kind {
     }
 
     /// The value that an exporter has, as a file would spell it. Secrets are `***`.
-    pub(super) fn show(&self, exporter: &Exporter) -> String {
+    pub(in crate::config) fn show(&self, exporter: &Exporter) -> String {
         match self {
             Self::Duration { field, .. } => units::show_duration((field.get)(exporter)),
             Self::Limit { field, .. } => {
@@ -356,7 +356,7 @@ impl Kind {
     }
 
     /// Whether the value that an exporter has is one of those that can be used.
-    pub(super) fn check(&self, exporter: &Exporter) -> Result<(), Fault> {
+    pub(in crate::config) fn check(&self, exporter: &Exporter) -> Result<(), Fault> {
         match self {
             Self::Duration { field, range } => check_duration((field.get)(exporter), range),
             Self::Limit { field, range } => {

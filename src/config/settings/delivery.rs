@@ -99,14 +99,14 @@ impl Signals {
     }
 
     /// Those that are sent, always in the same order.
-    pub(super) fn iter(self) -> impl Iterator<Item = Signal> {
+    pub(in crate::config) fn iter(self) -> impl Iterator<Item = Signal> {
         Signal::ALL.into_iter().filter(move |&signal| self.contain(signal))
     }
 }
 
 /// The least severity of the log records that are exported; `None` lets none pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Level(pub(super) Option<Severity>);
+pub(crate) struct Level(pub(in crate::config) Option<Severity>);
 
 impl Default for Level {
     fn default() -> Self {
@@ -116,10 +116,10 @@ impl Default for Level {
 
 impl Level {
     /// What lets no log record pass.
-    pub(super) const DISABLE: Self = Self(None);
+    pub(in crate::config) const DISABLE: Self = Self(None);
 
     /// The words of files; code may also name the steps between them.
-    pub(super) const NAMES: [(&'static str, Level); 6] = [
+    pub(in crate::config) const NAMES: [(&'static str, Level); 6] = [
         ("trace", Level(Some(Severity::Trace))),
         ("debug", Level(Some(Severity::Debug))),
         ("info", Level(Some(Severity::Info))),
@@ -133,7 +133,7 @@ impl Level {
         self.0.map_or(u8::MAX, Severity::number)
     }
 
-    pub(super) fn name(self) -> String {
+    pub(in crate::config) fn name(self) -> String {
         self.0.map_or_else(|| "disable".to_owned(), |severity| severity.name().to_ascii_lowercase())
     }
 }
@@ -162,22 +162,22 @@ pub enum Histograms {
 }
 
 impl Temporality {
-    pub(super) const NAMES: [(&'static str, Self); 3] =
+    pub(in crate::config) const NAMES: [(&'static str, Self); 3] =
         [("cumulative", Self::Cumulative), ("delta", Self::Delta), ("lowmemory", Self::LowMemory)];
 
     /// As files spell it.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::config) fn name(self) -> &'static str {
         // the table is in the order of the variants
         Self::NAMES[self as usize].0
     }
 }
 
 impl Histograms {
-    pub(super) const NAMES: [(&'static str, Self); 2] =
+    pub(in crate::config) const NAMES: [(&'static str, Self); 2] =
         [("explicit", Self::Explicit), ("exponential", Self::Exponential)];
 
     /// As files spell it.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::config) fn name(self) -> &'static str {
         // the table is in the order of the variants
         Self::NAMES[self as usize].0
     }
@@ -202,7 +202,7 @@ impl Default for PeriodicReaderSettings {
 }
 
 /// What a word means, in any case.
-pub(super) fn parse<T: Copy>(names: &[(&str, T)], text: &str) -> Option<T> {
+pub(in crate::config) fn parse<T: Copy>(names: &[(&str, T)], text: &str) -> Option<T> {
     names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, meaning)| *meaning)
 }
 

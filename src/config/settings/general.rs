@@ -1,38 +1,38 @@
-//! Which settings are not of one exporter? One row each, as in [`settings`](super::settings).
+//! Which settings are not of one exporter? One row each, as in [`settings`](crate::config::settings).
 //!
-//! Service name, resource and sampler are of a [`provider`](super::provider), and read by hand.
+//! Service name, resource and sampler are of a [`provider`](crate::config::provider), and read by hand.
 
-use super::Config;
-use super::kind::{Field, field};
+use crate::config::Config;
+use crate::config::settings::kind::{Field, field};
 
 /// All that there is to know of one setting.
-pub(super) struct GeneralRow {
+pub(in crate::config) struct GeneralRow {
     /// As `standpipe check` shows it, and files spell it that have it.
-    pub(super) key: &'static str,
-    pub(super) kind: GeneralKind,
+    pub(in crate::config) key: &'static str,
+    pub(in crate::config) kind: GeneralKind,
     /// The first of these environment variables that is set counts.
-    pub(super) variables: &'static [&'static str],
+    pub(in crate::config) variables: &'static [&'static str],
 }
 
 /// What values a general setting has.
-pub(super) enum GeneralKind {
+pub(in crate::config) enum GeneralKind {
     Bool(Field<Config, bool>),
     Count(Field<Config, u32>),
     /// A length, or any.
     Length(Field<Config, Option<usize>>),
 }
 
-pub(super) static DISABLED: GeneralRow = GeneralRow {
+pub(in crate::config) static DISABLED: GeneralRow = GeneralRow {
     key: "disabled",
     kind: GeneralKind::Bool(field!(disabled)),
     variables: &["OTEL_SDK_DISABLED"],
 };
 
-pub(super) static SELF_OBSERVATION: GeneralRow =
+pub(in crate::config) static SELF_OBSERVATION: GeneralRow =
     GeneralRow { key: "self-observation", kind: GeneralKind::Bool(field!(self_observation)), variables: &[] };
 
 /// What [`SpanLimits`](crate::config::SpanLimits) holds.
-pub(super) static SPAN_LIMITS: [GeneralRow; 6] = [
+pub(in crate::config) static SPAN_LIMITS: [GeneralRow; 6] = [
     GeneralRow {
         key: "span-limits.attributes",
         kind: GeneralKind::Count(field!(span_limits.attributes)),
@@ -66,7 +66,7 @@ pub(super) static SPAN_LIMITS: [GeneralRow; 6] = [
 ];
 
 /// What [`LogLimits`](crate::config::LogLimits) holds.
-pub(super) static LOG_LIMITS: [GeneralRow; 2] = [
+pub(in crate::config) static LOG_LIMITS: [GeneralRow; 2] = [
     GeneralRow {
         key: "log-limits.attributes",
         kind: GeneralKind::Count(field!(log_limits.attributes)),
@@ -84,13 +84,13 @@ const ATTRIBUTE_COUNT: &str = "OTEL_ATTRIBUTE_COUNT_LIMIT";
 const ATTRIBUTE_VALUE_LENGTH: &str = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT";
 
 /// All rows, in the order in which they are read and shown.
-pub(super) fn rows() -> impl Iterator<Item = &'static GeneralRow> {
+pub(in crate::config) fn rows() -> impl Iterator<Item = &'static GeneralRow> {
     [&DISABLED, &SELF_OBSERVATION].into_iter().chain(&SPAN_LIMITS).chain(&LOG_LIMITS)
 }
 
 impl GeneralKind {
     /// The value that a configuration has, for people.
-    pub(super) fn show(&self, config: &Config) -> String {
+    pub(in crate::config) fn show(&self, config: &Config) -> String {
         match self {
             Self::Bool(field) => (field.get)(config).to_string(),
             Self::Count(field) => (field.get)(config).to_string(),

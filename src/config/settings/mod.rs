@@ -1,17 +1,26 @@
 //! Which settings does an exporter have? One row each, and below the rows the builder's methods.
 //!
 //! A new setting is added here and nowhere else: readers, validation, `standpipe check`, messages and the tables of the
-//! documentation go through the rows. The settings that are not of one exporter are in [`general`](super::general).
+//! documentation go through the rows. The settings that are not of one exporter are in [`general`](crate::config::settings::general).
+
+pub(super) mod connection;
+pub(super) mod delivery;
+pub(super) mod general;
+pub(super) mod kind;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::delivery::parse;
-use super::error::Fault;
-use super::kind::{Field, Kind, SettingRow, SummaryField, TracetestSpelling, VariableNames, field, word};
-use super::text::shown;
-use super::validate as rules;
-use super::{Compression, Exporter, Histograms, Level, Proxy, Secret, Temporality, Transport, WhenFull};
+use crate::config::error::Fault;
+use crate::config::settings::delivery::parse;
+use crate::config::settings::kind::{
+    Field, Kind, SettingRow, SummaryField, TracetestSpelling, VariableNames, field, word,
+};
+use crate::config::text::shown;
+use crate::config::validate as rules;
+use crate::config::{
+    Compression, Exporter, Histograms, Level, Proxy, Secret, Temporality, Transport, WhenFull,
+};
 use crate::record::Signal;
 
 /// Defines each row by its name, and all of them in the order in which they are read and shown. Its comment is the
@@ -20,7 +29,7 @@ macro_rules! rows {
     ($($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $value:expr,)* })*) => {
         $(
             $(#[doc = $doc])+
-            pub(super) static $name: SettingRow = SettingRow {
+            pub(in crate::config) static $name: SettingRow = SettingRow {
                 $($field: $value,)*
                 #[cfg(test)]
                 doc: concat!($($doc),+),
@@ -28,7 +37,7 @@ macro_rules! rows {
             };
         )*
         // the transport comes before the endpoint, whose meaning depends on it
-        pub(super) static SETTINGS: &[&SettingRow] = &[$(&$name),*];
+        pub(in crate::config) static SETTINGS: &[&SettingRow] = &[$(&$name),*];
     };
 }
 
@@ -335,7 +344,7 @@ rows! {
 }
 
 /// Every moment that is computed from a duration must be one that the clock can tell.
-pub(super) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+pub(in crate::config) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 const ANY: RangeInclusive<Duration> = Duration::ZERO..=LONGEST;
 const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
 /// The queue keeps its two counts in one word, in which records have 24 bits.
