@@ -15,7 +15,6 @@ mod node;
 pub(crate) mod problem;
 mod provider;
 mod read;
-mod remarks;
 pub(crate) mod sampler;
 mod section;
 mod settings;

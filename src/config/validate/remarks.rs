@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::endpoint::{Endpoint, PathRule};
-use super::error::{Diagnostic, DiagnosticSeverity, Fault};
-use super::settings::general::SELF_OBSERVATION;
-use super::settings::kind::SettingRow;
-use super::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
-use super::text::listed;
-use super::{Config, Exporter, SettingSource, Transport, units};
+use crate::config::endpoint::{Endpoint, PathRule};
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault};
+use crate::config::settings::general::SELF_OBSERVATION;
+use crate::config::settings::kind::SettingRow;
+use crate::config::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
+use crate::config::text::listed;
+use crate::config::{Config, Exporter, SettingSource, Transport, units};
 use crate::record::Signal;
 
 type Remark = (&'static SettingRow, Fault);

@@ -1,15 +1,17 @@
 //! Which rules hold for every value, from code, file or environment? Those of its row, and a few between settings.
 
+mod remarks;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::endpoint::Endpoint;
-use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
-use super::settings::kind::SettingRow;
-use super::settings::{HEADERS, RETRY_MAX_DELAY, SETTINGS, SIGNALS, USER_AGENT};
-use super::text::{quoted, unshown};
-use super::{
-    Compression, Config, Exporter, Location, SettingSource, Transport, header, no_proxy, remarks, units,
+use crate::config::endpoint::Endpoint;
+use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
+use crate::config::settings::kind::SettingRow;
+use crate::config::settings::{HEADERS, RETRY_MAX_DELAY, SETTINGS, SIGNALS, USER_AGENT};
+use crate::config::text::{quoted, unshown};
+use crate::config::{
+    Compression, Config, Exporter, Location, SettingSource, Transport, header, no_proxy, units,
 };
 
 /// Checks a configuration, of which a reader has already found some things and some exporters to be broken.
@@ -18,7 +20,7 @@ use super::{
 ///
 /// All diagnostics, if at least one is an error; with them the configuration without its broken exporters. What is disabled
 /// has no errors, only warnings.
-pub(super) fn validate(
+pub(in crate::config) fn validate(
     mut config: Config,
     mut diagnostics: Vec<Diagnostic>,
     broken_exporters: &[usize],
@@ -120,14 +122,14 @@ fn whole(exporter: &Exporter, what: &'static str, fix: &'static str) -> Diagnost
     Fault::new(what, fix).found(DiagnosticSeverity::Error, exporter.location().cloned(), exporter.path())
 }
 
-pub(super) fn signals(exporter: &Exporter) -> Result<(), Fault> {
+pub(in crate::config) fn signals(exporter: &Exporter) -> Result<(), Fault> {
     match exporter.signals.iter().next() {
         Some(_) => Ok(()),
         None => Err(Fault::new("there is none, so nothing would be sent", SIGNALS.advice)),
     }
 }
 
-pub(super) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
+pub(in crate::config) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     let (first, max) = (exporter.retry.first_delay, exporter.retry.max_delay);
     RETRY_MAX_DELAY.kind.check(exporter)?;
     if max < first {
@@ -138,14 +140,14 @@ pub(super) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn block_timeout(exporter: &Exporter) -> Result<(), Fault> {
+pub(in crate::config) fn block_timeout(exporter: &Exporter) -> Result<(), Fault> {
     match exporter.queue.block_timeout {
         Some(Duration::ZERO) => Err(Fault::new("0s means never to wait", "write lossy = true for that")),
         _ => Ok(()),
     }
 }
 
-pub(super) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
+pub(in crate::config) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
     check_endpoint(exporter, cfg!(feature = "tls"))
 }
 
@@ -165,7 +167,7 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn transport(exporter: &Exporter) -> Result<(), Fault> {
+pub(in crate::config) fn transport(exporter: &Exporter) -> Result<(), Fault> {
     check_transport(exporter.connection.transport, cfg!(feature = "grpc"))
 }
 
@@ -186,7 +188,7 @@ fn check_metadata(transport: Transport, name: &str) -> Result<(), Fault> {
     }
 }
 
-pub(super) fn compression(exporter: &Exporter) -> Result<(), Fault> {
+pub(in crate::config) fn compression(exporter: &Exporter) -> Result<(), Fault> {
     check_compression(exporter.connection.compression, cfg!(feature = "gzip"))
 }
 
@@ -201,7 +203,7 @@ fn check_compression(compression: Compression, can_compress: bool) -> Result<(),
 }
 
 /// Only that it is the right kind of file; what is in it is for the TLS library to judge.
-pub(super) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
+pub(in crate::config) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
     let Some(pem) = pem else { return Ok(()) };
     let end_of_label = format!("{kind}-----");
     let is_begin = |line: &[u8]| {
@@ -213,7 +215,7 @@ pub(super) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
     Err(Fault::new(format!("holds no PEM block \"{kind}\""), "name a file in PEM form"))
 }
 
-pub(super) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
+pub(in crate::config) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
     match &exporter.connection.user_agent {
         Some(product) if product.trim().is_empty() => Err(Fault::new("is empty", USER_AGENT.advice)),
         Some(product) => {
@@ -224,7 +226,7 @@ pub(super) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
 }
 
 /// What is too long by itself is reported as that.
-pub(super) fn head(exporter: &Exporter) -> Result<(), Fault> {
+pub(in crate::config) fn head(exporter: &Exporter) -> Result<(), Fault> {
     let http = &exporter.connection;
     let product = http.user_agent.as_deref();
     let mut values = http.headers.iter().map(|(_, value)| value.expose()).chain(product);
