@@ -8,7 +8,6 @@
 
 mod exporters;
 mod names;
-mod pairs;
 mod program;
 mod reader;
 mod values;

@@ -3,12 +3,12 @@
 use std::ops::RangeInclusive;
 
 use super::names;
-use super::pairs;
 use super::reader::{Reader, what_to_write};
 use crate::config::provider::SERVICE_NAME;
 use crate::config::sampler::Sampler;
 use crate::config::settings::general::{self, GeneralKind, GeneralRow};
 use crate::config::text::quoted;
+use crate::config::values::pairs;
 use crate::config::{Config, SettingSource};
 
 const SAMPLERS: [&str; 6] = [

@@ -1,13 +1,14 @@
 //! What do the variables say of the settings of an exporter, and how is that put into one?
 
+use super::names;
 use super::reader::Reader;
-use super::{names, pairs};
 use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::settings::kind::{Kind, SettingRow, SettingValue};
 use crate::config::settings::{ENDPOINT, SETTINGS};
 use crate::config::summary::Few;
 use crate::config::text::listed;
+use crate::config::values::pairs;
 use crate::config::{Exporter, SettingSource, Transport};
 use crate::record::Signal;
 

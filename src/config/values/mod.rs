@@ -3,4 +3,5 @@
 pub(super) mod endpoint;
 pub(super) mod header;
 pub(super) mod no_proxy;
+pub(super) mod pairs;
 pub(super) mod units;

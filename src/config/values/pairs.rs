@@ -7,7 +7,7 @@ use crate::config::{Secret, header};
 const MAX_ATTRIBUTES: usize = 1_000;
 
 /// The headers of a list; of a name given twice the last value counts. What they may hold is judged later.
-pub(super) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
+pub(in crate::config) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
     if text.trim_start().starts_with(['"', '\'']) {
         return Err(Fault::new("has quotes around it", "remove them"));
     }
@@ -45,7 +45,7 @@ pub(super) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
 }
 
 /// The attributes of a list: all of them or none.
-pub(super) fn attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
+pub(in crate::config) fn attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
     let count = pieces(text).count();
     if count > MAX_ATTRIBUTES {
         return Err(Fault::new(format!("{count} attributes"), format!("write at most {MAX_ATTRIBUTES}")));
