@@ -148,6 +148,3 @@ fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
     exporter.pace.linger = signals.iter().map(linger).min().unwrap_or_default();
     exporter
 }
-
-#[cfg(test)]
-mod tests;

@@ -154,6 +154,3 @@ fn ratio(reader: &mut Reader<'_>) -> f64 {
         1.0
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -183,6 +183,3 @@ impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
         Self(variables)
     }
 }
-
-#[cfg(test)]
-mod tests;

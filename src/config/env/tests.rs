@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::config::Exporter;
 use crate::config::sampler::Sampler;
-use crate::record::{Signal, SpanLimits};
+use crate::record::{LogLimits, Signal, SpanLimits};
 
-pub(super) fn names(config: &Config) -> Vec<&str> {
+fn names(config: &Config) -> Vec<&str> {
     config.exporters().iter().map(Exporter::name).collect()
 }
 
-pub(super) fn diagnostics(config: &Config) -> Vec<String> {
+fn diagnostics(config: &Config) -> Vec<String> {
     config.diagnostics().iter().map(ToString::to_string).collect()
 }
 
 /// Everything that can be seen of a configuration, a line for each setting.
-pub(super) fn settings(config: &Config) -> Vec<String> {
+fn settings(config: &Config) -> Vec<String> {
     let of_exporter = |exporter: &Exporter| {
         let id = exporter.name().to_owned();
         exporter.effective().into_iter().map(move |setting| format!("{id}: {setting}"))
@@ -26,7 +28,7 @@ pub(super) fn settings(config: &Config) -> Vec<String> {
 }
 
 #[track_caller]
-pub(super) fn sound(variables: &[(&str, &str)]) -> Config {
+fn sound(variables: &[(&str, &str)]) -> Config {
     match Config::from_variables(variables.iter().copied()) {
         Ok(config) => config,
         Err(error) => panic!("{variables:?}: {error}"),
@@ -34,13 +36,13 @@ pub(super) fn sound(variables: &[(&str, &str)]) -> Config {
 }
 
 #[track_caller]
-pub(super) fn refused(variables: &[(&str, &str)]) -> ConfigError {
+fn refused(variables: &[(&str, &str)]) -> ConfigError {
     Config::from_variables(variables.iter().copied()).expect_err("a broken exporter")
 }
 
 /// Without a word about it, each of these settings is there.
 #[track_caller]
-pub(super) fn assert_set(variables: &[(&str, &str)], expected: &[&str]) {
+fn assert_set(variables: &[(&str, &str)], expected: &[&str]) {
     let config = sound(variables);
     let settings = settings(&config);
     for line in expected {
@@ -51,7 +53,7 @@ pub(super) fn assert_set(variables: &[(&str, &str)], expected: &[&str]) {
 
 /// The variable is as good as not set, and that is said.
 #[track_caller]
-pub(super) fn assert_ignored(name: &str, value: &str, message: &str) {
+fn assert_ignored(name: &str, value: &str, message: &str) {
     let config = sound(&[(name, value)]);
     assert_eq!(diagnostics(&config), [format!("warning: {name}: {message}")], "{value:?}");
     let (with, without) = (settings(&config), settings(&sound(&[])));
@@ -401,4 +403,475 @@ fn to_be_filled_twice_changes_nothing_and_is_told_once() {
     let twice = filled(once, &variables);
     assert_eq!(settings(&twice), settings_then);
     assert_eq!(diagnostics(&twice), diagnostics_then);
+}
+
+#[test]
+fn signals_that_are_set_alike_share_an_exporter_and_others_have_their_own() {
+    const TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT";
+    const LOGS: &str = "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT";
+    const METRICS: &str = "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT";
+    const ALL: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
+    for (variables, expected) in [
+        (&[(ALL, "1")][..], &["otlp"][..]),
+        (&[(TRACES, "1")], &["otlp.traces", "otlp"]),
+        (&[(LOGS, "1")], &["otlp", "otlp.logs"]),
+        (&[(METRICS, "1")], &["otlp", "otlp.metrics"]),
+        (&[(TRACES, "1"), (LOGS, "1")], &["otlp", "otlp.metrics"]),
+        (&[(TRACES, "1"), (LOGS, "1"), (METRICS, "1")], &["otlp"]),
+        (&[(TRACES, "1"), (LOGS, "2"), (METRICS, "3")], &["otlp.traces", "otlp.logs", "otlp.metrics"]),
+        (&[(ALL, "1"), (LOGS, "1")], &["otlp"]),
+        // what is set to the default is set alike
+        (&[(TRACES, "10000")], &["otlp"]),
+        (&[("OTEL_BSP_SCHEDULE_DELAY", "1000")], &["otlp"]),
+        (&[("OTEL_BSP_SCHEDULE_DELAY", "200"), ("OTEL_BLRP_SCHEDULE_DELAY", "200")], &["otlp"]),
+        (&[("OTEL_BSP_MAX_QUEUE_SIZE", "10"), ("OTEL_BLRP_MAX_QUEUE_SIZE", "10")], &["otlp"]),
+        (&[("OTEL_BSP_MAX_QUEUE_SIZE", "10")], &["otlp.traces", "otlp"]),
+        (&[("OTEL_BLRP_MAX_QUEUE_SIZE", "10")], &["otlp", "otlp.logs"]),
+        (&[("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "a=1")], &["otlp", "otlp.logs"]),
+        (&[("OTEL_LOGS_EXPORTER", "none")], &["otlp"]),
+        (&[("OTEL_LOGS_EXPORTER", "none"), (TRACES, "1")], &["otlp.traces", "otlp.metrics"]),
+        (&[("OTEL_TRACES_EXPORTER", "none"), ("OTEL_LOGS_EXPORTER", "NONE"), (METRICS, "1")], &["otlp"]),
+    ] {
+        assert_eq!(names(&sound(variables)), expected, "{variables:?}");
+    }
+    let config = sound(&[(TRACES, "1"), ("OTEL_LOGS_EXPORTER", "none")]);
+    let lingers: Vec<Duration> = config.exporters().iter().map(|exporter| exporter.pace.linger).collect();
+    assert_eq!(lingers, [Duration::from_secs(5); 2], "only logs are in a hurry");
+}
+
+#[test]
+fn the_headers_of_a_signal_replace_those_of_all() {
+    let config = sound(&[
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=all,x-scope=1"),
+        ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "authorization=Basic%20a%2Cb%3D,x=%25"),
+    ]);
+    let headers = |index: usize| -> Vec<(&str, &str)> {
+        let headers = &config.exporters()[index].connection.headers;
+        headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect()
+    };
+    assert_eq!(headers(0), [("authorization", "all"), ("x-scope", "1")]);
+    assert_eq!(headers(1), [("authorization", "Basic a,b="), ("x", "%")]);
+}
+
+#[test]
+fn a_signal_goes_where_its_exporter_says() {
+    for (value, message) in [
+        ("otpl", "\"otpl\" is not known; did you mean \"otlp\"?"),
+        ("otlp,zipkin", "\"zipkin\" is not known; write otlp, console or none"),
+    ] {
+        let error = refused(&[("OTEL_TRACES_EXPORTER", value)]);
+        assert_eq!(error.to_string(), format!("OTEL_TRACES_EXPORTER: {message}"));
+    }
+    for (value, signals, message) in [
+        ("otlp", "traces, logs, metrics", None),
+        ("OTLP", "traces, logs, metrics", None),
+        ("none", "logs, metrics", None),
+        ("console", "logs, metrics", None),
+        ("otlp, console", "traces, logs, metrics", None),
+        (
+            "none,otlp",
+            "traces, logs, metrics",
+            Some("ignored: \"none\" among others; remove it, or the others"),
+        ),
+    ] {
+        let config = sound(&[("OTEL_TRACES_EXPORTER", value)]);
+        let expected: Vec<String> =
+            message.iter().map(|message| format!("warning: OTEL_TRACES_EXPORTER: {message}")).collect();
+        assert_eq!(diagnostics(&config), expected, "{value}");
+        let line = format!("otlp: signals = {signals} (OTEL_TRACES_EXPORTER)");
+        assert!(settings(&config).contains(&line), "{value}: {line}");
+    }
+    let printed = sound(&[("OTEL_LOGS_EXPORTER", "console"), ("OTEL_METRICS_EXPORTER", "otlp,console")]);
+    assert_eq!(names(&printed), ["otlp", "console"]);
+    for line in [
+        "otlp: signals = traces, metrics (OTEL_LOGS_EXPORTER)",
+        "console: transport = console (OTEL_LOGS_EXPORTER)",
+        "console: signals = logs, metrics (OTEL_LOGS_EXPORTER)",
+    ] {
+        assert!(settings(&printed).contains(&line.to_owned()), "{line}: {:?}", settings(&printed));
+    }
+    let none = Signal::ALL.map(|signal| (names::exporter(signal), "none"));
+    assert_eq!(names(&Config::from_variables(none).unwrap()), [""; 0]);
+}
+
+#[test]
+fn the_program_is_named_and_described() {
+    const NAME: &str = "OTEL_SERVICE_NAME";
+    const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
+    for (variables, expected) in [
+        (&[(NAME, "shop")][..], &["service-name = shop (OTEL_SERVICE_NAME)"][..]),
+        (&[(ATTRIBUTES, "service.name=shop")], &["service-name = shop (OTEL_RESOURCE_ATTRIBUTES)"]),
+        (
+            &[(NAME, "shop"), (ATTRIBUTES, "service.name=other,team=a%2Cb")],
+            &["service-name = shop (OTEL_SERVICE_NAME)", "resource = team=a,b (OTEL_RESOURCE_ATTRIBUTES)"],
+        ),
+        (&[(ATTRIBUTES, " a = 1 , b=,")], &["resource = a=1, b= (OTEL_RESOURCE_ATTRIBUTES)"]),
+        (&[(ATTRIBUTES, "a%20b=x=y")], &["resource = a b=x=y (OTEL_RESOURCE_ATTRIBUTES)"]),
+        (&[("OTEL_SDK_DISABLED", "true")], &["disabled = true (OTEL_SDK_DISABLED)"]),
+        (&[("OTEL_SDK_DISABLED", "TRUE")], &["disabled = true (OTEL_SDK_DISABLED)"]),
+        (&[("OTEL_SDK_DISABLED", "False")], &["disabled = false (OTEL_SDK_DISABLED)"]),
+        (&[("OTEL_PROPAGATORS", "tracecontext, Baggage")], &[]),
+        (&[("OTEL_PROPAGATORS", "none")], &[]),
+    ] {
+        assert_set(variables, expected);
+    }
+}
+
+#[test]
+fn samplers_have_their_opentelemetry_names() {
+    for (name, ratio, expected) in [
+        ("always_on", "", Sampler::always_on()),
+        ("ALWAYS_OFF", "", Sampler::always_off()),
+        ("traceidratio", "0.25", Sampler::trace_id_ratio(0.25)),
+        ("traceidratio", "", Sampler::trace_id_ratio(1.0)),
+        ("traceidratio", "0", Sampler::trace_id_ratio(0.0)),
+        ("traceidratio", "1", Sampler::trace_id_ratio(1.0)),
+        ("parentbased_always_on", "", Sampler::default()),
+        ("parentbased_always_off", "0.5", Sampler::always_off().parent_based()),
+        ("ParentBased_TraceIdRatio", "1e-3", Sampler::trace_id_ratio(0.001).parent_based()),
+    ] {
+        let config = sound(&[("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", ratio)]);
+        assert_eq!(config.main.sampler, expected, "{name} {ratio}");
+        assert_eq!(diagnostics(&config), [""; 0], "{name} {ratio}");
+    }
+    for ratio in ["-0.1", "1.1", "NaN", "inf", "25%", "one"] {
+        let config = sound(&[("OTEL_TRACES_SAMPLER", "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", ratio)]);
+        assert_eq!(config.main.sampler, Sampler::trace_id_ratio(1.0));
+        assert_eq!(
+            diagnostics(&config),
+            [format!(
+                "warning: OTEL_TRACES_SAMPLER_ARG: ignored: {ratio:?} is not a share of all traces; \
+                 write 0 to 1, like 0.25"
+            )]
+        );
+    }
+}
+
+#[test]
+fn limits_of_spans_and_logs_are_set_and_the_particular_one_wins() {
+    let span = SpanLimits::default();
+    for (name, value, key, expected) in [
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "5", "attributes", SpanLimits { attributes: 5, ..span }),
+        (
+            "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+            "0",
+            "value-length",
+            SpanLimits { value_length: Some(0), ..span },
+        ),
+        ("OTEL_SPAN_EVENT_COUNT_LIMIT", "0", "events", SpanLimits { events: 0, ..span }),
+        ("OTEL_SPAN_LINK_COUNT_LIMIT", "5", "links", SpanLimits { links: 5, ..span }),
+        (
+            "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT",
+            "5",
+            "event-attributes",
+            SpanLimits { event_attributes: 5, ..span },
+        ),
+        (
+            "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT",
+            "5",
+            "link-attributes",
+            SpanLimits { link_attributes: 5, ..span },
+        ),
+    ] {
+        let config = sound(&[(name, value)]);
+        assert_eq!(config.span_limits, expected, "{name}");
+        assert_eq!(config.log_limits, LogLimits::default(), "{name}");
+        let shown = format!("span-limits.{key} = {value} ({name})");
+        assert!(settings(&config).contains(&shown), "{shown}: {:?}", settings(&config));
+    }
+    let config = sound(&[
+        ("OTEL_ATTRIBUTE_COUNT_LIMIT", "7"),
+        ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "8"),
+        ("OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", "9"),
+    ]);
+    assert_eq!(config.span_limits, SpanLimits { attributes: 7, value_length: Some(8), ..span });
+    assert_eq!(config.log_limits, LogLimits { attributes: 9, value_length: Some(8) });
+    let config = sound(&[("OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", "4")]);
+    assert_eq!(config.log_limits, LogLimits { value_length: Some(4), ..LogLimits::default() });
+}
+
+#[test]
+fn what_is_switched_off_cannot_keep_a_program_from_starting() {
+    let broken = ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "hunter2");
+    let config = sound(&[("OTEL_SDK_DISABLED", "true"), broken]);
+    let message = "header 1 has no =; write it like name=value";
+    assert_eq!(diagnostics(&config), [format!("warning: OTEL_EXPORTER_OTLP_LOGS_HEADERS: {message}")]);
+    // nor is it started without its headers by a program that switches it on again
+    assert_eq!(names(&config), ["otlp"]);
+    assert_eq!(config.summaries()[0].signals, ["traces", "metrics"]);
+    refused(&[("OTEL_SDK_DISABLED", "false"), broken]);
+}
+
+#[test]
+fn a_bad_number_or_word_is_told_and_ignored() {
+    for (name, value, message) in [
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "5s",
+            "ignored: \"5s\" is not a whole number of milliseconds; write 5000",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "soon",
+            "ignored: \"soon\" is not a whole number of milliseconds; write 1 to 31536000000",
+        ),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "0", "ignored: 0 is too small; write 1 to 31536000000"),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "-1",
+            "ignored: \"-1\" is not a whole number of milliseconds; write 1 to 31536000000",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "31536000001",
+            "ignored: 31536000001 is too large; write 1 to 31536000000",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "99999999999999999999",
+            "ignored: 99999999999999999999 is too large; write 1 to 31536000000",
+        ),
+        (
+            "OTEL_BSP_SCHEDULE_DELAY",
+            "1.5",
+            "ignored: \"1.5\" is not a whole number of milliseconds; write 0 to 31536000000",
+        ),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "many", "ignored: \"many\" is not a whole number; write 1 to 16777215"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "ignored: 0 is too small; write 1 to 16777215"),
+        ("OTEL_BLRP_MAX_QUEUE_SIZE", "16777216", "ignored: 16777216 is too large; write 1 to 16777215"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzp", "ignored: \"gzp\" is not known; did you mean \"gzip\"?"),
+        (
+            "OTEL_EXPORTER_OTLP_COMPRESSION",
+            "deflate",
+            "ignored: \"deflate\" is not known; write gzip or none",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "http",
+            "ignored: \"http\" is not known; write http/protobuf, grpc or http/json",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "http/protobuff",
+            "ignored: \"http/protobuff\" is not known; did you mean \"http/protobuf\"?",
+        ),
+        ("OTEL_BSP_ON_QUEUE_FULL", "wait", "ignored: \"wait\" is not known; write DROP or BLOCK"),
+        (
+            "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+            "deltas",
+            "ignored: \"deltas\" is not known; did you mean \"delta\"?",
+        ),
+        ("OTEL_SDK_DISABLED", "1", "ignored: \"1\" is not known; write true or false"),
+        ("OTEL_SDK_DISABLED", "yes", "ignored: \"yes\" is not known; write true or false"),
+        ("OTEL_TRACES_SAMPLER", "xray", "ignored: \"xray\" is not supported; write parentbased_traceidratio"),
+        (
+            "OTEL_TRACES_SAMPLER",
+            "jaeger_remote",
+            "ignored: \"jaeger_remote\" is not supported; write parentbased_traceidratio",
+        ),
+        (
+            "OTEL_TRACES_SAMPLER",
+            "parentbased_jaeger_remote",
+            "ignored: \"parentbased_jaeger_remote\" is not supported; write parentbased_traceidratio",
+        ),
+        ("OTEL_TRACES_SAMPLER", "always", "ignored: \"always\" is not known; did you mean \"always_on\"?"),
+        (
+            "OTEL_TRACES_SAMPLER_ARG",
+            "0.1",
+            "has no effect without OTEL_TRACES_SAMPLER; set OTEL_TRACES_SAMPLER to parentbased_traceidratio",
+        ),
+        ("OTEL_PROPAGATORS", "b3", "ignored: \"b3\" is not supported; write tracecontext, baggage or none"),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "a=1,b",
+            "ignored: attribute 2 has no =, so none is set; write it like key=value",
+        ),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "=1",
+            "ignored: attribute 1 has no key, so none is set; write it like key=value",
+        ),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "a=1,b=100%",
+            "ignored: attribute 2 has a % without two hexadecimal digits behind it, so none is set; \
+             write %25 for a percent sign",
+        ),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "a=%ff",
+            "ignored: attribute 1 is not UTF-8 when it is decoded, so none is set; encode the bytes of UTF-8",
+        ),
+        ("OTEL_SPAN_EVENT_COUNT_LIMIT", "-1", "ignored: \"-1\" is not a whole number; write 0 to 4294967295"),
+    ] {
+        assert_ignored(name, value, message);
+    }
+}
+
+#[test]
+fn a_variable_that_looks_like_one_of_ours_is_told() {
+    for (name, message) in [
+        ("OTEL_EXPORTER_OTLP_ENDPONT", "unknown variable; did you mean OTEL_EXPORTER_OTLP_ENDPOINT?"),
+        (
+            "OTEL_EXPORTER_OTLP_TRACE_ENDPOINT",
+            "unknown variable; did you mean OTEL_EXPORTER_OTLP_TRACES_ENDPOINT?",
+        ),
+        ("OTEL_EXPORTER_OTLP_COLOUR", "unknown variable; remove it"),
+        ("OTEL_BSP_SCHEDULED_DELAY", "unknown variable; did you mean OTEL_BSP_SCHEDULE_DELAY?"),
+        ("OTEL_BLRP_QUEUE_SIZE", "unknown variable; did you mean OTEL_BLRP_MAX_QUEUE_SIZE?"),
+        ("OTEL_EXPORTER_OLTP_ENDPOINT", "unknown variable; did you mean OTEL_EXPORTER_OTLP_ENDPOINT?"),
+        ("OTEL_SERVICENAME", "unknown variable; did you mean OTEL_SERVICE_NAME?"),
+        ("OTEL_METRICS_EXPORT_INTERVAL", "unknown variable; did you mean OTEL_METRIC_EXPORT_INTERVAL?"),
+        ("OTEL_TRACE_EXPORTER", "unknown variable; did you mean OTEL_TRACES_EXPORTER?"),
+    ] {
+        assert_ignored(name, "1", message);
+    }
+    for name in [
+        "OTEL_PYTHON_LOG_CORRELATION",
+        "OTEL_LOG_LEVEL",
+        "OTEL_CONFIG_FILE",
+        "OTEL_EXPORTER_ZIPKIN_ENDPOINT",
+        "OTEL_JAVAAGENT_ENABLED",
+        "OTEL_METRICS_EXEMPLAR_FILTER",
+        "OTEL_SEMCONV_STABILITY_OPT_IN",
+        "HOME",
+        "TRACETEST_SERVER_PORT",
+    ] {
+        assert_eq!(diagnostics(&sound(&[(name, "1")])), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
+    let too_many: String = (0..129).map(|number| format!("h{number}=hunter2,")).collect();
+    for (name, value, message) in [
+        ("HEADERS", "authorization=a,hunter2", "header 2 has no =; write it like name=value"),
+        ("HEADERS", "=hunter2", "header 1 has no name; write it like name=value"),
+        ("HEADERS", "bad name=hunter2", "header 1 has ' ' in its name; names are letters, digits and -"),
+        ("HEADERS", "bad name=hunter2%", "header 1 has ' ' in its name; names are letters, digits and -"),
+        (
+            "HEADERS",
+            "authorization=hunter2%0d%0Ax: y",
+            "value of header \"authorization\" holds a line break; write printable ASCII in one line",
+        ),
+        (
+            "HEADERS",
+            "authorization=hunter2\r\n",
+            "value of header \"authorization\" holds a line break; write printable ASCII in one line",
+        ),
+        (
+            "HEADERS",
+            "authorization=hunter2%0",
+            "value of header \"authorization\" has a % without two hexadecimal digits behind it; \
+             write %25 for a percent sign",
+        ),
+        (
+            "HEADERS",
+            "authorization=hunter2%c3",
+            "value of header \"authorization\" is not UTF-8 when it is decoded; encode the bytes of UTF-8",
+        ),
+        (
+            "HEADERS",
+            "authorization=",
+            "header \"authorization\" has no value; write the value or remove the header",
+        ),
+        (
+            "HEADERS",
+            "content-length=5",
+            "header \"content-length\" is not yours to set; remove it: standpipe writes it",
+        ),
+        ("HEADERS", &too_many, "129 headers; write at most 128"),
+        (
+            "ENDPOINT",
+            "http://user:hunter2@c",
+            "\"http://***@c\" holds a user name or password; send them as a header: \"Authorization: Basic …\"",
+        ),
+        ("ENDPOINT", "ftp://c", "\"ftp://c\" has an unknown scheme; write http:// or https://"),
+        (
+            "CERTIFICATE",
+            "no/such.pem",
+            "cannot read file \"no/such.pem\": no such file; write the path of a readable file",
+        ),
+        ("CERTIFICATE", "src", "cannot read file \"src\": is a directory; write the path of a readable file"),
+        ("CERTIFICATE", "Cargo.toml", "holds no PEM block \"CERTIFICATE\"; name a file in PEM form"),
+        (
+            "CLIENT_KEY",
+            "Cargo.toml",
+            "set without OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE; set both or neither",
+        ),
+        (
+            "CLIENT_CERTIFICATE",
+            "Cargo.toml",
+            "set without OTEL_EXPORTER_OTLP_CLIENT_KEY; set both or neither",
+        ),
+    ] {
+        let name = format!("OTEL_EXPORTER_OTLP_{name}");
+        // the endpoint of its own makes two exporters that ask the same variable: it is wrong once
+        let error = refused(&[
+            (&name, value),
+            ("OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "1"),
+            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "2"),
+        ]);
+        let errors: Vec<String> = error
+            .diagnostics()
+            .iter()
+            .filter(|diagnostic| diagnostic.severity == crate::config::DiagnosticSeverity::Error)
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(errors, [format!("{name}: {message}")], "{value:?}");
+        assert!(!format!("{error:?}").contains("hunter2"), "{error}");
+        let usable = error.into_usable();
+        assert_eq!(names(&usable), [""; 0], "{name}={value}");
+        assert!(!format!("{usable:?}").contains("hunter2"));
+    }
+}
+
+#[test]
+fn a_broken_signal_leaves_the_others_alone() {
+    let error = refused(&[("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "hunter2")]);
+    assert_eq!(
+        error.to_string(),
+        "OTEL_EXPORTER_OTLP_LOGS_HEADERS: header 1 has no =; write it like name=value"
+    );
+    assert_eq!(names(&error.into_usable()), ["otlp"]);
+    let error = refused(&[("OTEL_METRICS_EXPORTER", "prometeus")]);
+    assert_eq!(
+        error.to_string(),
+        "OTEL_METRICS_EXPORTER: \"prometeus\" is not known; write otlp, console or none"
+    );
+    assert_eq!(error.into_usable().summaries()[0].signals, ["traces", "logs"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn bytes_that_are_no_text_are_refused_where_they_matter_and_else_ignored() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let latin = || OsStr::from_bytes(b"h\xfcnter2").to_owned();
+    for name in ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_EXPORTER"] {
+        let error = Config::from_variables([(name, latin())]).expect_err(name);
+        assert_eq!(error.to_string(), format!("{name}: is not UTF-8; set it to text"));
+    }
+    for name in ["OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"] {
+        let config = Config::from_variables([(name, latin())]).expect(name);
+        assert_eq!(diagnostics(&config), [format!("warning: {name}: ignored: is not UTF-8; set it to text")]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_value_of_any_variable_is_a_reason_to_panic(
+        chosen in prop::collection::vec((any::<prop::sample::Index>(), "[ -~\r\n€]{0,20}|[0-9,=%a-c:/@.]{0,20}"), 0..6)
+    ) {
+        let known = names::known();
+        let variables = chosen.iter().map(|(index, value)| (index.get(&known).as_str(), value.as_str()));
+        let config = Config::from_variables(variables.clone()).unwrap_or_else(ConfigError::into_usable);
+        // what is said to be usable is usable
+        prop_assert!(config.validate().is_ok());
+        let mut config = Config::new().exporter(Exporter::http("http://c"));
+        let found = fill(&mut config, &variables.collect());
+        let usable = validate::validate(config, found, &[]).unwrap_or_else(ConfigError::into_usable);
+        prop_assert!(usable.validate().is_ok());
+    }
 }
