@@ -1,11 +1,14 @@
-//! How is said what is wrong with a configuration? Every problem at once, each with its place, its key and the way out.
+//! What is said of trouble? Of a configuration every mistake at once, each with its place, its key and the way out; of an
+//! exporter at run time what the program's hook receives, when `pipeline::problems` decides so.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use super::Config;
 use crate::config::escape::{escape_all_but, shows_itself};
+use crate::record::Signal;
 
 /// Words for people. Most are known when a program is built, and borrowed: so they cost it no code that copies them.
 pub(super) type Words = Cow<'static, str>;
@@ -233,6 +236,69 @@ impl Deref for Fault {
     fn deref(&self) -> &FaultWords {
         &self.0
     }
+}
+
+/// What [`Config::on_problem`](crate::Config::on_problem) was given, shared by all workers.
+pub(crate) type ProblemHook = Arc<dyn Fn(&Problem) + Send + Sync>;
+
+/// What went wrong, and for which exporter. Received by [`Config::on_problem`](crate::Config::on_problem).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The exporter's [name](crate::Exporter::name).
+    pub exporter: String,
+    /// The kind of trouble; each kind is reported once per period and signal, or less often if it says so.
+    pub kind: ProblemKind,
+    /// The signal that it is about, if it is about one: trouble with one signal does not hide that of another.
+    pub signal: Option<Signal>,
+    /// In words, lower case, the cause after a colon; never a secret. What a terminal would obey, such as escape
+    /// sequences and characters that reorder text, is escaped.
+    pub message: String,
+    /// How often this kind occurred for this signal since it was last reported, this time included.
+    pub occurrences: u64,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exporter {}: {}", escape_all_but(shows_itself, &self.exporter), self.message)?;
+        if self.occurrences > 1 {
+            write!(f, " ({} times)", self.occurrences)?;
+        }
+        Ok(())
+    }
+}
+
+/// The kinds of trouble an exporter can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// The collector cannot be reached or asks for patience; the batch is kept and tried again.
+    Unavailable,
+    /// The collector refused a batch for good; its records are lost and counted.
+    Refused,
+    /// The collector has no place for a signal, such as logs; they are lost and counted, the other signals are not
+    /// touched. Reported once for each signal, and again only after the signal had been taken in between.
+    NotTaken,
+    /// The collector took a batch but rejected some of its records, or had something to say about it.
+    PartialSuccess,
+    /// A batch could not be delivered in its time; its records are lost and counted.
+    GaveUp,
+    /// The queue was full; records are lost and counted.
+    QueueFull,
+    /// A single record was larger than a request may be; it is lost and counted.
+    TooLarge,
+    /// The worker panicked; the batch in its hands is lost and counted, and it goes on.
+    WorkerPanicked,
+    /// A callback of a metric panicked; what it had observed before is sent, and so is everything else.
+    CallbackPanicked,
+    /// A metric is called, divided or used in a way that it should not be; the message says which and why.
+    Instrument,
+    /// A metric has more sets of attributes than it may have; the rest is put together.
+    CardinalityLimit,
+}
+
+impl ProblemKind {
+    pub(crate) const COUNT: usize = 11;
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ mod error;
 pub(crate) mod escape;
 mod exporter;
 mod node;
-pub(crate) mod problem;
 mod provider;
 mod read;
 pub(crate) mod sampler;
@@ -30,13 +29,12 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use crate::record::{LogLimits, SpanLimits};
-pub use error::{ConfigError, Diagnostic, DiagnosticSeverity, Location};
+pub(crate) use error::ProblemHook;
+pub use error::{ConfigError, Diagnostic, DiagnosticSeverity, Location, Problem, ProblemKind};
 pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
 pub(crate) use header::is_reserved_by_grpc;
 pub(crate) use no_proxy::NoProxy;
-pub(crate) use problem::ProblemHook;
-pub use problem::{Problem, ProblemKind};
 pub(crate) use provider::ProviderSettings;
 pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;
