@@ -1,21 +1,17 @@
 //! What is an exporter? One destination, all that can be set about it, and who set it.
 
 use std::fmt;
-use std::time::Duration;
 
 use super::error::{Diagnostic, DiagnosticSeverity, Fault};
-use super::settings::kind::{SettingRow, SettingValue};
-use super::settings::{
-    BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, CLIENT_KEY_FILE, ENDPOINT, HEADERS, LEVEL,
-    RETRY_FIRST_DELAY, RETRY_MAX_DELAY, SETTINGS, SIGNALS, TRANSPORT, USER_AGENT,
-};
+use super::settings::kind::SettingValue;
+use super::settings::{ENDPOINT, SettingRow, TRANSPORT, rows};
 use super::summary::Few;
 use super::text::quoted;
 use super::{
     BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PeriodicReaderSettings, ProviderName,
     QueueSettings, RetrySettings, Secret, Setting, SettingSource, Signals, Transport, endpoint, header,
 };
-use crate::record::{Severity, Signal};
+use crate::record::Signal;
 
 /// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
 ///
@@ -137,7 +133,7 @@ impl Exporter {
             retry: RetrySettings::default(),
             connection: ConnectionSettings::default(),
             level: Level::default(),
-            signals: Signals::ALL,
+            signals: Signals::default(),
             reader: PeriodicReaderSettings::default(),
             origins: Few::new(),
             header_sources: Vec::new(),
@@ -173,7 +169,7 @@ impl Exporter {
     /// Every setting that makes a difference to what is sent, with its value and where that came from, always in
     /// the same order. Secrets are `***`; of headers the names are shown.
     pub fn effective(&self) -> Vec<Setting> {
-        let rows = SETTINGS.iter().filter(|row| row.matters_to(self));
+        let rows = rows().filter(|row| row.matters_to(self));
         rows.map(|row| Setting::new(row.key, &self.shown(row), self.source(row))).collect()
     }
 
@@ -192,86 +188,6 @@ impl fmt::Debug for Exporter {
             shown.field(setting.key, &format_args!("{}", setting.value));
         }
         shown.finish()
-    }
-}
-
-/// The builder's methods that do more than to keep a value; the others are below the rows of the settings.
-impl Exporter {
-    /// Chooses what is sent; all three signals unless set. None at all is an error at start.
-    ///
-    /// ```
-    /// use standpipe::{Exporter, Signal};
-    ///
-    /// let traces = Exporter::http("http://localhost:4318/v1/traces").signals([Signal::Traces]);
-    /// # let _ = traces;
-    /// ```
-    #[must_use]
-    pub fn signals(mut self, signals: impl IntoIterator<Item = Signal>) -> Self {
-        self.signals = Signals::of(&signals.into_iter().collect::<Vec<_>>());
-        self.set_in_code(&SIGNALS)
-    }
-
-    /// Sets the least severity of the log records that are sent, [`Severity::Info`] unless set; with `None` not one
-    /// is. Spans are not touched by it.
-    ///
-    /// ```
-    /// use standpipe::{Exporter, Severity};
-    ///
-    /// let exporter = Exporter::http("http://localhost:4318");
-    /// let loud = exporter.clone().level(Severity::Warn);
-    /// let silent = exporter.level(None);
-    /// # let _ = (loud, silent);
-    /// ```
-    #[must_use]
-    pub fn level(mut self, least: impl Into<Option<Severity>>) -> Self {
-        self.level = Level(least.into());
-        self.set_in_code(&LEVEL)
-    }
-
-    /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
-    #[must_use]
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.add_header(&name.into(), &value.into(), SettingSource::Code);
-        self.set_in_code(&HEADERS)
-    }
-
-    /// Bounds how long a caller waits for room in the queue, after which the record is dropped and counted;
-    /// unbounded unless set. Means nothing with [`WhenFull::DropNewest`](crate::WhenFull::DropNewest).
-    #[must_use]
-    pub fn block_timeout(mut self, longest: Duration) -> Self {
-        self.queue.block_timeout = Some(longest);
-        self.set_in_code(&BLOCK_TIMEOUT)
-    }
-
-    /// Trusts the certificate authorities in this PEM text instead of the bundled ones.
-    #[must_use]
-    pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.connection.tls.ca = Some(pem.into());
-        self.set_in_code(&CA_FILE)
-    }
-
-    /// Presents a client certificate: a chain and its private key, both as PEM text. The key is never shown.
-    #[must_use]
-    pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<String>) -> Self {
-        self.connection.tls.client_certificate = Some(certificate.into());
-        self.connection.tls.client_key = Some(Secret::new(key));
-        self.set_in_code(&CLIENT_CERTIFICATE_FILE).set_in_code(&CLIENT_KEY_FILE)
-    }
-
-    /// Sets the delay before the first retry and the longest one that doubling may reach; 250 ms and 30 s unless set.
-    #[must_use]
-    pub fn retry_delays(mut self, first: Duration, max: Duration) -> Self {
-        self.retry.first_delay = first;
-        self.retry.max_delay = max;
-        self.set_in_code(&RETRY_FIRST_DELAY).set_in_code(&RETRY_MAX_DELAY)
-    }
-
-    /// Puts a product of your own, like `shop/1.2`, in front of `standpipe/<version>` in the `User-Agent`.
-    #[must_use]
-    pub fn user_agent(mut self, product: impl Into<String>) -> Self {
-        self.connection.user_agent = Some(product.into());
-        self.connection.hides_user_agent = false;
-        self.set_in_code(&USER_AGENT)
     }
 }
 

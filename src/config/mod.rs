@@ -38,18 +38,15 @@ pub(crate) use no_proxy::NoProxy;
 pub(crate) use provider::ProviderSettings;
 pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;
-pub(crate) use settings::connection::ConnectionSettings;
 #[cfg(any(feature = "tls", feature = "grpc"))]
-pub(crate) use settings::connection::TlsSettings;
-pub use settings::connection::{Compression, Proxy, Transport};
-pub(crate) use settings::delivery::PeriodicReaderSettings;
-pub use settings::delivery::WhenFull;
-pub(crate) use settings::delivery::{
-    BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals,
+pub(crate) use settings::TlsSettings;
+pub(crate) use settings::{
+    BatchSettings, ConnectionSettings, PaceSettings, PeriodicReaderSettings, QueueSettings, RetrySettings,
 };
-pub use settings::delivery::{Histograms, Temporality};
 pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
 pub(crate) use text::Secret;
+pub use values::words::{Compression, Histograms, Proxy, Temporality, Transport, WhenFull};
+pub(crate) use values::words::{Level, Signals};
 
 use self::settings::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
 use self::summary::Few;

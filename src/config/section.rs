@@ -1,9 +1,10 @@
 //! Which sections of a file become exporters, and which keys has each of them?
 
 use super::provider::ProviderName;
-use super::settings::SETTINGS;
+use super::settings::SettingRow;
 use super::settings::general::SELF_OBSERVATION;
-use super::settings::kind::{Kind, SettingRow};
+use super::settings::kind::Kind;
+use super::settings::rows;
 use super::text::dotted;
 use crate::record::Signal;
 
@@ -173,7 +174,7 @@ impl Section {
             Self::Exporter(_) | Self::Server => &[],
         };
         let matters = |row: &SettingRow| row.signals.iter().any(|signal| sent.contains(signal));
-        SETTINGS.iter().copied().filter(move |row| row.is_in_tables && matters(row))
+        rows().filter(move |row| row.is_in_tables && matters(row))
     }
 
     fn switches(&self) -> Vec<&'static str> {
@@ -187,7 +188,7 @@ impl Section {
 
 /// Whether some section has a key of this name, or code has.
 pub(super) fn is_known_somewhere(name: &str) -> bool {
-    let is_setting = SETTINGS.iter().any(|row| row.key == name);
+    let is_setting = rows().any(|row| row.key == name);
     is_setting || OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key
 }
 
@@ -197,10 +198,10 @@ pub(super) fn is_harmless(name: &str) -> bool {
         let in_tracetest = row.in_tracetest.as_ref().and_then(|spelling| spelling.path.last());
         row.key == name || in_tracetest.is_some_and(|last| *last == name)
     };
-    let mut rows = SETTINGS.iter().filter(|row| row.is_in_tables && !matches!(row.kind, Kind::Headers));
+    let mut rows = rows().filter(|row| row.is_in_tables && !matches!(row.kind, Kind::Headers));
     let is_switch = OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key;
     let is_of_tracetest = OF_PROVIDER.contains(&name) || CHOICES.iter().any(|(choice, _)| *choice == name);
-    is_switch || is_of_tracetest || rows.any(|row| is_of(row))
+    is_switch || is_of_tracetest || rows.any(is_of)
 }
 
 #[cfg(test)]
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn every_key_that_files_can_set_is_of_a_section() {
         let tracer = Section::Tracer("otel".to_owned());
-        for row in SETTINGS.iter().filter(|row| row.is_in_tables) {
+        for row in rows().filter(|row| row.is_in_tables) {
             assert!(tracer.row(row.key).or(Section::Metrics.row(row.key)).is_some(), "{}", row.key);
         }
         for (name, of_tracers, of_metrics) in [

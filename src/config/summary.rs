@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::settings::SETTINGS;
-use super::settings::kind::{Kind, SettingRow, SettingValue, SummaryField};
+use super::settings::kind::{Kind, SettingValue};
+use super::settings::{SettingRow, SummaryField, rows};
 use super::{Config, Exporter, Location, ProviderName, header, section};
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
@@ -162,7 +162,7 @@ impl Config {
     }
 
     fn summary(&self, exporter: &Exporter) -> ExporterSummary {
-        let fields = SETTINGS.iter().filter_map(|&row| Some((row, row.in_summary.as_ref()?)));
+        let fields = rows().filter_map(|row| Some((row, row.in_summary.as_ref()?)));
         let (of_metrics, others): (Vec<_>, Vec<_>) =
             fields.partition(|(_, field)| field.signals == [Signal::Metrics]);
         let value = |(row, field): (&'static SettingRow, &SummaryField)| {

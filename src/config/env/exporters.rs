@@ -6,8 +6,9 @@ use super::names;
 use super::reader::{Reader, what_to_write};
 use super::values::{EnvValue, EnvValues, apply};
 use crate::config::error::Fault;
-use crate::config::settings::kind::{SettingRow, SettingValue};
-use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
+use crate::config::settings::SettingRow;
+use crate::config::settings::kind::SettingValue;
+use crate::config::settings::{SIGNALS, TRANSPORT, rows};
 use crate::config::text::quoted;
 use crate::config::{Exporter, SettingSource, Signals, Transport};
 use crate::record::Signal;
@@ -63,7 +64,7 @@ struct Member {
 
 impl Member {
     fn agrees_with(&self, other: &Self) -> bool {
-        SETTINGS.iter().all(|&row| match (self.values.get(&row), other.values.get(&row)) {
+        rows().all(|row| match (self.values.get(&row), other.values.get(&row)) {
             // no variable asks for another default
             (None, None) => true,
             (own, others) => {
@@ -127,7 +128,7 @@ fn exporter(name: &str, group: Vec<Member>, reader: &mut Reader<'_>) -> Exporter
         exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
     }
     let mut values = EnvValues::new();
-    for &row in SETTINGS {
+    for row in rows() {
         if let Some(value) = group.iter().find_map(|member| member.values.get(&row)) {
             values.insert(row, value.clone());
         }

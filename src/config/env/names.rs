@@ -2,9 +2,9 @@
 
 use super::reader::Reader;
 use super::reader::Variables;
-use crate::config::settings::SETTINGS;
+use crate::config::settings::SettingRow;
 use crate::config::settings::general;
-use crate::config::settings::kind::SettingRow;
+use crate::config::settings::rows;
 use crate::config::text;
 use crate::record::Signal;
 
@@ -76,10 +76,10 @@ pub(super) fn known() -> Vec<String> {
     let general = general::rows().flat_map(|row| row.variables).chain(&OF_PROVIDER);
     let mut known: Vec<String> = general.map(|&name| name.to_owned()).collect();
     known.push(insecure(None));
-    known.extend(SETTINGS.iter().filter_map(|row| base(row)));
+    known.extend(rows().filter_map(base));
     for signal in Signal::ALL {
         known.extend([exporter(signal), insecure(Some(signal))]);
-        known.extend(SETTINGS.iter().filter_map(|row| own(signal, row)));
+        known.extend(rows().filter_map(|row| own(signal, row)));
     }
     known
 }

@@ -4,8 +4,9 @@ use super::names;
 use super::reader::Reader;
 use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
-use crate::config::settings::kind::{Kind, SettingRow, SettingValue};
-use crate::config::settings::{ENDPOINT, SETTINGS};
+use crate::config::settings::SettingRow;
+use crate::config::settings::kind::{Kind, SettingValue};
+use crate::config::settings::{ENDPOINT, rows};
 use crate::config::summary::Few;
 use crate::config::text::listed;
 use crate::config::values::pairs;
@@ -27,7 +28,7 @@ impl Reader<'_> {
     /// All that is said for a signal.
     pub(super) fn values(&mut self, signal: Signal) -> EnvValues {
         let mut values = EnvValues::new();
-        for &row in SETTINGS {
+        for row in rows() {
             if let Some(value) = self.value(signal, row) {
                 values.insert(row, value);
             }
@@ -129,7 +130,7 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
 /// Sets what neither the program nor a file has set in an exporter.
 pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
     let mut values = EnvValues::new();
-    for &row in SETTINGS {
+    for row in rows() {
         // a certificate and the key of another would not fit
         let is_open = !exporter.is_set(row) && row.partner.is_none_or(|partner| !exporter.is_set(partner));
         if let Some(value) = is_open.then(|| common_value(row, exporter, reader)).flatten() {

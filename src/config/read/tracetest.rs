@@ -10,8 +10,8 @@ use crate::config::read::expand::Surroundings;
 use crate::config::read::value::{self, Unusable};
 use crate::config::sampler::Sampler;
 use crate::config::section::{CHOICES, EXPORTERS, OF_PROVIDER, SAMPLING, SERVER, SERVICE_NAME, Section};
-use crate::config::settings::kind::{Kind, SettingRow, SettingValue, TracetestSpelling};
-use crate::config::settings::{SETTINGS, SIGNALS, TRANSPORT};
+use crate::config::settings::kind::{Kind, SettingValue};
+use crate::config::settings::{SIGNALS, SettingRow, TRANSPORT, TracetestSpelling, rows};
 use crate::config::text::{dotted, quoted, shown};
 use crate::config::{Exporter, ProviderName, ProviderSettings, SettingSource, Signals, Transport};
 use crate::record::Signal;
@@ -186,7 +186,7 @@ impl<'r> ExporterReader<'r, '_> {
         exporter.set_transport(Transport::Grpc);
         let provider = self.provider(fields);
         self.transport(fields, &mut exporter);
-        for &row in SETTINGS.iter().filter(|row| **row != &TRANSPORT) {
+        for row in rows().filter(|row| **row != TRANSPORT) {
             self.setting(row, fields, &mut exporter);
         }
         self.warn_of_unknown(fields, &[]);
@@ -273,7 +273,7 @@ impl<'r> ExporterReader<'r, '_> {
 
     /// Warns of every key below a path that leads to no setting.
     fn warn_of_unknown(&mut self, fields: &[Field], path: &[&'static str]) {
-        let spellings = SETTINGS.iter().filter_map(|row| row.in_tracetest.as_ref());
+        let spellings = rows().filter_map(|row| row.in_tracetest.as_ref());
         let mut known: Vec<&'static str> = if path.is_empty() { OF_PROVIDER.to_vec() } else { Vec::new() };
         let mut tables = Vec::new();
         for rest in spellings.filter_map(|spelling| spelling.path.strip_prefix(path)) {

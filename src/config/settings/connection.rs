@@ -1,158 +1,54 @@
-//! What is a transport given? Where requests go, how they travel, and what they carry beside records.
+//! What is a connection given, and what a request that fails? Their sections with the defaults, a row for each setting,
+//! and the builder's methods.
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::config::endpoint::{Endpoint, PathRule};
+use super::kind::{Field, Kind, field, word};
+use super::{POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, section, setters, table};
+use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
-use crate::config::{Secret, header};
+use crate::config::text::shown;
+use crate::config::validate as rules;
+use crate::config::values::words::{Compression, Proxy, Transport, parse};
+use crate::config::{Exporter, Secret, SettingSource};
 use crate::record::Signal;
 
-/// No server takes more. Over HTTP the head of a request must fit into one write of 64 KiB, or secrets could not be put
-/// into it; what is not counted, such as the host's name and a proxy's credentials, has the other half of it.
-const MOST_HEAD_BYTES: usize = 32 << 10;
-/// A colon, a space and the end of the line.
-const FIELD_FRAMING: usize = 4;
-
-/// The transport's section: what HTTP and gRPC need alike.
-#[derive(Clone)]
-pub(crate) struct ConnectionSettings {
-    pub(crate) transport: Transport,
-    /// As given, secrets put in; [`url`](Self::url) is what it means.
-    pub(crate) endpoint: String,
-    /// The endpoint for messages: without what may be a secret.
-    pub(crate) shown_endpoint: String,
-    /// What becomes of the endpoint's path.
-    pub(in crate::config) path_rule: PathRule,
-    /// Names as given, values hidden from `Debug`.
-    pub(crate) headers: Vec<(String, Secret)>,
-    /// One attempt, from the look-up of the name to the last byte of the answer.
-    pub(crate) timeout: Duration,
-    pub(crate) compression: Compression,
-    pub(crate) proxy: Proxy,
-    pub(crate) tls: TlsSettings,
-    /// A token in front of `standpipe/<version>` in the `User-Agent`.
-    pub(crate) user_agent: Option<String>,
-    /// Whether that came from elsewhere, as secrets do: then it is only shown to the server.
-    pub(crate) hides_user_agent: bool,
-}
-
-impl Default for ConnectionSettings {
-    fn default() -> Self {
-        let transport = Transport::default();
-        Self {
-            transport,
-            endpoint: transport.default_endpoint().to_owned(),
-            shown_endpoint: transport.default_endpoint().to_owned(),
-            path_rule: PathRule::default(),
-            headers: Vec::new(),
-            timeout: Duration::from_secs(10),
-            compression: Compression::None,
-            proxy: Proxy::FromEnvironment,
-            tls: TlsSettings::default(),
-            user_agent: None,
-            hides_user_agent: false,
-        }
+section! {
+    /// What HTTP and gRPC need alike.
+    #[derive(Clone)]
+    ConnectionSettings {
+        pub(crate) transport: Transport = Transport::Http,
+        /// As given, secrets put in; [`url`](Self::url) is what it means.
+        pub(crate) endpoint: String = Transport::Http.default_endpoint().to_owned(),
+        /// The endpoint for messages: without what may be a secret.
+        pub(crate) shown_endpoint: String = Transport::Http.default_endpoint().to_owned(),
+        /// What becomes of the endpoint's path.
+        pub(in crate::config) path_rule: PathRule = PathRule::default(),
+        /// Names as given, values hidden from `Debug`.
+        pub(crate) headers: Vec<(String, Secret)> = Vec::new(),
+        /// One attempt, from the look-up of the name to the last byte of the answer.
+        pub(crate) timeout: Duration = Duration::from_secs(10),
+        pub(crate) compression: Compression = Compression::None,
+        pub(crate) proxy: Proxy = Proxy::FromEnvironment,
+        pub(crate) tls: TlsSettings = TlsSettings::default(),
+        /// A token in front of `standpipe/<version>` in the `User-Agent`.
+        pub(crate) user_agent: Option<String> = None,
+        /// Whether that came from elsewhere, as secrets do: then it is only shown to the server.
+        pub(crate) hides_user_agent: bool = false,
     }
 }
 
-impl ConnectionSettings {
-    /// The full URL that a signal is posted to; for gRPC scheme, host and port; what is printed goes to `stdout`.
-    ///
-    /// An endpoint that cannot be understood is returned as it is: validation has reported it before anything is sent.
-    pub(crate) fn url(&self, signal: Signal) -> String {
-        self.meaning(&self.endpoint, signal)
-    }
-
-    /// The same for messages: without what may be a secret.
-    pub(crate) fn shown_url(&self, signal: Signal) -> String {
-        self.meaning(&self.shown_endpoint, signal)
-    }
-
-    /// Counts what endpoint, user-agent and headers add to the head of every request, without a look at their text: there
-    /// may be hundreds of exporters that each have a whole file in it.
-    ///
-    /// # Errors
-    /// When there is more than a request can carry.
-    pub(crate) fn check_head(&self) -> Result<(), String> {
-        let headers =
-            self.headers.iter().map(|(name, value)| name.len() + value.expose().len() + FIELD_FRAMING);
-        let product = self.user_agent.as_ref().map_or(0, String::len);
-        let bytes = headers.sum::<usize>() + product + self.endpoint.len();
-        match bytes > MOST_HEAD_BYTES {
-            true => Err(format!(
-                "headers, endpoint and user-agent are {bytes} bytes long together, and a request can carry {} KiB of them",
-                MOST_HEAD_BYTES >> 10
-            )),
-            false => Ok(()),
-        }
-    }
-
-    /// Who sends: the user's token, then ours.
-    pub(crate) fn full_user_agent(&self) -> String {
-        let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
-        match &self.user_agent {
-            Some(token) => format!("{token} {own}"),
-            None => own.to_owned(),
-        }
-    }
-
-    /// Host and port, if they are not to be shown.
-    pub(crate) fn hidden_authority(&self) -> Option<&str> {
-        let used = authority(&self.endpoint);
-        (used != authority(&self.shown_endpoint)).then_some(used)
-    }
-
-    /// What beside headers is not to be shown, even if a server repeats it.
-    pub(crate) fn hidden_texts(&self) -> impl Iterator<Item = &str> {
-        let host = self.hidden_authority().map(|authority| match authority.rsplit_once(':') {
-            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-            _ => authority,
-        });
-        host.into_iter().chain(self.user_agent.as_deref().filter(|_| self.hides_user_agent))
-    }
-
-    /// Scheme, host and port without what may be a secret, if they can be understood so.
-    pub(in crate::config) fn shown_origin(&self) -> Option<String> {
-        Some(Endpoint::parse(&self.shown_endpoint, self.transport).ok()?.origin())
-    }
-
-    /// The endpoint, if it can be understood.
-    pub(in crate::config) fn parsed(&self) -> Result<Endpoint, Fault> {
-        Endpoint::parse(&self.endpoint, self.transport)
-    }
-
-    fn meaning(&self, endpoint: &str, signal: Signal) -> String {
-        let understood = Endpoint::parse(endpoint, self.transport);
-        match (self.transport, understood) {
-            (Transport::Console, _) => self.transport.default_endpoint().to_owned(),
-            (Transport::Http, Ok(understood)) => understood.url(signal.path(), self.path_rule),
-            (Transport::Grpc, Ok(understood)) => understood.origin(),
-            (_, Err(_)) => endpoint.to_owned(),
-        }
-    }
-}
-
-/// Host and port of an endpoint, whether it is understood or not.
-fn authority(endpoint: &str) -> &str {
-    let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next().unwrap_or_default()
-}
-
-// by hand: the endpoint may hold a secret
-impl fmt::Debug for ConnectionSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionSettings")
-            .field("endpoint", &self.shown_endpoint)
-            .field(
-                "headers",
-                &self.headers.iter().map(|(name, _)| header::shown_name(name)).collect::<Vec<_>>(),
-            )
-            .field("timeout", &self.timeout)
-            .field("compression", &self.compression)
-            .field("proxy", &self.proxy)
-            .field("tls", &self.tls)
-            .finish_non_exhaustive()
+section! {
+    /// What follows when an attempt fails.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    RetrySettings {
+        /// A batch that could not be delivered in this time is dropped and counted.
+        pub(crate) give_up_after: Duration = Duration::from_secs(300),
+        pub(crate) first_delay: Duration = Duration::from_millis(250),
+        pub(crate) max_delay: Duration = Duration::from_secs(30),
+        /// A server's `Retry-After` is honoured up to this.
+        pub(crate) max_retry_after: Duration = Duration::from_secs(60),
     }
 }
 
@@ -182,100 +78,247 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
-/// How requests travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Transport {
-    /// Protobuf, posted over HTTP/1.1.
-    #[default]
-    Http,
-    /// Protobuf over gRPC, which is HTTP/2; needs the `grpc` feature, which is on by default.
-    Grpc,
-    /// OTLP JSON, printed on standard output; needs the `console` feature, and no file can ask for it.
-    Console,
-}
-
-impl Transport {
-    /// What a file may write; `https` is what some write for `http`.
-    pub(in crate::config) const NAMES: [(&'static str, Self); 3] =
-        [("http", Self::Http), ("https", Self::Http), ("grpc", Self::Grpc)];
-
-    /// As files spell it, or the environment.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Grpc => "grpc",
-            Self::Console => "console",
-        }
+// the transport comes before the endpoint, whose meaning depends on it
+table! { ADDRESS:
+    /// how requests travel; `disable` for off
+    TRANSPORT {
+        key: "transport",
+        kind: Kind::Word {
+            names: || Transport::NAMES.iter().map(|(name, _)| *name).collect(),
+            get: |exporter| exporter.connection.transport.name().to_owned(),
+            set: |exporter, word| {
+                let meaning = parse(&Transport::NAMES, word);
+                meaning.inspect(|&transport| exporter.set_transport(transport)).is_some()
+            },
+            variables: &[("http/protobuf", "http"), ("grpc", "grpc"), ("http/json", "http")],
+        },
+        advice: "write \"http\", \"grpc\" or \"disable\"",
+        variables: VariableNames::exporter("PROTOCOL"),
+        in_tracetest: Some(TracetestSpelling { path: &["exporter", "type"], advice: "write type: collector" }),
+        rule: rules::transport,
+        remark: |word| {
+            let what = "http/protobuf is used: this version cannot send JSON";
+            (word == "http/json").then(|| Fault::new(what, "write http/protobuf"))
+        },
     }
-
-    /// The port of endpoints that name neither a port nor a scheme.
-    pub(in crate::config) fn default_port(self) -> u16 {
-        match self {
-            // of no meaning to what is printed
-            Self::Http | Self::Console => 4318,
-            Self::Grpc => 4317,
-        }
+    /// a URL, `host` or `host:port`; without a path, that of each signal is appended, but not for gRPC
+    ENDPOINT {
+        key: "endpoint",
+        kind: Kind::Endpoint,
+        advice: "write a URL like \"http://localhost:4318\"",
+        variables: VariableNames::exporter("ENDPOINT"),
+        in_tracetest: Some(TracetestSpelling {
+            path: &["exporter", "collector", "endpoint"],
+            advice: "write an address like localhost:4317",
+        }),
+        needs_connection: true,
+        connection_rule: rules::endpoint,
     }
-
-    /// Whether there is someone at the other end: an address, and all that a request on its way needs.
-    pub(crate) fn connects(self) -> bool {
-        self != Self::Console
-    }
-
-    /// Where a collector is expected if nothing is said, or what else is written to.
-    pub(in crate::config) fn default_endpoint(self) -> &'static str {
-        match self {
-            Self::Http => "http://localhost:4318",
-            Self::Grpc => "http://localhost:4317",
-            Self::Console => "stdout",
-        }
+    /// a list of `"Name: value"`, one such string, or a table; values are never shown
+    HEADERS {
+        key: "headers",
+        kind: Kind::Headers,
+        advice: "write a list like [\"Name: value\"], one such string, or a table",
+        variables: VariableNames::exporter("HEADERS"),
+        needs_connection: true,
+        connection_rule: rules::head,
     }
 }
 
-/// How a request body is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Compression {
-    /// Sent as it is.
-    #[default]
-    None,
-    /// `Content-Encoding: gzip`; needs the `gzip` feature.
-    Gzip,
-}
-
-impl Compression {
-    pub(in crate::config) const NAMES: [(&'static str, Self); 2] =
-        [("none", Self::None), ("gzip", Self::Gzip)];
-
-    /// As files spell it.
-    pub(in crate::config) fn name(self) -> &'static str {
-        // the table is in the order of the variants
-        Self::NAMES[self as usize].0
+table! { CONNECTION:
+    /// one attempt, from the look-up of the name to the end of the answer; the other signals wait for it no longer
+    /// than that
+    TIMEOUT {
+        key: "timeout",
+        kind: Kind::Duration { field: field!(connection.timeout), range: POSITIVE },
+        advice: "write a duration like \"10s\"",
+        variables: VariableNames::exporter("TIMEOUT"),
+        in_summary: Some(SummaryField { name: "timeout_ms", signals: &Signal::ALL }),
+        needs_connection: true,
+    }
+    /// a batch that could not be delivered in this time is dropped and counted; in a shutdown its budget counts
+    GIVE_UP_AFTER {
+        key: "give-up-after",
+        kind: Kind::Duration { field: field!(retry.give_up_after), range: POSITIVE },
+        advice: "write a duration like \"5m\"",
+        variables: VariableNames {
+            metrics: Some("OTEL_METRIC_EXPORT_TIMEOUT"),
+            ..VariableNames::processor("EXPORT_TIMEOUT")
+        },
+        needs_connection: true,
+    }
+    /// first step of the back-off, which doubles from there; the pause is random below the step
+    RETRY_FIRST_DELAY {
+        key: "retry-first-delay",
+        kind: Kind::Duration { field: field!(retry.first_delay), range: POSITIVE },
+        advice: "write a duration like \"250ms\"",
+        needs_connection: true,
+    }
+    /// longest step of the back-off
+    RETRY_MAX_DELAY {
+        key: "retry-max-delay",
+        kind: Kind::Duration { field: field!(retry.max_delay), range: POSITIVE },
+        advice: "write a duration like \"30s\"",
+        needs_connection: true,
+        rule: rules::max_delay,
+    }
+    /// longest pause that a server can ask for with `Retry-After`; after it the batch is sent again
+    MAX_RETRY_AFTER {
+        key: "max-retry-after",
+        kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
+        advice: "write a duration like \"1m\"",
+        needs_connection: true,
+    }
+    /// of request bodies
+    COMPRESSION {
+        key: "compression",
+        kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
+        advice: "write \"none\" or \"gzip\"",
+        variables: VariableNames::exporter("COMPRESSION"),
+        needs_connection: true,
+        connection_rule: rules::compression,
+    }
+    /// `env`: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; loopback is always reached
+    /// directly
+    PROXY {
+        key: "proxy",
+        kind: word!(Proxy, connection.proxy, &[]),
+        advice: "write \"env\" or \"off\"",
+        needs_connection: true,
+    }
+    /// certificate authorities to trust instead, PEM
+    CA_FILE {
+        key: "ca-file",
+        kind: Kind::File {
+            set: |exporter, pem| exporter.connection.tls.ca = Some(pem),
+            show: |exporter| {
+                let ca = exporter.connection.tls.ca.as_deref();
+                ca.map_or_else(|| "bundled roots".to_owned(), shown_pem)
+            },
+        },
+        advice: "write the path of a PEM file",
+        variables: VariableNames::exporter("CERTIFICATE"),
+        needs_connection: true,
+        connection_rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
+    }
+    /// certificate to present, PEM, with its key below
+    CLIENT_CERTIFICATE_FILE {
+        key: "client-certificate-file",
+        kind: Kind::File {
+            set: |exporter, pem| exporter.connection.tls.client_certificate = Some(pem),
+            show: |exporter| {
+                let certificate = exporter.connection.tls.client_certificate.as_deref();
+                certificate.map_or_else(|| "none".to_owned(), shown_pem)
+            },
+        },
+        advice: "write the path of a PEM file",
+        variables: VariableNames::exporter("CLIENT_CERTIFICATE"),
+        needs_connection: true,
+        partner: Some(&CLIENT_KEY_FILE),
+        connection_rule: |exporter| {
+            let client = exporter.connection.tls.client();
+            rules::pem(client.map(|(certificate, _)| certificate), "CERTIFICATE")
+        },
+    }
+    /// private key of the certificate above, PEM
+    CLIENT_KEY_FILE {
+        key: "client-key-file",
+        kind: Kind::File {
+            // what is not even text holds no key: the rule for PEM will say so
+            set: |exporter, pem| {
+                let key = String::from_utf8(pem).unwrap_or_default();
+                exporter.connection.tls.client_key = Some(Secret::new(key));
+            },
+            show: |exporter| {
+                let key = exporter.connection.tls.client_key.as_ref();
+                key.map_or_else(|| "none".to_owned(), Secret::to_string)
+            },
+        },
+        advice: "write the path of a PEM file",
+        variables: VariableNames::exporter("CLIENT_KEY"),
+        needs_connection: true,
+        partner: Some(&CLIENT_CERTIFICATE_FILE),
+        connection_rule: |exporter| {
+            let client = exporter.connection.tls.client();
+            rules::pem(client.map(|(_, key)| key.expose().as_bytes()), "PRIVATE KEY")
+        },
+    }
+    /// a product of yours goes in front
+    USER_AGENT {
+        key: "user-agent",
+        kind: Kind::Text {
+            set: |exporter, product, is_secret| {
+                exporter.connection.user_agent = Some(product);
+                exporter.connection.hides_user_agent = is_secret;
+            },
+            show: |exporter| {
+                let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
+                let product = exporter.connection.user_agent.as_ref();
+                product.map_or_else(|| own.to_owned(), |product| format!("{} {own}", shown(product)))
+            },
+        },
+        advice: "write a product like \"shop/1.2\"",
+        needs_connection: true,
+        connection_rule: rules::user_agent,
     }
 }
 
-/// Whether proxies named by the environment are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Proxy {
-    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; `HTTP_PROXY` not under CGI
-    /// (`REQUEST_METHOD` is set). Plain HTTP is posted to the proxy in absolute form; `https` and gRPC go by `CONNECT`.
-    ///
-    /// `NO_PROXY` is read as curl and Go read it: entries between commas or spaces, each a name with all below it, an
-    /// address, `host:port`, a network like `10.0.0.0/8` or `*`. Loopback is always reached directly.
-    #[default]
-    FromEnvironment,
-    /// Always connect directly.
-    Off,
+fn shown_pem(pem: &[u8]) -> String {
+    format!("{} bytes of PEM", pem.len())
 }
 
-impl Proxy {
-    pub(in crate::config) const NAMES: [(&'static str, Self); 2] =
-        [("env", Self::FromEnvironment), ("off", Self::Off)];
+setters! {
+    /// Bounds one attempt, from the look-up of the name to the last byte of the answer; 10 s unless set. One that
+    /// hangs holds the other signals of the exporter up for as long, and no longer.
+    timeout(timeout: Duration) sets connection.timeout of TIMEOUT;
+    /// Drops and counts a batch that could not be delivered in this time; 5 minutes unless set. During a shutdown its
+    /// budget counts instead.
+    give_up_after(longest: Duration) sets retry.give_up_after of GIVE_UP_AFTER;
+    /// Bounds the pause that a server can ask for with `Retry-After`; 1 minute unless set. After it the batch is sent again.
+    max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
+    /// Sets how request bodies are compressed; not at all unless set.
+    compression(compression: Compression) sets connection.compression of COMPRESSION;
+    /// Decides whether the proxies named by the environment are used; they are unless set.
+    proxy(proxy: Proxy) sets connection.proxy of PROXY;
+}
 
-    /// As files spell it.
-    pub(in crate::config) fn name(self) -> &'static str {
-        // the table is in the order of the variants
-        Self::NAMES[self as usize].0
+impl Exporter {
+    /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.add_header(&name.into(), &value.into(), SettingSource::Code);
+        self.set_in_code(&HEADERS)
+    }
+
+    /// Trusts the certificate authorities in this PEM text instead of the bundled ones.
+    #[must_use]
+    pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.connection.tls.ca = Some(pem.into());
+        self.set_in_code(&CA_FILE)
+    }
+
+    /// Presents a client certificate: a chain and its private key, both as PEM text. The key is never shown.
+    #[must_use]
+    pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<String>) -> Self {
+        self.connection.tls.client_certificate = Some(certificate.into());
+        self.connection.tls.client_key = Some(Secret::new(key));
+        self.set_in_code(&CLIENT_CERTIFICATE_FILE).set_in_code(&CLIENT_KEY_FILE)
+    }
+
+    /// Sets the delay before the first retry and the longest one that doubling may reach; 250 ms and 30 s unless set.
+    #[must_use]
+    pub fn retry_delays(mut self, first: Duration, max: Duration) -> Self {
+        self.retry.first_delay = first;
+        self.retry.max_delay = max;
+        self.set_in_code(&RETRY_FIRST_DELAY).set_in_code(&RETRY_MAX_DELAY)
+    }
+
+    /// Puts a product of your own, like `shop/1.2`, in front of `standpipe/<version>` in the `User-Agent`.
+    #[must_use]
+    pub fn user_agent(mut self, product: impl Into<String>) -> Self {
+        self.connection.user_agent = Some(product.into());
+        self.connection.hides_user_agent = false;
+        self.set_in_code(&USER_AGENT)
     }
 }
 

@@ -1,112 +1,24 @@
-//! What are queue, batch, throttle, retry and the reader of metrics given? Their settings, with the defaults.
+//! What are queue, batch, throttle and the reader of metrics given? Their sections with the defaults, a row for each
+//! setting, and the builder's methods.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::kind::{Field, Kind, field, word};
+use super::{
+    ANY, POSITIVE, RECORDS, SettingRow, SummaryField, TracetestSpelling, VariableNames, section, setters,
+    table,
+};
+use crate::config::Exporter;
+use crate::config::validate as rules;
+use crate::config::values::words::{Histograms, Level, Signals, Temporality, WhenFull, parse};
 use crate::record::{Severity, Signal};
 
-/// What happens to a record that finds the queue full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WhenFull {
-    /// The caller waits until there is room: nothing is lost, callers slow down.
-    #[default]
-    Block,
-    /// The new record is dropped and counted: callers never wait.
-    DropNewest,
-}
-
-/// The queue's section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct QueueSettings {
-    pub(crate) records: usize,
-    pub(crate) bytes: usize,
-    pub(crate) when_full: WhenFull,
-    /// How long a blocked caller waits at most; `None` = until there is room.
-    pub(crate) block_timeout: Option<Duration>,
-}
-
-impl Default for QueueSettings {
+impl Default for Signals {
     fn default() -> Self {
-        Self { records: 32_768, bytes: 16 << 20, when_full: WhenFull::Block, block_timeout: None }
+        Self::ALL
     }
 }
-
-/// The batch's section: how large one request may become.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BatchSettings {
-    pub(crate) records: usize,
-    /// Of the whole uncompressed request body.
-    pub(crate) bytes: usize,
-}
-
-impl Default for BatchSettings {
-    fn default() -> Self {
-        // collectors refuse more than 4 MiB by default; the 64 KiB below it are room for their own counting
-        Self { records: 8_192, bytes: (4 << 20) - (64 << 10) }
-    }
-}
-
-/// The throttle's section: when a round of sending may start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PaceSettings {
-    /// The shortest time between the starts of two rounds.
-    pub(crate) throttle: Duration,
-    /// How long an incomplete batch may wait for more.
-    pub(crate) linger: Duration,
-}
-
-impl Default for PaceSettings {
-    fn default() -> Self {
-        Self { throttle: Duration::from_secs(1), linger: Duration::ZERO }
-    }
-}
-
-/// The retry's section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RetrySettings {
-    pub(crate) first_delay: Duration,
-    pub(crate) max_delay: Duration,
-    /// A server's `Retry-After` is honoured up to this.
-    pub(crate) max_retry_after: Duration,
-    /// A batch that could not be delivered in this time is dropped and counted.
-    pub(crate) give_up_after: Duration,
-}
-
-impl Default for RetrySettings {
-    fn default() -> Self {
-        Self {
-            first_delay: Duration::from_millis(250),
-            max_delay: Duration::from_secs(30),
-            max_retry_after: Duration::from_secs(60),
-            give_up_after: Duration::from_secs(300),
-        }
-    }
-}
-
-/// Which signals an exporter sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Signals([bool; Signal::COUNT]);
-
-impl Signals {
-    pub(crate) const ALL: Self = Self([true; Signal::COUNT]);
-
-    pub(crate) fn of(signals: &[Signal]) -> Self {
-        Self(Signal::ALL.map(|signal| signals.contains(&signal)))
-    }
-
-    #[inline]
-    pub(crate) fn contain(self, signal: Signal) -> bool {
-        self.0[signal as usize]
-    }
-
-    /// Those that are sent, always in the same order.
-    pub(in crate::config) fn iter(self) -> impl Iterator<Item = Signal> {
-        Signal::ALL.into_iter().filter(move |&signal| self.contain(signal))
-    }
-}
-
-/// The least severity of the log records that are exported; `None` lets none pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Level(pub(in crate::config) Option<Severity>);
 
 impl Default for Level {
     fn default() -> Self {
@@ -114,130 +26,242 @@ impl Default for Level {
     }
 }
 
-impl Level {
-    /// What lets no log record pass.
-    pub(in crate::config) const DISABLE: Self = Self(None);
-
-    /// The words of files; code may also name the steps between them.
-    pub(in crate::config) const NAMES: [(&'static str, Level); 6] = [
-        ("trace", Level(Some(Severity::Trace))),
-        ("debug", Level(Some(Severity::Debug))),
-        ("info", Level(Some(Severity::Info))),
-        ("warn", Level(Some(Severity::Warn))),
-        ("error", Level(Some(Severity::Error))),
-        ("disable", Level::DISABLE),
-    ];
-
-    /// The least number of a severity that passes.
-    pub(crate) fn least_severity(self) -> u8 {
-        self.0.map_or(u8::MAX, Severity::number)
-    }
-
-    pub(in crate::config) fn name(self) -> String {
-        self.0.map_or_else(|| "disable".to_owned(), |severity| severity.name().to_ascii_lowercase())
+section! {
+    /// When metrics are pushed, and in what form.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    PeriodicReaderSettings {
+        pub(crate) interval: Duration = Duration::from_secs(60),
+        pub(crate) temporality: Temporality = Temporality::Cumulative,
+        pub(crate) histograms: Histograms = Histograms::Explicit,
     }
 }
 
-/// Over which stretch of time the sums of metrics go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Temporality {
-    /// Since the start of the program: a push that is lost is made good by the next.
-    #[default]
-    Cumulative,
-    /// Since the last push, for counters and histograms; up-down counters stay cumulative.
-    Delta,
-    /// As [`Delta`](Self::Delta) for counters and histograms that the program updates; what callbacks observe
-    /// stays cumulative, so that nothing must be remembered between two pushes.
-    LowMemory,
-}
-
-/// How histograms divide their values, unless an instrument has bounds of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Histograms {
-    /// Fifteen bounds from 0 to 10,000.
-    #[default]
-    Explicit,
-    /// At most 160 buckets of equal ratio, as fine as the values allow.
-    Exponential,
-}
-
-impl Temporality {
-    pub(in crate::config) const NAMES: [(&'static str, Self); 3] =
-        [("cumulative", Self::Cumulative), ("delta", Self::Delta), ("lowmemory", Self::LowMemory)];
-
-    /// As files spell it.
-    pub(in crate::config) fn name(self) -> &'static str {
-        // the table is in the order of the variants
-        Self::NAMES[self as usize].0
+section! {
+    /// When a round of sending may start.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    PaceSettings {
+        /// The shortest time between the starts of two rounds.
+        pub(crate) throttle: Duration = Duration::from_secs(1),
+        /// How long an incomplete batch may wait for more.
+        pub(crate) linger: Duration = Duration::ZERO,
     }
 }
 
-impl Histograms {
-    pub(in crate::config) const NAMES: [(&'static str, Self); 2] =
-        [("explicit", Self::Explicit), ("exponential", Self::Exponential)];
-
-    /// As files spell it.
-    pub(in crate::config) fn name(self) -> &'static str {
-        // the table is in the order of the variants
-        Self::NAMES[self as usize].0
+section! {
+    /// The bounds of the queue of each signal.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    QueueSettings {
+        pub(crate) when_full: WhenFull = WhenFull::Block,
+        /// How long a blocked caller waits at most; `None` = until there is room.
+        pub(crate) block_timeout: Option<Duration> = None,
+        pub(crate) records: usize = 32_768,
+        pub(crate) bytes: usize = 16 << 20,
     }
 }
 
-/// The section of metrics: when they are pushed, and in what form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PeriodicReaderSettings {
-    pub(crate) interval: Duration,
-    pub(crate) temporality: Temporality,
-    pub(crate) histograms: Histograms,
-}
-
-impl Default for PeriodicReaderSettings {
-    fn default() -> Self {
-        Self {
-            interval: Duration::from_secs(60),
-            temporality: Temporality::default(),
-            histograms: Histograms::default(),
-        }
+section! {
+    /// How large one request may become.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    BatchSettings {
+        pub(crate) records: usize = 8_192,
+        /// Of the whole uncompressed request body. Collectors refuse more than 4 MiB by default; the 64 KiB below it are
+        /// room for their own counting.
+        pub(crate) bytes: usize = (4 << 20) - (64 << 10),
     }
 }
 
-/// What a word means, in any case.
-pub(in crate::config) fn parse<T: Copy>(names: &[(&str, T)], text: &str) -> Option<T> {
-    names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, meaning)| *meaning)
+/// The queue keeps its two counts in one word, in which records have 24 bits.
+const COUNTED: RangeInclusive<u64> = 1..=(1 << 24) - 1;
+const OF_QUEUE: &str = "the most the queue can count";
+
+table! { DELIVERY:
+    /// what is sent
+    SIGNALS {
+        key: "signals",
+        kind: Kind::Signals,
+        advice: "name at least one of traces, logs and metrics",
+        is_in_tables: false,
+        rule: rules::signals,
+    }
+    /// least severity of logs; spans are not touched by it
+    LEVEL {
+        key: "level",
+        kind: word!(Level, level, &[]),
+        advice: "write \"trace\", \"debug\", \"info\", \"warn\", \"error\" or \"disable\"",
+        in_summary: Some(SummaryField { name: "level", signals: RECORDS }),
+        signals: &[Signal::Logs],
+    }
+    /// time between two exports of metrics; the first comes after one interval, the last at shutdown
+    INTERVAL {
+        key: "interval",
+        kind: Kind::Duration { field: field!(reader.interval), range: POSITIVE },
+        advice: "write a duration like \"1m\"",
+        variables: VariableNames::metrics("OTEL_METRIC_EXPORT_INTERVAL"),
+        in_tracetest: Some(TracetestSpelling { path: &["metricsReaderInterval"], advice: "write a duration like 10s" }),
+        in_summary: Some(SummaryField { name: "interval_ms", signals: &[Signal::Metrics] }),
+        signals: &[Signal::Metrics],
+    }
+    /// sums since the start; `delta`: since the last export; `lowmemory`: the same, but what callbacks observe
+    /// stays cumulative
+    TEMPORALITY {
+        key: "temporality",
+        kind: word!(Temporality, reader.temporality, &[]),
+        advice: "write \"cumulative\", \"delta\" or \"lowmemory\"",
+        variables: VariableNames::metrics("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"),
+        signals: &[Signal::Metrics],
+    }
+    /// fifteen fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
+    HISTOGRAMS {
+        key: "histograms",
+        kind: word!(Histograms, reader.histograms, &[
+            ("explicit_bucket_histogram", "explicit"),
+            ("base2_exponential_bucket_histogram", "exponential"),
+        ]),
+        advice: "write \"explicit\" or \"exponential\"",
+        variables: VariableNames::metrics("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"),
+        signals: &[Signal::Metrics],
+    }
+    /// shortest time between the starts of two sending rounds of a signal; flush, shutdown, a queue three quarters
+    /// full and a record that finds no room cut it short
+    THROTTLE {
+        key: "throttle",
+        kind: Kind::Duration { field: field!(pace.throttle), range: ANY },
+        advice: "write a duration like \"1s\"",
+        in_summary: Some(SummaryField { name: "throttle_ms", signals: RECORDS }),
+        signals: RECORDS,
+    }
+    /// how long an incomplete batch may wait for more
+    LINGER {
+        key: "linger",
+        kind: Kind::Duration { field: field!(pace.linger), range: ANY },
+        advice: "write a duration like \"200ms\"",
+        variables: VariableNames::processor("SCHEDULE_DELAY"),
+        signals: RECORDS,
+    }
+    /// full queue: `true` drops the new record, `false` makes the caller wait
+    LOSSY {
+        key: "lossy",
+        kind: Kind::Bool {
+            field: Field {
+                get: |exporter| exporter.queue.when_full == WhenFull::DropNewest,
+                set: |exporter, is_lossy| {
+                    exporter.queue.when_full = if is_lossy { WhenFull::DropNewest } else { WhenFull::Block };
+                },
+            },
+            variables: &[("DROP", true), ("BLOCK", false)],
+        },
+        advice: "write true or false, without quotes",
+        variables: VariableNames::processor("ON_QUEUE_FULL"),
+        in_summary: Some(SummaryField { name: "lossy", signals: &Signal::ALL }),
+        signals: RECORDS,
+    }
+    /// how long a caller may be blocked
+    BLOCK_TIMEOUT {
+        key: "block-timeout",
+        kind: Kind::Limit { field: field!(queue.block_timeout), range: POSITIVE },
+        advice: "write a duration like \"5s\"",
+        variables: VariableNames::processor("BLOCK_ON_QUEUE_FULL_TIMEOUT"),
+        signals: RECORDS,
+        rule: rules::block_timeout,
+    }
+    /// most records in the queue of each signal
+    QUEUE_RECORDS {
+        key: "queue-records",
+        kind: Kind::Count { field: field!(queue.records), range: COUNTED, most: OF_QUEUE },
+        advice: "write a whole number, without quotes",
+        variables: VariableNames::processor("MAX_QUEUE_SIZE"),
+    }
+    /// most bytes in the queue of each signal
+    QUEUE_BYTES {
+        key: "queue-bytes",
+        // 32 bits and one step
+        kind: Kind::Size { field: field!(queue.bytes), range: 1 << 10..=1 << 32, most: OF_QUEUE },
+        advice: "write a size like \"16 MiB\" or a number of bytes",
+    }
+    /// most records in a request
+    BATCH_RECORDS {
+        key: "batch-records",
+        // no batch can hold more than the queue can
+        kind: Kind::Count { field: field!(batch.records), range: COUNTED, most: OF_QUEUE },
+        advice: "write a whole number, without quotes",
+        variables: VariableNames::processor("MAX_EXPORT_BATCH_SIZE"),
+    }
+    /// most bytes in a request, before compression
+    BATCH_BYTES {
+        key: "batch-bytes",
+        kind: Kind::Size {
+            field: field!(batch.bytes),
+            range: 1 << 10..=64 << 20,
+            most: "the most a request may hold",
+        },
+        advice: "write a size like \"4 MiB\" or a number of bytes",
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+setters! {
+    /// Sets the time between two pushes of metrics; 1 minute unless set, 1 ms to 365 days. The first push comes
+    /// after one interval, the last one at shutdown.
+    interval(interval: Duration) sets reader.interval of INTERVAL;
+    /// Sets over which stretch of time the sums of metrics go; since the start of the program unless set.
+    temporality(temporality: Temporality) sets reader.temporality of TEMPORALITY;
+    /// Sets how histograms without bounds of their own divide their values; by fifteen fixed bounds unless set.
+    histograms(histograms: Histograms) sets reader.histograms of HISTOGRAMS;
+    /// Sets the shortest time between the starts of two sending rounds of a signal; 1 s unless set, zero for none.
+    throttle(throttle: Duration) sets pace.throttle of THROTTLE;
+    /// Sets how long an incomplete batch may wait for more records; zero unless set.
+    linger(linger: Duration) sets pace.linger of LINGER;
+    /// Decides what happens to a record that finds the queue full; the caller waits unless set.
+    when_full(when_full: WhenFull) sets queue.when_full of LOSSY;
+    /// Bounds the queue of each signal in records; 32,768 unless set, at most 16,777,215.
+    queue_records(records: usize) sets queue.records of QUEUE_RECORDS;
+    /// Bounds the queue of each signal in bytes; 16 MiB unless set, 1 KiB to 4 GiB. An exporter of all three signals may so hold
+    /// three times as much, if none of them can be delivered.
+    queue_bytes(bytes: usize) sets queue.bytes of QUEUE_BYTES;
+    /// Bounds one request in records; 8,192 unless set. More than the queue holds is fine: the smaller bound counts.
+    batch_records(records: usize) sets batch.records of BATCH_RECORDS;
+    /// Bounds one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. A request that
+    /// is compressed is a second copy of its records, so several records together take no more than an eighth of the queue's
+    /// bytes, but 32 KiB in any case.
+    batch_bytes(bytes: usize) sets batch.bytes of BATCH_BYTES;
+}
 
-    #[test]
-    fn a_level_is_known_by_its_name_in_any_case() {
-        for (name, level) in Level::NAMES {
-            assert_eq!(level.name(), name);
-            assert_eq!(parse(&Level::NAMES, &name.to_uppercase()), Some(level));
-        }
-        assert_eq!(parse(&Level::NAMES, "verbose"), None);
-        assert_eq!(parse(&Level::NAMES, ""), None);
+impl Exporter {
+    /// Chooses what is sent; all three signals unless set. None at all is an error at start.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, Signal};
+    ///
+    /// let traces = Exporter::http("http://localhost:4318/v1/traces").signals([Signal::Traces]);
+    /// # let _ = traces;
+    /// ```
+    #[must_use]
+    pub fn signals(mut self, signals: impl IntoIterator<Item = Signal>) -> Self {
+        self.signals = Signals::of(&signals.into_iter().collect::<Vec<_>>());
+        self.set_in_code(&SIGNALS)
     }
 
-    #[test]
-    fn a_level_lets_its_own_severity_pass_and_all_above() {
-        assert_eq!(Level::default().least_severity(), 9);
-        assert_eq!(Level(Some(Severity::Warn2)).least_severity(), 14);
-        assert_eq!(Level(Some(Severity::Warn2)).name(), "warn2");
-        assert!(Level::DISABLE.least_severity() > Severity::Fatal4.number());
+    /// Sets the least severity of the log records that are sent, [`Severity::Info`] unless set; with `None` not one
+    /// is. Spans are not touched by it.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, Severity};
+    ///
+    /// let exporter = Exporter::http("http://localhost:4318");
+    /// let loud = exporter.clone().level(Severity::Warn);
+    /// let silent = exporter.level(None);
+    /// # let _ = (loud, silent);
+    /// ```
+    #[must_use]
+    pub fn level(mut self, least: impl Into<Option<Severity>>) -> Self {
+        self.level = Level(least.into());
+        self.set_in_code(&LEVEL)
     }
 
-    #[test]
-    fn forms_of_metrics_are_known_by_their_names_in_any_case() {
-        for (name, temporality) in Temporality::NAMES {
-            assert_eq!(temporality.name(), name);
-            assert_eq!(parse(&Temporality::NAMES, &name.to_uppercase()), Some(temporality));
-        }
-        for (name, histograms) in Histograms::NAMES {
-            assert_eq!(histograms.name(), name);
-            assert_eq!(parse(&Histograms::NAMES, &name.to_uppercase()), Some(histograms));
-        }
-        assert_eq!(parse(&Temporality::NAMES, "low-memory"), None);
+    /// Bounds how long a caller waits for room in the queue, after which the record is dropped and counted;
+    /// unbounded unless set. Means nothing with [`WhenFull::DropNewest`].
+    #[must_use]
+    pub fn block_timeout(mut self, longest: Duration) -> Self {
+        self.queue.block_timeout = Some(longest);
+        self.set_in_code(&BLOCK_TIMEOUT)
     }
 }

@@ -1,19 +1,19 @@
 use super::*;
 use crate::config::section::Section;
 use crate::config::settings::kind::SettingValue;
-use crate::config::{SettingSource, units};
+use crate::config::{Secret, SettingSource, Transport, units};
 
 #[test]
 fn every_row_has_a_key_of_its_own_advice_and_a_sentence_of_documentation() {
-    for (index, row) in SETTINGS.iter().enumerate() {
-        assert!(SETTINGS[..index].iter().all(|other| other.key != row.key), "{} twice", row.key);
+    for (index, row) in rows().enumerate() {
+        assert!(rows().take(index).all(|other| other.key != row.key), "{} twice", row.key);
         assert!(!row.advice.is_empty() && !row.doc.is_empty(), "{}", row.key);
     }
 }
 
 #[test]
 fn the_summary_names_a_setting_by_its_key_and_the_unit_of_durations() {
-    for row in SETTINGS {
+    for row in rows() {
         let Some(field) = &row.in_summary else { continue };
         let is_duration = matches!(row.kind, Kind::Duration { .. } | Kind::Limit { .. });
         let unit = if is_duration { "_ms" } else { "" };
@@ -27,7 +27,7 @@ fn the_summary_names_a_setting_by_its_key_and_the_unit_of_durations() {
 #[test]
 fn every_row_sets_what_it_gets() {
     let exporter = Exporter::http("localhost");
-    for row in SETTINGS {
+    for row in rows() {
         let Some(value) = row.kind.get(&exporter) else { continue };
         let mut other = exporter.clone();
         other.apply(row, value.clone(), SettingSource::Code);
@@ -41,8 +41,8 @@ fn every_row_sets_what_it_gets() {
 #[test]
 fn no_row_sets_what_is_of_another() {
     let exporter = Exporter::http("localhost");
-    let shown = |exporter: &Exporter| SETTINGS.iter().map(|row| row.kind.show(exporter)).collect::<Vec<_>>();
-    for row in SETTINGS {
+    let shown = |exporter: &Exporter| rows().map(|row| row.kind.show(exporter)).collect::<Vec<_>>();
+    for row in rows() {
         let value = match &row.kind {
             Kind::Duration { .. } | Kind::Limit { .. } => SettingValue::Duration(Duration::from_secs(77)),
             Kind::Count { .. } => SettingValue::Count(7_777),
@@ -57,8 +57,8 @@ fn no_row_sets_what_is_of_another() {
         let mut other = exporter.clone();
         other.apply(row, value, SettingSource::Code);
         let (before, after) = (shown(&exporter), shown(&other));
-        let changed = (0..SETTINGS.len()).filter(|&index| before[index] != after[index]);
-        assert_eq!(changed.map(|index| SETTINGS[index].key).collect::<Vec<_>>(), [row.key]);
+        let changed = rows().zip(before.iter().zip(&after)).filter(|(_, (before, after))| before != after);
+        assert_eq!(changed.map(|(row, _)| row.key).collect::<Vec<_>>(), [row.key]);
     }
 }
 
@@ -69,7 +69,7 @@ fn table() -> String {
     let code = |words: &[String]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     let exporter = Exporter::http("localhost");
     let tracer = Section::Tracer(String::new());
-    for row in SETTINGS.iter().filter(|row| row.is_in_tables) {
+    for row in rows().filter(|row| row.is_in_tables) {
         let (key, meaning) = (row.key, row.doc.trim());
         let place = match (tracer.row(key), Section::Metrics.row(key)) {
             (Some(_), Some(_)) => "both",
@@ -78,7 +78,7 @@ fn table() -> String {
         };
         let default = match &row.kind {
             // a file must name it, and the endpoint goes with it
-            Kind::Word { .. } if row == &&TRANSPORT => "–".to_owned(),
+            Kind::Word { .. } if row == &TRANSPORT => "–".to_owned(),
             Kind::Endpoint => {
                 code(&[Transport::Http, Transport::Grpc].map(|it| it.default_endpoint().to_owned()))
             }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::config::endpoint::Endpoint;
 use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
-use crate::config::settings::kind::SettingRow;
-use crate::config::settings::{HEADERS, RETRY_MAX_DELAY, SETTINGS, SIGNALS, USER_AGENT};
+use crate::config::settings::SettingRow;
+use crate::config::settings::{HEADERS, RETRY_MAX_DELAY, SIGNALS, USER_AGENT, rows};
 use crate::config::text::{quoted, unshown};
 use crate::config::{
     Compression, Config, Exporter, Location, SettingSource, Transport, header, no_proxy, units,
@@ -79,7 +79,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
         found.push(exporter.diagnostic(severity, row, &exporter.source(row), fault));
     };
     let connects = exporter.connection.transport.connects();
-    for &row in SETTINGS {
+    for row in rows() {
         let of_connection = if connects { (row.connection_rule)(exporter) } else { Ok(()) };
         let ruled = of_connection.and_then(|()| (row.rule)(exporter));
         if let Err(fault) = ruled.and_then(|()| row.kind.check(exporter)) {
@@ -89,7 +89,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     for (severity, row, fault) in remarks::on(exporter) {
         report(severity, row, fault);
     }
-    found.extend(SETTINGS.iter().filter_map(|row| check_partner(exporter, row)));
+    found.extend(rows().filter_map(|row| check_partner(exporter, row)));
     for (index, (name, value)) in exporter.connection.headers.iter().enumerate().filter(|_| connects) {
         let checked = header::check(index + 1, name, value.expose());
         if let Err(fault) = checked.and_then(|()| check_metadata(exporter.connection.transport, name)) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::config::endpoint::{Endpoint, PathRule};
 use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault};
+use crate::config::settings::SettingRow;
 use crate::config::settings::general::SELF_OBSERVATION;
-use crate::config::settings::kind::SettingRow;
 use crate::config::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
 use crate::config::text::listed;
 use crate::config::{Config, Exporter, SettingSource, Transport, units};
