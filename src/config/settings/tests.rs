@@ -62,6 +62,35 @@ fn no_row_sets_what_is_of_another() {
     }
 }
 
+#[test]
+fn the_builders_methods_state_the_defaults_of_their_rows() {
+    let exporter = Exporter::http("localhost");
+    let plain = |text: &str| text.replace([' ', ','], "").replace("minutes", "m").replace("minute", "m");
+    let mut stated = Vec::new();
+    for source in [include_str!("delivery.rs"), include_str!("connection.rs")] {
+        let mut doc = String::new();
+        for line in source.lines().map(str::trim) {
+            if let Some(words) = line.strip_prefix("///") {
+                doc += words;
+                continue;
+            }
+            let doc = std::mem::take(&mut doc);
+            let setter =
+                line.strip_suffix(';').and_then(|line| line.split_once(" sets ")?.1.split_once(" of "));
+            let Some((_, name)) = setter else { continue };
+            let key = name.to_ascii_lowercase().replace('_', "-");
+            let row = rows().find(|row| row.key == key).expect(name);
+            if let Kind::Duration { .. } | Kind::Count { .. } | Kind::Size { .. } = row.kind {
+                let sentence = doc.split(" unless set").next().unwrap_or_default();
+                let default = sentence.rsplit("; ").next().unwrap_or_default().replace("zero", "0s");
+                assert_eq!(plain(&default), plain(&row.kind.show(&exporter)), "{key}:{doc}");
+                stated.push(key);
+            }
+        }
+    }
+    assert!(stated.contains(&"queue-records".to_owned()) && stated.contains(&"timeout".to_owned()));
+}
+
 /// The table of all settings that the guide has.
 fn table() -> String {
     let mut table =
