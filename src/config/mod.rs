@@ -1,11 +1,17 @@
-//! What can be set, and where? In code, in a file of TOML or YAML, or in environment variables. Plain data; nothing is
-//! started here. Each setting of an exporter is one row of `settings`, which readers, validation and messages go through.
+//! What can be set, and where: in code, in a file of TOML or YAML, or in environment variables.
 //!
-//! ```text
-//! code ───────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
-//! file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and what is usable without
-//! variables → env ─────────────────┘                              the broken exporters
-//! ```
+//! [`Config`] with its [`Exporter`]s and a second provider's [`Application`] is what `Telemetry::start` takes; [`Sampler`],
+//! [`SpanLimits`], [`LogLimits`] and the choices of an exporter, from [`Compression`] to [`WhenFull`], are their values. A
+//! configuration that is wrong is a [`ConfigError`] with every [`Diagnostic`] at once. [`Setting`] and [`ExporterSummary`]
+//! say what a configuration comes to and who set it; [`Problem`] is what an exporter reports at run time. The guide lists
+//! [every setting](crate::guide::configuration) and [every variable](crate::guide::environment).
+//!
+//! In the source, a setting of an exporter is one row beside its default and the builder's method, in
+//! `config/settings/delivery.rs` or `config/settings/connection.rs`, and nothing else has to know of it.
+
+// code ───────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
+// file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and what is usable without
+// variables → env ─────────────────┘                              the broken exporters
 
 mod env;
 mod error;

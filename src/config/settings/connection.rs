@@ -1,11 +1,11 @@
-//! What is a connection given, and what a request that fails? Their sections with the defaults, a row for each setting,
+//! What is a connection given, and what a request that fails? Their settings with the defaults, a row for each setting,
 //! and the builder's methods.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::kind::{Field, Kind, field, word};
-use super::{POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, section, setters, table};
+use super::{POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings, table};
 use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::text::shown;
@@ -14,7 +14,7 @@ use crate::config::values::words::{Compression, Proxy, Transport, parse};
 use crate::config::{Exporter, Secret, SettingSource};
 use crate::record::Signal;
 
-section! {
+settings! {
     /// What HTTP and gRPC need alike.
     #[derive(Clone)]
     ConnectionSettings {
@@ -39,7 +39,7 @@ section! {
     }
 }
 
-section! {
+settings! {
     /// What follows when an attempt fails.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     RetrySettings {

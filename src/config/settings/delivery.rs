@@ -1,4 +1,4 @@
-//! What are queue, batch, throttle and the reader of metrics given? Their sections with the defaults, a row for each
+//! What are queue, batch, throttle and the reader of metrics given? Their settings with the defaults, a row for each
 //! setting, and the builder's methods.
 
 use std::ops::RangeInclusive;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::kind::{Field, Kind, field, word};
 use super::{
-    ANY, POSITIVE, RECORDS, SettingRow, SummaryField, TracetestSpelling, VariableNames, section, setters,
+    ANY, POSITIVE, RECORDS, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings,
     table,
 };
 use crate::config::Exporter;
@@ -26,7 +26,7 @@ impl Default for Level {
     }
 }
 
-section! {
+settings! {
     /// When metrics are pushed, and in what form.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     PeriodicReaderSettings {
@@ -36,7 +36,7 @@ section! {
     }
 }
 
-section! {
+settings! {
     /// When a round of sending may start.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     PaceSettings {
@@ -47,7 +47,7 @@ section! {
     }
 }
 
-section! {
+settings! {
     /// The bounds of the queue of each signal.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     QueueSettings {
@@ -59,7 +59,7 @@ section! {
     }
 }
 
-section! {
+settings! {
     /// How large one request may become.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     BatchSettings {

@@ -138,7 +138,7 @@ const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
 const RECORDS: &[Signal] = &[Signal::Traces, Signal::Logs];
 
 /// What a part of the program is given: the fields that rows set, each with its default.
-macro_rules! section {
+macro_rules! settings {
     ($(#[$meta:meta])* $name:ident {
         $($(#[$doc:meta])* $visibility:vis $field:ident: $type:ty = $default:expr,)*
     }) => {
@@ -154,7 +154,7 @@ macro_rules! section {
         }
     };
 }
-use section;
+use settings;
 
 /// Defines each row by its name, and a list of them. Its comment is the sentence on it in the tables of the documentation.
 macro_rules! table {

@@ -1,7 +1,7 @@
 //! The bounded queue between callers and one exporter's worker. How large may it be, and what happens when it is full?
 //!
 //! - The bound: `queue-records` and `queue-bytes` of an exporter, for each of its signals. They are two rows of
-//!   `config/settings.rs`, their default is [`QueueSettings::default`], and [`Level::reserve`] alone enforces them.
+//!   `config/settings/delivery.rs`, where their defaults stand, too, and [`Level::reserve`] alone enforces them.
 //! - When full: `lossy` and `block-timeout`, two rows of the same file. The caller waits in [`backpressure`], or
 //!   [`Queue::enqueue_after_waiting`] counts the record as not enqueued; the reasons stand in
 //!   [`ledger`](crate::pipeline::ledger).
