@@ -113,13 +113,15 @@ impl Buffer {
     pub(crate) fn close(&mut self, nested: &Nested) {
         let body = nested.body;
         let count = self.len - body;
-        let extra = encoded_len_varint(count as u64) - 1;
-        if extra > 0 {
-            if self.claim(extra).is_none() {
-                return;
-            }
-            self.storage.copy_within(body..body + count, body + extra);
+        if count < 0x80 {
+            self.storage[body - 1] = count as u8;
+            return;
         }
+        let extra = encoded_len_varint(count as u64) - 1;
+        if self.claim(extra).is_none() {
+            return;
+        }
+        self.storage.copy_within(body..body + count, body + extra);
         Writer { rest: &mut self.storage[body - 1..body + extra] }.varint(count as u64);
     }
 
