@@ -1,251 +1,356 @@
-//! What becomes of a statement: does it go into the tree, or what is wrong with it, and whose mistake is it?
+//! What do the parser's events say of one statement: which key has it, which value, and where does it end?
 
+use std::borrow::Cow;
 use std::mem;
 
-use toml_parser::{Expected, ParseError};
+use toml_parser::decoder::{Encoding, ScalarKind};
+use toml_parser::parser::{EventReceiver, ValidateWhitespace, parse_document};
+use toml_parser::{ErrorSink, ParseError, Raw, Source, Span};
 
-use super::table::{Conflict, Origin, Part, level_below, separate_enable};
-use super::{CurrentTable, Reader};
-use crate::config::error::{DiagnosticSeverity, Fault};
-use crate::config::node::Mistake;
-use crate::config::node::{Node, Places as _};
-use crate::config::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};
-use crate::config::text::dotted;
+use super::table::{Conflict, Part, Table, TracerLevel, level_below, separate_enable};
+use crate::config::node::{Integer, Node, Tree};
 
-/// After this many mistakes a text is not read any further.
-pub(super) const MAX_MISTAKES: usize = 100;
 /// What is wrong, and what to write instead.
 pub(super) type Words = (&'static str, &'static str);
 pub(super) const TOO_DEEP: Words = ("nested deeper than 32 levels", "write it flatter");
-const NO_HEADER: Words = ("malformed table header", "write it like [tracer.otel], alone in its line");
 pub(super) const NO_KEY: Words =
     ("not a key", "write key = value; quote a key that holds more than letters, digits, - and _");
 pub(super) const NO_VALUE: Words = ("key without a value", "write key = value");
-const NO_END: Words = ("never closed, nothing is read from here on", "close it");
-const NO_TOML: Words = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
 
-/// A table header, or a key with its value.
+/// After this many headers and values a text is not read any further: a large configuration has hundreds.
+pub(super) const MAX_VALUES: usize = 20_000;
+/// Tables, arrays and parts of a key within each other; far more than any configuration needs.
+const MAX_DEPTH: usize = 32;
+/// A longer key is none, so that messages that name it stay short.
+const MAX_KEY_BYTES: usize = 4_096;
+
+/// A table header, or a key with its value. Its places are those of the whole text.
 pub(super) struct Statement<'d> {
+    text: &'d str,
+    /// Where `text` begins.
+    text_at: usize,
     pub(super) start: usize,
-    pub(super) kind: StatementKind,
-    pub(super) key: Vec<Part<'d>>,
-    pub(super) key_flaw: Option<Words>,
-    /// Whether the bracket of a header is closed, or `=` follows a key.
+    /// Behind its line break; `None` if it has not come to an end yet.
+    pub(super) end: Option<usize>,
+    pub(super) kind: Kind,
+    /// Whether the bracket of a header is closed and alone in its line, or `=` follows a key.
     pub(super) is_complete: bool,
-    /// Something follows that does not belong there.
-    pub(super) has_rest: bool,
-    /// It has taken in the rest of the text.
-    pub(super) is_unclosed: bool,
-    /// The first quote in it that is not closed in its line, and so hides the brackets behind it.
+    /// What is wrong with its key or its depth.
+    pub(super) flaw: Option<Words>,
+    pub(super) conflict: Option<Conflict>,
+    /// The first one of the parser; those that follow are mostly its echo.
+    pub(super) error: Option<ParseError>,
+    /// The first quote that is not closed in its line, and so hides the brackets behind it.
     pub(super) open_quote: Option<usize>,
-    pub(super) value: Option<Node>,
-    /// What this reader found in the value, at its place.
-    pub(super) fault: Option<(usize, Fault)>,
+    pub(super) values: usize,
+    /// The arrays and inline tables that are open, outermost first. The first one stands for the statement itself: a list
+    /// of its value, with its key.
+    open: Vec<Frame<'d>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum StatementKind {
+pub(super) enum Kind {
+    /// Nothing, or a comment.
+    Blank,
+    /// What begins as no statement does.
+    Stray,
     Header,
     /// `[[…]]`.
     ElementHeader,
     Assignment,
-    /// A line that begins as no statement does.
-    Stray,
-    /// An error in a comment or a line end.
-    Blank,
 }
 
-/// What became of a statement.
-enum Outcome {
-    /// It is in the tree, unless the parser has reported an error.
-    Read,
-    /// It is left out, and there is nothing to report.
-    Silent,
-    /// It is left out for this reason.
-    Words(Words),
-    /// There is a mistake in it at this place.
-    Fault(usize, Fault),
+struct Frame<'d> {
+    at: usize,
+    depth: usize,
+    /// The key whose value is being read.
+    key: Vec<Part<'d>>,
+    level: TracerLevel,
+    contents: Contents<'d>,
 }
 
-impl<'d> Reader<'_, 'd> {
-    pub(super) fn finish_statement(&mut self, end: usize) {
-        let error = self.first_error.take();
-        let is_open = !mem::take(&mut self.open).is_empty();
-        let error_at = error.as_ref().and_then(ParseError::unexpected).map(|span| span.start());
-        if let (None, Some(at)) = (&self.statement, error_at) {
-            self.begin(at.min(end), StatementKind::Blank);
-        }
-        let Some(mut statement) = self.statement.take().filter(|_| !self.has_stopped) else { return };
-        statement.is_unclosed |= is_open;
-        if let Some(at) = statement.open_quote.filter(|_| statement.is_unclosed) {
-            self.stray_quotes.get_or_insert(at..at + 1);
-        }
-        let path_of_table = self.current.path.clone();
-        let (outcome, path) = match statement.kind {
-            StatementKind::Header | StatementKind::ElementHeader => {
-                let outcome = self.take_header(&mut statement);
-                (outcome, self.current.path.clone())
-            }
-            _ => {
-                let names = statement.key.iter().map(|part| part.name.to_string());
-                let path = path_of_table.iter().cloned().chain(names).collect();
-                (self.take_assignment(&mut statement), path)
+enum Contents<'d> {
+    List(Vec<Node>),
+    Table(Table<'d>),
+    /// The parser passes over it.
+    Skipped,
+}
+
+impl<'d> Statement<'d> {
+    /// Reads the first statement of a text; what follows may spoil all but its `end`.
+    pub(super) fn parse(text: &'d str, text_at: usize, level: TracerLevel) -> Self {
+        let contents = Contents::List(Vec::new());
+        let mut statement = Self {
+            text,
+            text_at,
+            start: text_at,
+            end: None,
+            kind: Kind::Blank,
+            is_complete: false,
+            flaw: None,
+            conflict: None,
+            error: None,
+            open_quote: None,
+            values: 0,
+            open: vec![Frame { at: text_at, depth: 0, key: Vec::new(), level, contents }],
+        };
+        let source = Source::new(text);
+        let tokens = source.lex().into_vec();
+        let start = |error: &ParseError| error.unexpected().map(|span| span.start());
+        let mut first: Option<ParseError> = None;
+        let mut keep_first = |error: ParseError| {
+            if first.as_ref().is_none_or(|first| start(&error) < start(first)) {
+                first = Some(error);
             }
         };
-        let owner = Owner::of(&path);
-        let found = match (outcome, error) {
-            (Outcome::Silent, _) => return,
-            (Outcome::Words(words), _) => {
-                let path = without_strays(path, &statement, path_of_table.len());
-                Some((statement.start, Fault::new(words.0, words.1), path))
-            }
-            (Outcome::Fault(at, fault), _) => Some((at, fault, path)),
-            (Outcome::Read, Some(error)) => {
-                let at = error_at.unwrap_or(statement.start);
-                Some((at, self.in_our_words(at, &error, &path), path))
-            }
-            (Outcome::Read, None) => None,
-        };
-        let Some((at, fault, path)) = found else { return };
-        if self.mistakes.len() >= MAX_MISTAKES {
-            return self.stop(statement.start, NO_TOML);
-        }
-        let text = &self.source.input()[statement.start..end];
-        let is_anybodys = statement.is_unclosed || swallows_a_section(text);
-        let owner = if is_anybodys { Owner::Unknown } else { owner };
-        self.report(at, owner, &path, fault);
-        self.broken.push(statement.start..end.max(statement.start + 1));
+        parse_document(&tokens, &mut ValidateWhitespace::new(&mut statement, source), &mut keep_first);
+        statement.error = first;
+        statement
     }
 
-    fn take_header(&mut self, statement: &mut Statement<'d>) -> Outcome {
-        let mut stored = mem::take(&mut statement.key);
-        let path: Vec<String> = stored.iter().map(|part| part.name.to_string()).collect();
-        let is_element = statement.kind == StatementKind::ElementHeader;
-        let flaw = match statement.key_flaw {
-            Some(TOO_DEEP) => Some(TOO_DEEP),
-            None if statement.is_complete && !statement.has_rest => None,
-            _ => Some(NO_HEADER),
-        };
-        self.current = CurrentTable { path, is_lost: true, ..CurrentTable::default() };
-        if let Some(flaw) = flaw {
-            return Outcome::Words(flaw);
+    /// The parts of its key, and its value.
+    pub(super) fn into_parts(mut self) -> (Vec<Part<'d>>, Option<Node>) {
+        let Frame { key, contents, .. } = self.open.swap_remove(0);
+        let Contents::List(mut values) = contents else { return (key, None) };
+        (key, values.pop())
+    }
+
+    pub(super) fn key(&self) -> &[Part<'d>] {
+        &self.open[0].key
+    }
+
+    /// Whether its value may take more lines than the first one. Headers and keys do not, whatever the parser says.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.kind == Kind::Assignment && self.is_complete && matches!(self.flaw, None | Some(TOO_DEEP))
+    }
+
+    pub(super) fn is_header(&self) -> bool {
+        matches!(self.kind, Kind::Header | Kind::ElementHeader)
+    }
+
+    /// Where the parser's error is.
+    pub(super) fn error_at(&self) -> usize {
+        let span = self.error.as_ref().and_then(ParseError::unexpected);
+        span.map_or(self.start, |span| self.text_at + span.start())
+    }
+
+    fn begin(&mut self, span: Span, kind: Kind) {
+        if self.kind == Kind::Blank {
+            (self.kind, self.start) = (kind, self.text_at + span.start());
         }
-        let opened = if is_element {
-            self.root.open_element(&stored, statement.start)
+    }
+
+    fn is_outermost(&self) -> bool {
+        self.open.len() == 1
+    }
+
+    fn raw(&self, span: Span, encoding: Option<Encoding>) -> Raw<'d> {
+        Raw::new_unchecked(&self.text[span.start()..span.end()], encoding, span)
+    }
+
+    fn flaw(&mut self, words: Words) {
+        self.flaw.get_or_insert(words);
+    }
+
+    fn note_open_quote(&mut self, raw: Raw<'d>, encoding: Option<Encoding>, at: usize) {
+        // a value that is not there has no quote either
+        if is_one_line(encoding) && !raw.is_empty() && !is_closed(raw.as_str()) {
+            self.open_quote.get_or_insert(at);
+        }
+    }
+
+    /// Puts a value into what is open.
+    fn put(&mut self, value: Node) {
+        let Some(frame) = self.open.last_mut().filter(|_| self.values <= MAX_VALUES) else { return };
+        match &mut frame.contents {
+            Contents::List(nodes) => nodes.push(value),
+            Contents::Table(table) => {
+                let mut key = mem::take(&mut frame.key);
+                separate_enable(&mut key, frame.level, value.as_table().is_some());
+                if let Err(conflict) = table.set(&key, value) {
+                    self.conflict.get_or_insert(conflict);
+                }
+            }
+            Contents::Skipped => {}
+        }
+    }
+
+    /// Opens an array or an inline table; `false` if it is not read.
+    fn open(&mut self, span: Span, contents: Contents<'d>) -> bool {
+        self.values += 1;
+        let Some(Frame { depth, key, level, .. }) = self.open.last() else { return false };
+        let (depth, level) = (depth + key.len(), level_below(*level, key));
+        let is_read = depth < MAX_DEPTH;
+        let (depth, level, contents) = match contents {
+            _ if !is_read => (depth, None, Contents::Skipped),
+            Contents::List(_) => (depth + 1, None, contents),
+            _ => (depth, level, contents),
+        };
+        if !is_read {
+            self.flaw(TOO_DEEP);
+        }
+        self.open.push(Frame { at: self.text_at + span.start(), depth, key: Vec::new(), level, contents });
+        is_read
+    }
+
+    fn close(&mut self) {
+        if self.is_outermost() {
+            return;
+        }
+        let Some(Frame { at, contents, .. }) = self.open.pop() else { return };
+        match contents {
+            Contents::List(nodes) => self.put(Node { at, value: Tree::List(nodes) }),
+            Contents::Table(table) => self.put(Node { at, value: table.into_tree() }),
+            Contents::Skipped => {}
+        }
+    }
+}
+
+impl EventReceiver for Statement<'_> {
+    fn std_table_open(&mut self, span: Span, _: &mut dyn ErrorSink) {
+        self.begin(span, Kind::Header);
+        self.values += 1;
+    }
+
+    fn array_table_open(&mut self, span: Span, _: &mut dyn ErrorSink) {
+        self.begin(span, Kind::ElementHeader);
+        self.values += 1;
+    }
+
+    fn std_table_close(&mut self, _: Span, _: &mut dyn ErrorSink) {
+        self.is_complete = true;
+    }
+
+    fn array_table_close(&mut self, _: Span, _: &mut dyn ErrorSink) {
+        self.is_complete = true;
+    }
+
+    fn key_val_sep(&mut self, _: Span, _: &mut dyn ErrorSink) {
+        self.is_complete |= self.is_outermost();
+    }
+
+    fn simple_key(&mut self, span: Span, encoding: Option<Encoding>, error: &mut dyn ErrorSink) {
+        self.begin(span, Kind::Assignment);
+        let raw = self.raw(span, encoding);
+        let mut name = Cow::Borrowed("");
+        raw.decode_key(&mut name, error);
+        if self.is_outermost() {
+            if self.flaw.is_some() {
+                return;
+            }
+            let is_too_long = span.end() > MAX_KEY_BYTES;
+            let (kept, flaw) = if is_too_long { (None, Some(NO_KEY)) } else { outer_name(raw, encoding, name) };
+            self.flaw = flaw;
+            let Some(kept) = kept else { return };
+            name = kept;
+        }
+        self.note_open_quote(raw, encoding, self.text_at + span.start());
+        let Some(frame) = self.open.last_mut() else { return };
+        if frame.depth + frame.key.len() < MAX_DEPTH {
+            frame.key.push(Part { name, at: self.text_at + span.start() });
         } else {
-            self.current.level = level_below(Some(0), &stored);
-            separate_enable(&mut stored, Some(0), true);
-            self.root.open(&stored, statement.start)
-        };
-        self.current.is_lost = self.root.descend(&stored, Origin::Header).is_err();
-        self.current.stored = stored;
-        match opened {
-            Ok(()) => Outcome::Read,
-            Err(conflict) => Outcome::Fault(conflict.at, self.conflict(&conflict)),
+            self.flaw(TOO_DEEP);
         }
     }
 
-    fn take_assignment(&mut self, statement: &mut Statement<'d>) -> Outcome {
-        if self.current.is_lost {
-            // the header excuses what stands below it, but not the loss of all that follows
-            return if statement.is_unclosed { Outcome::Words(NO_END) } else { Outcome::Silent };
-        }
-        let flaw = match (statement.kind, statement.key_flaw) {
-            (StatementKind::Blank, _) => return Outcome::Read,
-            (StatementKind::Stray, _) => Some(NO_KEY),
-            // a key with something right behind it, like a colon
-            (_, Some(NO_VALUE)) if statement.is_complete => Some(NO_KEY),
-            (_, None) if !statement.is_complete => Some(NO_VALUE),
-            (_, flaw) => flaw,
-        };
-        if let Some(flaw) = flaw {
-            return Outcome::Words(flaw);
-        }
-        let Some(value) = statement.value.take() else { return Outcome::Read };
-        let mut key = statement.key.clone();
-        separate_enable(&mut key, self.current.level, value.as_table().is_some());
-        let table = self.root.descend(&self.current.stored, Origin::Header);
-        match table.and_then(|table| table.set(&key, value)) {
-            Err(conflict) => Outcome::Fault(conflict.at, self.conflict(&conflict)),
-            Ok(()) => statement.fault.take().map_or(Outcome::Read, |(at, fault)| Outcome::Fault(at, fault)),
+    fn scalar(&mut self, span: Span, encoding: Option<Encoding>, error: &mut dyn ErrorSink) {
+        self.values += 1;
+        let raw = self.raw(span, encoding);
+        let at = self.text_at + span.start();
+        self.note_open_quote(raw, encoding, at);
+        let value = tree_of(raw, span, error);
+        self.put(Node { at, value });
+    }
+
+    fn array_open(&mut self, span: Span, _: &mut dyn ErrorSink) -> bool {
+        self.open(span, Contents::List(Vec::new()))
+    }
+
+    fn array_close(&mut self, _: Span, _: &mut dyn ErrorSink) {
+        self.close();
+    }
+
+    fn inline_table_open(&mut self, span: Span, _: &mut dyn ErrorSink) -> bool {
+        self.open(span, Contents::Table(Table::default()))
+    }
+
+    fn inline_table_close(&mut self, _: Span, _: &mut dyn ErrorSink) {
+        self.close();
+    }
+
+    /// A token that is out of place.
+    fn error(&mut self, span: Span, _: &mut dyn ErrorSink) {
+        if self.is_outermost() {
+            self.begin(span, Kind::Stray);
+            self.is_complete &= self.kind == Kind::Assignment;
+        } else if matches!(self.open.last(), Some(Frame { contents: Contents::Table(_), .. }))
+            && matches!(self.raw(span, None).as_str(), "[" | "{")
+        {
+            // the parser passes over what such a bracket opens, and reports only where that is closed
+            let contents = Contents::Skipped;
+            self.open.push(Frame { at: span.start(), depth: MAX_DEPTH, key: Vec::new(), level: None, contents });
         }
     }
 
-    pub(super) fn conflict(&self, conflict: &Conflict) -> Fault {
-        let line = self.places.location(conflict.first_at).line;
-        match &conflict.not_a_table {
-            None => Fault::duplicate_key(line),
-            Some((name, kind)) => {
-                let what = format!("{} is {kind} in line {line}, which has no keys", dotted(&[name]));
-                Fault::new(what, "remove one of the two")
+    fn newline(&mut self, span: Span, _: &mut dyn ErrorSink) {
+        if self.is_outermost() {
+            self.end.get_or_insert(self.text_at + span.end());
+        }
+    }
+}
+
+/// The name of a part of a statement's key, as far as there is one, and what is wrong with it.
+fn outer_name<'d>(
+    raw: Raw<'d>,
+    encoding: Option<Encoding>,
+    decoded: Cow<'d, str>,
+) -> (Option<Cow<'d, str>>, Option<Words>) {
+    let text = raw.as_str();
+    match encoding {
+        None => {
+            let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            let end = text.bytes().position(|byte| !is_bare(byte)).unwrap_or(text.len());
+            let flaw = if end == 0 { NO_KEY } else { NO_VALUE };
+            ((end > 0).then(|| text[..end].into()), (end == 0 || end < text.len()).then_some(flaw))
+        }
+        _ if is_one_line(encoding) => {
+            if is_closed(text) { (Some(decoded), None) } else { (None, Some(NO_KEY)) }
+        }
+        // the first two quotes are a name
+        _ => (Some(if is_closed(text) { decoded } else { "".into() }), Some(NO_KEY)),
+    }
+}
+
+fn is_one_line(encoding: Option<Encoding>) -> bool {
+    matches!(encoding, Some(Encoding::BasicString | Encoding::LiteralString))
+}
+
+/// Whether a quoted text ends with the quotes that it begins with.
+fn is_closed(text: &str) -> bool {
+    let quote = ["\"\"\"", "'''", "\"", "'"].into_iter().find(|quote| text.starts_with(quote));
+    quote.is_some_and(|quote| text.len() >= 2 * quote.len() && text.ends_with(quote))
+}
+
+fn tree_of(raw: Raw<'_>, span: Span, error: &mut dyn ErrorSink) -> Tree {
+    let mut text = Cow::Borrowed("");
+    match raw.decode_scalar(&mut text, error) {
+        ScalarKind::String => Tree::Text(text.into_owned()),
+        ScalarKind::Boolean(value) => Tree::Bool(value),
+        ScalarKind::Float => {
+            let value = text.parse().unwrap_or(f64::NAN);
+            Tree::Float { written: text.into_owned(), value }
+        }
+        ScalarKind::Integer(radix) => {
+            let end = if text.starts_with('-') { i128::MIN } else { i128::MAX };
+            let value = i128::from_str_radix(&text, radix.value()).unwrap_or(end);
+            Tree::Integer(Integer { written: text.into_owned(), value })
+        }
+        ScalarKind::DateTime => {
+            // the parser leaves it to others whether there is such a day
+            if let Err(fault) = toml::de::DeValue::parse(&text) {
+                error.report_error(ParseError::new(fault.message().to_owned()).with_unexpected(span));
             }
+            Tree::Date
         }
-    }
-
-    /// Splits the parser's message into what is wrong and what to write.
-    fn in_our_words(&self, at: usize, error: &ParseError, path: &[String]) -> Fault {
-        // what is wrong with a date comes with what is expected
-        let (what, of_date) =
-            error.description().split_once(", expected ").unwrap_or((error.description(), ""));
-        let is_word = self.source.input()[at..].starts_with(|c: char| c.is_ascii_alphabetic());
-        // the parser takes `info` for a misspelt `inf`, and `yes` for text without quotes
-        if what.starts_with("string values must be quoted") || is_word && what.starts_with("invalid ") {
-            let key = match path {
-                [_, _, name] => Section::at(path).and_then(|section| section.row(name)),
-                _ => None,
-            };
-            let advice = key.map_or("write text in \"quotes\", or true, false or a number", |row| row.advice);
-            return Fault::new("not a value", advice);
-        }
-        let fix = match error.expected() {
-            _ if !of_date.is_empty() => format!("expected {of_date}"),
-            None | Some([]) => String::new(),
-            Some(expected) => {
-                format!("expected {}", expected.iter().map(shown).collect::<Vec<_>>().join(", "))
-            }
-        };
-        Fault::new(what.to_owned(), fix)
-    }
-
-    /// Leaves out everything from a place on.
-    pub(super) fn stop(&mut self, at: usize, (what, fix): Words) {
-        let path = self.current.path.clone();
-        self.report(at, Owner::Unknown, &path, Fault::new(what, fix));
-        self.broken.push(at..usize::MAX);
-        self.has_stopped = true;
-    }
-
-    fn report(&mut self, at: usize, owner: Owner, path: &[String], fault: Fault) {
-        let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
-        let diagnostic = fault.found(DiagnosticSeverity::Error, Some(self.places.location(at)), key);
-        self.mistakes.push(Mistake { owner, diagnostic });
-    }
-}
-
-/// A path without words at its end that are the name of nothing: where no value follows, they may be the rest of a broken
-/// text, and so of a secret.
-fn without_strays(mut path: Vec<String>, statement: &Statement<'_>, table_len: usize) -> Vec<String> {
-    let is_header = matches!(statement.kind, StatementKind::Header | StatementKind::ElementHeader);
-    let is_known = |word: &String| is_known_somewhere(word) || FIRST_NAMES.contains(&word.as_str());
-    while !is_header && path.len() > table_len && !path.last().is_some_and(is_known) {
-        path.pop();
-    }
-    path
-}
-
-/// Whether a broken statement goes on over a line that would begin a section of ours.
-fn swallows_a_section(statement: &str) -> bool {
-    statement.lines().skip(1).any(|line| {
-        let name = line.trim_start_matches(['[', ' ', '\t', '"', '\'']);
-        FIRST_NAMES.iter().any(|first| name.starts_with(first))
-    })
-}
-
-fn shown(expected: &Expected) -> String {
-    match expected {
-        Expected::Literal("\n") => "newline".to_owned(),
-        Expected::Literal(text) => format!("`{text}`"),
-        Expected::Description(words) => (*words).to_owned(),
-        _ => "something else".to_owned(),
     }
 }
