@@ -3,19 +3,20 @@
 use toml_parser::{Expected, ParseError};
 
 use super::TextPlaces;
-use super::statement::{Kind, MAX_VALUES, NO_KEY, NO_VALUE, Statement, TOO_DEEP, Words};
+use super::statement::{Kind, Statement, Words, line_end};
 use super::table::{Conflict, Part, Table, TracerLevel, level_below, separate_enable};
 use crate::config::error::{DiagnosticSeverity, Fault};
 use crate::config::node::{Mistake, Places as _};
 use crate::config::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};
 use crate::config::text::dotted;
 
-/// After this many mistakes a text is not read any further.
+/// After this many mistakes a text is not read any further …
 pub(super) const MAX_MISTAKES: usize = 100;
-/// How many statements are ended at an open quote: to find out that they do not end otherwise takes all of the text.
-const MAX_CUTS: usize = 3;
+/// … nor after this many headers and values: a large configuration has hundreds.
+const MAX_VALUES: usize = 20_000;
+/// How many bytes are read in vain, in statements that take in lines of others, before these lines are given up.
+const MAX_REREAD: usize = 1 << 18;
 
-const NO_HEADER: Words = ("malformed table header", "write it like [tracer.otel], alone in its line");
 const NO_END: Words = ("never closed, nothing is read from here on", "close it");
 const NO_TOML: Words = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
 const TOO_LONG: Words = ("more than 20000 values, nothing is read from here on", "write a shorter file");
@@ -31,7 +32,8 @@ pub(super) struct Reader<'t, 'd> {
     current: CurrentTable<'t>,
     /// Headers and values so far.
     values: usize,
-    cuts: usize,
+    /// Bytes read in vain so far.
+    reread: usize,
 }
 
 /// The table that keys are put into.
@@ -46,142 +48,114 @@ struct CurrentTable<'t> {
     is_lost: bool,
 }
 
-/// Why a statement is not in the tree, or not all of it.
-enum Problem {
-    Words(Words),
-    Conflict(Conflict),
-    Error(ParseError),
-}
-
 impl<'t, 'd> Reader<'t, 'd> {
     pub(super) fn new(text: &'t str, places: TextPlaces<'d>) -> Self {
         let current = CurrentTable { level: Some(0), ..CurrentTable::default() };
-        Self { text, places, root: Table::default(), mistakes: Vec::new(), current, values: 0, cuts: 0 }
+        Self { text, places, root: Table::default(), mistakes: Vec::new(), current, values: 0, reread: 0 }
     }
 
     /// Reads all of the text; the document has more of it from a line end on that is none of TOML.
     pub(super) fn read(&mut self, foreign_end: Option<usize>) {
         let mut at = 0;
         while at < self.text.len() {
-            let (statement, end) = self.next(at);
+            let statement = self.next(at);
+            let start = statement.start;
+            at = statement.end;
             self.values += statement.values;
             if self.values > MAX_VALUES {
-                return self.stop(statement.start, TOO_LONG);
+                return self.stop(start, TOO_LONG);
             }
-            let start = statement.start;
-            self.take(statement, end);
-            if self.mistakes.len() > MAX_MISTAKES {
-                self.mistakes.pop();
-                self.places.broken.pop();
+            let Some((owner, path, fault_at, fault)) = self.take(statement) else { continue };
+            if self.mistakes.len() >= MAX_MISTAKES {
                 return self.stop(start, NO_TOML);
             }
-            at = end;
+            self.report(fault_at, owner, &path, fault);
+            self.places.broken.push(start..at);
         }
         if let Some(at) = foreign_end {
             self.stop(at, FOREIGN_LINE_ENDS);
         }
     }
 
-    /// The statement that begins with the line at a place, and where it ends.
-    fn next(&mut self, at: usize) -> (Statement<'t>, usize) {
+    /// The statement that begins with the line at a place. One that has taken in lines of others ends before them.
+    fn next(&mut self, at: usize) -> Statement<'t> {
         let level = self.current.level;
-        let mut end = self.line_end(at);
-        loop {
-            let statement = Statement::parse(&self.text[at..end], at, level);
-            match (statement.end, statement.open_quote) {
-                (Some(first), _) if first < end => end = first,
-                (None, _) if statement.may_go_on() && end < self.text.len() => {
-                    // twice as many each time: all tries together cost little more than the last one
-                    end = self.line_end(end + (end - at));
-                }
-                (None, Some(quote)) if statement.may_go_on() && self.cuts < MAX_CUTS => {
-                    self.cuts += 1;
-                    end = self.line_end(quote);
-                    return (Statement::parse(&self.text[at..end], at, level), end);
-                }
-                _ => return (statement, end),
-            }
+        let mut statement = Statement::read(self.text, at, level);
+        let cut = match statement.open_quote {
+            Some(quote) if statement.is_unclosed => Some(line_end(self.text, quote)),
+            _ if statement.is_unclosed => None,
+            _ => self.swallowed_section(&statement),
+        };
+        if let Some(cut) = cut.filter(|_| self.reread < MAX_REREAD) {
+            self.reread += statement.end - at;
+            statement = Statement::read(&self.text[..cut], at, level);
+            statement.is_unclosed = false;
         }
+        statement
     }
 
-    /// Behind the line break that follows a place.
-    fn line_end(&self, at: usize) -> usize {
-        let rest = self.text.as_bytes().get(at..).unwrap_or_default();
-        rest.iter().position(|&byte| byte == b'\n').map_or(self.text.len(), |length| at + length + 1)
+    /// The first line in a broken statement that would begin a section of ours.
+    fn swallowed_section(&self, statement: &Statement<'_>) -> Option<usize> {
+        let is_broken = statement.error().is_some() || statement.flaw.is_some();
+        let text = self.text[..statement.end].get(statement.start..).filter(|_| is_broken)?;
+        let mut lines = text.match_indices('\n').map(|(line_break, _)| line_break + 1);
+        let line = lines.find(|&line| {
+            let name = text[line..].trim_start_matches(['[', ' ', '\t', '"', '\'']);
+            FIRST_NAMES.iter().any(|first| name.starts_with(first))
+        });
+        line.map(|line| statement.start + line)
     }
 
-    /// Puts a statement into the tree, or reports what is wrong with it.
-    fn take(&mut self, mut statement: Statement<'t>, end: usize) {
-        let (start, kind, error_at) = (statement.start, statement.kind, statement.error_at());
-        let is_unclosed = statement.end.is_none() && statement.may_go_on() && end == self.text.len();
-        let (error, conflict) = (statement.error.take(), statement.conflict.take());
-        let mut path = if statement.is_header() { Vec::new() } else { self.current.path.clone() };
+    /// Puts a statement into the tree; what is wrong with it comes back with its owner, key and place.
+    fn take(&mut self, mut statement: Statement<'t>) -> Option<(Owner, Vec<String>, usize, Fault)> {
+        let is_header = matches!(statement.kind, Kind::Header | Kind::ElementHeader);
+        let mut path = if is_header { Vec::new() } else { self.current.path.clone() };
         let table_len = path.len();
-        path.extend(statement.key().iter().map(|part| part.name.to_string()));
-        let taken = match kind {
-            Kind::Header | Kind::ElementHeader => self.take_header(statement, path.clone()),
+        path.extend(statement.key.iter().map(|part| part.name.to_string()));
+        if is_header {
+            self.current = CurrentTable { path: path.clone(), is_lost: true, ..CurrentTable::default() };
+        } else if self.current.is_lost {
             // the header excuses what stands below it, but not the loss of all that follows
-            _ if self.current.is_lost && is_unclosed => Err(Problem::Words(NO_END)),
-            _ if self.current.is_lost => return,
-            Kind::Blank => Ok(()),
-            _ => self.take_assignment(statement),
-        };
-        let found = taken.err().or(conflict.map(Problem::Conflict)).or(error.map(Problem::Error));
-        let Some(problem) = found else { return };
-        let text = &self.text[start..end];
-        let is_anybodys = is_unclosed || swallows_a_section(text);
+            statement.flaw = Some(NO_END).filter(|_| statement.is_unclosed);
+            statement.flaw?;
+        }
+        let is_anybodys = statement.is_unclosed || self.swallowed_section(&statement).is_some();
         let owner = if is_anybodys { Owner::Unknown } else { Owner::of(&path) };
-        let (at, fault) = match problem {
-            Problem::Words((what, fix)) => {
-                let is_header = matches!(kind, Kind::Header | Kind::ElementHeader);
-                // where no value follows, words that name nothing may be the rest of a broken text, and so of a secret
-                let is_known = |word: &String| is_known_somewhere(word) || FIRST_NAMES.contains(&word.as_str());
-                while !is_header && path.len() > table_len && !path.last().is_some_and(is_known) {
-                    path.pop();
-                }
-                (start, Fault::new(what, fix))
+        if let Some((what, fix)) = statement.flaw {
+            // where no value follows, words that name nothing may be the rest of a broken text, and so of a secret
+            let is_known = |word: &String| is_known_somewhere(word) || FIRST_NAMES.contains(&word.as_str());
+            while !is_header && path.len() > table_len && !path.last().is_some_and(is_known) {
+                path.pop();
             }
-            Problem::Conflict(conflict) => (conflict.at, self.conflict(&conflict)),
-            Problem::Error(error) => (error_at, self.in_our_words(error_at, &error, &path)),
+            return Some((owner, path, statement.start, Fault::new(what, fix)));
+        }
+        let conflict = self.put(&mut statement).err().or(statement.conflict.take());
+        let (at, fault) = match (conflict, statement.error()) {
+            (Some(conflict), _) => (conflict.at, self.conflict(&conflict)),
+            (None, Some((at, error))) => (at, self.in_our_words(at, error, &path)),
+            (None, None) => return None,
         };
-        self.report(at, owner, &path, fault);
-        self.places.broken.push(start..end);
+        Some((owner, path, at, fault))
     }
 
-    fn take_header(&mut self, statement: Statement<'t>, path: Vec<String>) -> Result<(), Problem> {
-        let (kind, is_complete, flaw) = (statement.kind, statement.is_complete, statement.flaw);
-        self.current = CurrentTable { path, is_lost: true, ..CurrentTable::default() };
-        match flaw {
-            Some(TOO_DEEP) => return Err(Problem::Words(TOO_DEEP)),
-            None if is_complete => {}
-            _ => return Err(Problem::Words(NO_HEADER)),
+    fn put(&mut self, statement: &mut Statement<'t>) -> Result<(), Conflict> {
+        let mut key = std::mem::take(&mut statement.key);
+        let is_element = statement.kind == Kind::ElementHeader;
+        if let Some(value) = statement.value.take() {
+            separate_enable(&mut key, self.current.level, value.as_table().is_some());
+            self.root.descend_header(&self.current.stored)?.set(&key, value)
+        } else if is_element || statement.kind == Kind::Header {
+            if !is_element {
+                self.current.level = level_below(Some(0), &key);
+                separate_enable(&mut key, Some(0), true);
+            }
+            let opened = self.root.open(&key, statement.start, is_element);
+            self.current.is_lost = self.root.descend_header(&key).is_err();
+            self.current.stored = key;
+            opened
+        } else {
+            Ok(())
         }
-        let (start, (mut stored, _)) = (statement.start, statement.into_parts());
-        if kind == Kind::Header {
-            self.current.level = level_below(Some(0), &stored);
-            separate_enable(&mut stored, Some(0), true);
-        }
-        let opened = self.root.open(&stored, start, kind == Kind::ElementHeader);
-        self.current.is_lost = self.root.descend_header(&stored).is_err();
-        self.current.stored = stored;
-        opened.map_err(Problem::Conflict)
-    }
-
-    fn take_assignment(&mut self, statement: Statement<'t>) -> Result<(), Problem> {
-        let flaw = match (statement.kind, statement.flaw) {
-            (Kind::Stray, _) => Some(NO_KEY),
-            // a key with something right behind it, like a colon
-            (_, Some(NO_VALUE)) if statement.is_complete => Some(NO_KEY),
-            (_, None) if !statement.is_complete => Some(NO_VALUE),
-            (_, flaw) => flaw,
-        };
-        if let Some(flaw) = flaw {
-            return Err(Problem::Words(flaw));
-        }
-        let (mut key, Some(value)) = statement.into_parts() else { return Ok(()) };
-        separate_enable(&mut key, self.current.level, value.as_table().is_some());
-        let table = self.root.descend_header(&self.current.stored);
-        table.and_then(|table| table.set(&key, value)).map_err(Problem::Conflict)
     }
 
     fn conflict(&self, conflict: &Conflict) -> Fault {
@@ -234,12 +208,4 @@ impl<'t, 'd> Reader<'t, 'd> {
         let diagnostic = fault.found(DiagnosticSeverity::Error, Some(self.places.location(at)), key);
         self.mistakes.push(Mistake { owner, diagnostic });
     }
-}
-
-/// Whether a broken statement goes on over a line that would begin a section of ours.
-fn swallows_a_section(statement: &str) -> bool {
-    statement.lines().skip(1).any(|line| {
-        let name = line.trim_start_matches(['[', ' ', '\t', '"', '\'']);
-        FIRST_NAMES.iter().any(|first| name.starts_with(first))
-    })
 }

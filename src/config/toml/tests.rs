@@ -187,6 +187,44 @@ fn a_broken_value_is_reported_at_its_place_and_keeps_its_key() {
 }
 
 #[test]
+fn a_header_or_a_key_ends_with_its_line_whatever_is_quoted_in_it() {
+    for (line, owner) in [
+        ("[tracer.\"\"\"x]", ""),
+        ("[tracer.'''x]", ""),
+        ("[tracer.\"\"\"x\"\"\"]", "x"),
+        ("[tracer.x] '''", "x"),
+        ("[tracer.x]\n\"\"\"", "x"),
+        ("[tracer.x]\n'''y = [", "x"),
+        ("[tracer.x]\ny '''z''' = \"\"\"", "x"),
+    ] {
+        let text = format!("{line}\n[tracer.b]\nc = 1\n[d]\ne = '''f'''");
+        let document = parse("f", &text);
+        let [mistake] = &document.mistakes[..] else { panic!("{line}: {:?}", said(&document)) };
+        assert_eq!(mistake.owner, Owner::Section(Section::Tracer(owner.to_owned())), "{line}");
+        let read = shown(&document.root).replace("x: {}, ", "");
+        assert_eq!(read, "{tracer: {b: {c: 1}}, d: {e: \"f\"}}", "{line}");
+    }
+}
+
+/// Even if its bracket is closed behind them.
+#[test]
+fn a_broken_value_gives_back_the_sections_that_it_took_in() {
+    for (broken, close) in [
+        ("x = [", "]"),
+        ("x = ['a',", "]"),
+        ("x = {a = 1,", "}"),
+        ("x = 1 '''", "'''"),
+        ("x = [['a'], \"b]", "]"),
+    ] {
+        let text = format!("[servers]\n{broken}\n[tracer.a]\nb = 1\n[c]\n{close}");
+        let document = parse("f", &text);
+        assert_eq!(document.mistakes[0].owner, Owner::Other, "{broken}: {:?}", said(&document));
+        let read = shown(&document.root);
+        assert!(read.ends_with("tracer: {a: {b: 1}}, c: {}}"), "{broken}: {read}");
+    }
+}
+
+#[test]
 fn a_table_is_described_once() {
     let twice = "duplicate key; it is already set in line 1; remove one of the two";
     for (text, expected) in [
@@ -283,7 +321,6 @@ fn a_mistake_concerns_the_section_it_stands_in() {
         ("[server]\nx = [!", Owner::Unknown),
         ("[server]\nx = 1 '''\n", Owner::Unknown),
         ("[server !\nx = [", Owner::Unknown),
-        ("[server]\nx = [\n[tracer.a]\ny 1\n]", Owner::Unknown),
         // a quote that is not closed explains why a bracket is not
         ("[tracer.a]\nx = [\"a]\n[tracer.b]\n", tracer("a")),
         ("tracer = !", Owner::Unknown),
