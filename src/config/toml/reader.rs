@@ -96,7 +96,7 @@ impl<'t, 'd> Reader<'t, 'd> {
 
     /// The first line in a broken statement that would begin a section of ours.
     fn swallowed_section(&self, statement: &Statement<'_>) -> Option<usize> {
-        let is_broken = statement.error().is_some() || statement.flaw.is_some();
+        let is_broken = statement.error.is_some() || statement.flaw.is_some();
         let text = self.text[..statement.end].get(statement.start..).filter(|_| is_broken)?;
         let mut lines = text.match_indices('\n').map(|(line_break, _)| line_break + 1);
         let line = lines.find(|&line| {
@@ -130,9 +130,9 @@ impl<'t, 'd> Reader<'t, 'd> {
             return Some((owner, path, statement.start, Fault::new(what, fix)));
         }
         let conflict = self.put(&mut statement).err().or(statement.conflict.take());
-        let (at, fault) = match (conflict, statement.error()) {
+        let (at, fault) = match (conflict, &statement.error) {
             (Some(conflict), _) => (conflict.at, self.conflict(&conflict)),
-            (None, Some((at, error))) => (at, self.in_our_words(at, error, &path)),
+            (None, Some((at, error))) => (*at, self.in_our_words(*at, error, &path)),
             (None, None) => return None,
         };
         Some((owner, path, at, fault))

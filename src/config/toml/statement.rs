@@ -23,6 +23,8 @@ const MAX_DEPTH: usize = 32;
 /// A longer key is none, so that messages that name it stay short.
 const MAX_KEY_BYTES: usize = 4_096;
 
+type Events = std::vec::IntoIter<Event>;
+
 /// A table header, or a key with its value.
 #[derive(Default)]
 pub(super) struct Statement<'d> {
@@ -38,8 +40,8 @@ pub(super) struct Statement<'d> {
     /// Why it cannot be read at all.
     pub(super) flaw: Option<Words>,
     pub(super) conflict: Option<Conflict>,
-    /// The first one; those that follow are mostly its echo.
-    error: Option<ParseError>,
+    /// The first one and its place; those that follow are mostly its echo.
+    pub(super) error: Option<(usize, ParseError)>,
     /// Its value has not come to an end.
     pub(super) is_unclosed: bool,
     /// The first quote that is not closed in its line, and so hides the brackets behind it.
@@ -75,127 +77,99 @@ impl<'d> Statement<'d> {
     }
 
     fn parse(text: &'d str, text_at: usize, level: TracerLevel) -> Self {
-        let mut statement = Self { text, text_at, start: text_at, ..Self::default() };
+        let indent = text.len() - text.trim_start_matches([' ', '\t']).len();
+        let mut statement = Self { text, text_at, start: text_at + indent, ..Self::default() };
         let (source, mut events) = (Source::new(text), Vec::new());
         let mut checked = ValidateWhitespace::new(&mut events, source);
         let mut bounded = RecursionGuard::new(&mut checked, MAX_DEPTH as u32);
-        let mut error = None;
         let tokens = source.lex().into_vec();
-        parse_document(&tokens, &mut bounded, &mut |found| keep_first(&mut error, found));
-        let mut depth = 0_isize;
-        let end = events.iter().position(|event| {
-            depth += match event.kind() {
-                EventKind::ArrayOpen | EventKind::InlineTableOpen => 1,
-                EventKind::ArrayClose | EventKind::InlineTableClose => -1,
-                _ => 0,
-            };
-            event.kind() == EventKind::Newline && depth <= 0
-        });
-        let text_end = end.map_or(text.len(), |end| events[end].span().end());
-        statement.end = text_at + text_end;
-        events.truncate(end.unwrap_or(events.len()));
-        let is_complete = statement.take_events(events, level);
-        if let Some(error) = error.filter(|error| end.is_none() || place(error) < text_end) {
-            keep_first(&mut statement.error, error);
-        }
-        let has_value = statement.kind == Kind::Assignment && is_complete;
-        statement.flaw = match (statement.kind, statement.flaw) {
-            (Kind::Blank, _) | (_, Some(TOO_DEEP)) => statement.flaw,
-            (Kind::Assignment, None) => Some(NO_VALUE).filter(|_| !has_value),
-            // a key with something right behind it, like a colon
-            (Kind::Assignment, Some(NO_VALUE)) if has_value => Some(NO_KEY),
-            (Kind::Assignment, flaw) => flaw,
-            (_, flaw) => Some(NO_HEADER).filter(|_| flaw.is_some() || !is_complete),
-        };
-        statement.is_unclosed = end.is_none() && has_value && matches!(statement.flaw, None | Some(TOO_DEEP));
-        statement
-    }
+        parse_document(&tokens, &mut bounded, &mut |error| statement.keep_first(error));
 
-    /// Where the parser found an error, and what it is.
-    pub(super) fn error(&self) -> Option<(usize, &ParseError)> {
-        self.error.as_ref().map(|error| (self.text_at + place(error), error))
-    }
-
-    /// Returns whether there is the bracket that closes a header, alone in its line, or the `=` behind a key.
-    fn take_events(&mut self, events: Vec<Event>, level: TracerLevel) -> bool {
-        let is_blank = |event: &Event| matches!(event.kind(), EventKind::Whitespace | EventKind::Comment);
-        let mut events = events.into_iter().filter(|event| !is_blank(event)).peekable();
-        self.start += events.peek().map_or(0, |event| event.span().start());
-        let mut is_complete = false;
+        let (mut is_complete, mut has_end) = (false, false);
+        statement.end = text_at + text.len();
+        let mut events = events.into_iter();
         while let Some(event) = events.next() {
             match event.kind() {
-                EventKind::StdTableOpen => (self.kind, self.values) = (Kind::Header, 1),
-                EventKind::ArrayTableOpen => (self.kind, self.values) = (Kind::ElementHeader, 1),
+                EventKind::StdTableOpen => (statement.kind, statement.values) = (Kind::Header, 1),
+                EventKind::ArrayTableOpen => (statement.kind, statement.values) = (Kind::ElementHeader, 1),
+                EventKind::SimpleKey if !is_complete => statement.push_part(&event),
                 EventKind::StdTableClose | EventKind::ArrayTableClose | EventKind::KeyValSep => {
                     is_complete = true;
                 }
-                EventKind::SimpleKey => {
-                    if self.kind == Kind::Blank {
-                        self.kind = Kind::Assignment;
-                    }
-                    if self.flaw.is_none() {
-                        let part = self.outer_part(&event);
-                        self.key.extend(part);
-                    }
-                }
-                EventKind::Error if self.kind == Kind::Blank => {
-                    (self.kind, self.flaw) = (Kind::Assignment, Some(NO_KEY));
-                }
-                EventKind::Error => is_complete &= self.kind == Kind::Assignment,
                 EventKind::Scalar | EventKind::ArrayOpen | EventKind::InlineTableOpen => {
-                    let (depth, level) = (self.key.len(), level_below(level, &self.key));
-                    let value = self.value(&event, &mut events, depth, level);
-                    self.value.get_or_insert(value);
+                    let (depth, level) = (statement.key.len(), level_below(level, &statement.key));
+                    let value = statement.value(&event, &mut events, depth, level);
+                    statement.value.get_or_insert(value);
+                }
+                EventKind::Error if statement.kind == Kind::Blank => {
+                    (statement.kind, statement.flaw) = (Kind::Assignment, Some(NO_KEY));
+                }
+                // a header is alone in its line
+                EventKind::Error => is_complete &= statement.kind == Kind::Assignment,
+                EventKind::Newline => {
+                    (statement.end, has_end) = (text_at + event.span().end(), true);
+                    break;
                 }
                 _ => {}
             }
         }
-        is_complete
-    }
-
-    fn value(
-        &mut self,
-        event: &Event,
-        events: &mut dyn Iterator<Item = Event>,
-        depth: usize,
-        level: TracerLevel,
-    ) -> Node {
-        self.values += 1;
-        let value = match event.kind() {
-            EventKind::Scalar => self.scalar(event),
-            kind => {
-                if depth >= MAX_DEPTH {
-                    self.flaw.get_or_insert(TOO_DEEP);
-                }
-                self.contents(kind, events, depth, level)
-            }
+        statement.error = statement.error.filter(|(at, _)| !has_end || *at < statement.end);
+        statement.flaw = match (statement.kind, statement.flaw, is_complete) {
+            (Kind::Blank, ..) | (_, Some(TOO_DEEP), _) | (_, None, true) => statement.flaw,
+            (Kind::Header | Kind::ElementHeader, ..) => Some(NO_HEADER),
+            (_, None, false) => Some(NO_VALUE),
+            // a key with something right behind it, like a colon
+            (_, Some(_), true) => Some(NO_KEY),
+            (_, flaw, false) => flaw,
         };
-        Node { at: self.text_at + event.span().start(), value }
+        let is_readable = matches!(statement.flaw, None | Some(TOO_DEEP));
+        statement.is_unclosed = !has_end && is_readable && is_complete && statement.kind == Kind::Assignment;
+        statement
     }
 
-    /// What is in an array or an inline table.
-    fn contents(
-        &mut self,
-        kind: EventKind,
-        events: &mut dyn Iterator<Item = Event>,
-        depth: usize,
-        level: TracerLevel,
-    ) -> Tree {
-        let (is_table, level) =
-            (kind == EventKind::InlineTableOpen, level.filter(|_| kind == EventKind::InlineTableOpen));
-        let depth = if is_table { depth } else { depth + 1 };
+    /// Adds a part of the statement's own key; if something is wrong with it, as much of it as is a name.
+    fn push_part(&mut self, event: &Event) {
+        if self.kind == Kind::Blank {
+            self.kind = Kind::Assignment;
+        }
+        let (text, part) = self.part(event);
+        let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let bare_end = text.bytes().position(|byte| !is_bare(byte)).unwrap_or(text.len());
+        let (flaw, part) = match event.encoding() {
+            _ if self.flaw.is_some() => return,
+            _ if self.key.len() >= MAX_DEPTH => (Some(TOO_DEEP), None),
+            _ if event.span().end() > MAX_KEY_BYTES => (Some(NO_KEY), None),
+            None if bare_end == 0 => (Some(NO_KEY), None),
+            None if bare_end < text.len() => {
+                (Some(NO_VALUE), Some(Part { name: text[..bare_end].into(), ..part }))
+            }
+            Some(Encoding::MlBasicString | Encoding::MlLiteralString) => (Some(NO_KEY), Some(part)),
+            _ if self.open_quote.is_some() => (Some(NO_KEY), None),
+            _ => (None, Some(part)),
+        };
+        self.flaw = flaw;
+        self.key.extend(part);
+    }
+
+    /// A value, with all that is in it.
+    fn value(&mut self, event: &Event, events: &mut Events, depth: usize, level: TracerLevel) -> Node {
+        self.values += 1;
+        let at = self.text_at + event.span().start();
+        let is_table = event.kind() == EventKind::InlineTableOpen;
+        if event.kind() == EventKind::Scalar {
+            return Node { at, value: self.scalar(event) };
+        }
+        if depth >= MAX_DEPTH {
+            self.flaw.get_or_insert(TOO_DEEP);
+        }
+        let (depth, level) = if is_table { (depth, level) } else { (depth + 1, None) };
         let (mut nodes, mut table, mut key) = (Vec::new(), Table::default(), Vec::new());
         while let Some(event) = events.next() {
             match event.kind() {
                 EventKind::ArrayClose if !is_table => break,
                 EventKind::InlineTableClose if is_table => break,
-                EventKind::SimpleKey if depth + key.len() >= MAX_DEPTH => {
-                    _ = self.flaw.get_or_insert(TOO_DEEP)
-                }
-                EventKind::SimpleKey => {
-                    let (_, name) = self.name(&event);
-                    key.push(Part { name, at: self.text_at + event.span().start() });
-                }
+                EventKind::SimpleKey if depth + key.len() < MAX_DEPTH => key.push(self.part(&event).1),
+                EventKind::SimpleKey => self.flaw = Some(TOO_DEEP),
                 EventKind::Scalar | EventKind::ArrayOpen | EventKind::InlineTableOpen => {
                     let value = self.value(&event, events, depth + key.len(), level_below(level, &key));
                     let mut key = mem::take(&mut key);
@@ -209,52 +183,43 @@ impl<'d> Statement<'d> {
                 _ => {}
             }
         }
-        if is_table { table.into_tree() } else { Tree::List(nodes) }
+        Node { at, value: if is_table { table.into_tree() } else { Tree::List(nodes) } }
+    }
+
+    /// A part of a key, as it is written and decoded.
+    fn part(&mut self, event: &Event) -> (&'d str, Part<'d>) {
+        let raw = self.raw(event);
+        let mut name = Cow::Borrowed("");
+        raw.decode_key(&mut name, &mut |error| self.keep_first(error));
+        (raw.as_str(), Part { name, at: self.text_at + event.span().start() })
     }
 
     fn raw(&mut self, event: &Event) -> Raw<'d> {
         let span = event.span();
         let text = &self.text[span.start()..span.end()];
+        let quote = match event.encoding() {
+            Some(Encoding::BasicString) => "\"",
+            Some(Encoding::LiteralString) => "'",
+            _ => "",
+        };
         // a value that is not there has no quote either
-        if is_one_line(event) && !text.is_empty() && !is_closed(text) {
+        if !text.is_empty() && (text == quote || !text.ends_with(quote)) {
             self.open_quote.get_or_insert(self.text_at + span.start());
         }
         Raw::new_unchecked(text, event.encoding(), span)
     }
 
-    /// A part of a key, as it is written and decoded.
-    fn name(&mut self, event: &Event) -> (&'d str, Cow<'d, str>) {
-        let raw = self.raw(event);
-        let mut name = Cow::Borrowed("");
-        raw.decode_key(&mut name, &mut |error| keep_first(&mut self.error, error));
-        (raw.as_str(), name)
-    }
-
-    /// A part of the statement's own key; if something is wrong with it, as much of it as is a name.
-    fn outer_part(&mut self, event: &Event) -> Option<Part<'d>> {
-        let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let (text, decoded) = self.name(event);
-        let bare_end = text.bytes().position(|byte| !is_bare(byte)).unwrap_or(text.len());
-        let (flaw, name) = match event.encoding() {
-            _ if self.key.len() >= MAX_DEPTH => (Some(TOO_DEEP), None),
-            _ if event.span().end() > MAX_KEY_BYTES => (Some(NO_KEY), None),
-            None if bare_end == 0 => (Some(NO_KEY), None),
-            None => (Some(NO_VALUE).filter(|_| bare_end < text.len()), Some(text[..bare_end].into())),
-            Some(_) if is_one_line(event) && is_closed(text) => (None, Some(decoded)),
-            Some(_) if is_one_line(event) => (Some(NO_KEY), None),
-            Some(_) if is_closed(text) => (Some(NO_KEY), Some(decoded)),
-            // the first two of its quotes are a name
-            Some(_) => (Some(NO_KEY), Some("".into())),
-        };
-        self.flaw = flaw;
-        name.map(|name| Part { name, at: self.text_at + event.span().start() })
+    fn keep_first(&mut self, error: ParseError) {
+        let at = self.text_at + error.unexpected().map_or(0, |span| span.start());
+        if self.error.as_ref().is_none_or(|(first, _)| at <= *first) {
+            self.error = Some((at, error));
+        }
     }
 
     fn scalar(&mut self, event: &Event) -> Tree {
         let raw = self.raw(event);
         let mut text = Cow::Borrowed("");
-        let mut sink = |error| keep_first(&mut self.error, error);
-        match raw.decode_scalar(&mut text, &mut sink) {
+        match raw.decode_scalar(&mut text, &mut |error| self.keep_first(error)) {
             ScalarKind::String => Tree::Text(text.into_owned()),
             ScalarKind::Boolean(value) => Tree::Bool(value),
             ScalarKind::Float => {
@@ -269,7 +234,9 @@ impl<'d> Statement<'d> {
             ScalarKind::DateTime => {
                 // the parser leaves it to others whether there is such a day
                 if let Err(fault) = toml::de::DeValue::parse(&text) {
-                    sink(ParseError::new(fault.message().to_owned()).with_unexpected(event.span()));
+                    self.keep_first(
+                        ParseError::new(fault.message().to_owned()).with_unexpected(event.span()),
+                    );
                 }
                 Tree::Date
             }
@@ -281,24 +248,4 @@ impl<'d> Statement<'d> {
 pub(super) fn line_end(text: &str, at: usize) -> usize {
     let rest = text.as_bytes().get(at..).unwrap_or_default();
     rest.iter().position(|&byte| byte == b'\n').map_or(text.len(), |length| at + length + 1)
-}
-
-fn place(error: &ParseError) -> usize {
-    error.unexpected().map_or(0, |span| span.start())
-}
-
-fn keep_first(first: &mut Option<ParseError>, error: ParseError) {
-    if first.as_ref().is_none_or(|first| place(&error) < place(first)) {
-        *first = Some(error);
-    }
-}
-
-fn is_one_line(event: &Event) -> bool {
-    matches!(event.encoding(), Some(Encoding::BasicString | Encoding::LiteralString))
-}
-
-/// Whether a quoted text ends with the quotes that it begins with.
-fn is_closed(text: &str) -> bool {
-    let quote = ["\"\"\"", "'''", "\"", "'"].into_iter().find(|quote| text.starts_with(quote));
-    quote.is_some_and(|quote| text.len() >= 2 * quote.len() && text.ends_with(quote))
 }

@@ -189,8 +189,8 @@ fn a_broken_value_is_reported_at_its_place_and_keeps_its_key() {
 #[test]
 fn a_header_or_a_key_ends_with_its_line_whatever_is_quoted_in_it() {
     for (line, owner) in [
-        ("[tracer.\"\"\"x]", ""),
-        ("[tracer.'''x]", ""),
+        ("[tracer.\"\"\"x]", "x]\n"),
+        ("[tracer.'''x]", "x]\n"),
         ("[tracer.\"\"\"x\"\"\"]", "x"),
         ("[tracer.x] '''", "x"),
         ("[tracer.x]\n\"\"\"", "x"),
