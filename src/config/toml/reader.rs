@@ -143,14 +143,14 @@ impl<'t, 'd> Reader<'t, 'd> {
         let is_element = statement.kind == Kind::ElementHeader;
         if let Some(value) = statement.value.take() {
             separate_enable(&mut key, self.current.level, value.as_table().is_some());
-            self.root.descend_header(&self.current.stored)?.set(&key, value)
+            self.root.set(&self.current.stored, &key, value)
         } else if is_element || statement.kind == Kind::Header {
             if !is_element {
                 self.current.level = level_below(Some(0), &key);
                 separate_enable(&mut key, Some(0), true);
             }
             let opened = self.root.open(&key, statement.start, is_element);
-            self.current.is_lost = self.root.descend_header(&key).is_err();
+            self.current.is_lost = !self.root.has(&key);
             self.current.stored = key;
             opened
         } else {

@@ -176,7 +176,7 @@ impl<'d> Statement<'d> {
                     separate_enable(&mut key, level, value.as_table().is_some());
                     if !is_table {
                         nodes.push(value);
-                    } else if let Err(conflict) = table.set(&key, value) {
+                    } else if let Err(conflict) = table.set(&[], &key, value) {
                         self.conflict.get_or_insert(conflict);
                     }
                 }

@@ -60,40 +60,38 @@ impl<'d> Table<'d> {
         Self { at, origin, fields: BTreeMap::new() }
     }
 
-    /// The table that the path of a header leads to. Tables on the way that do not exist yet are made.
-    pub(super) fn descend_header(&mut self, path: &[Part<'d>]) -> Result<&mut Self, Conflict> {
-        self.descend(path, Origin::Header)
-    }
-
+    /// The table that a path leads to. Tables on the way that do not exist yet are made.
     fn descend(&mut self, path: &[Part<'d>], origin: Origin) -> Result<&mut Self, Conflict> {
         let mut table = self;
         for Part { name, at } in path {
             let made = || (*at, Value::Table(Self::new(*at, origin)));
             let (first_at, value) = table.fields.entry(name.clone()).or_insert_with(made);
-            let conflict = |not_a_table| Conflict { at: *at, first_at: *first_at, not_a_table };
-            table = match (value, origin) {
-                (Value::Complete(node), _) => return Err(conflict(Some((name.to_string(), node.kind())))),
-                (Value::Table(next), Origin::DottedKey) if next.origin == Origin::Explicit => {
-                    return Err(conflict(None));
-                }
-                (Value::Table(next), Origin::DottedKey) => {
-                    next.origin = origin;
+            let mut conflict = Conflict { at: *at, first_at: *first_at, not_a_table: None };
+            table = match value {
+                Value::Table(next) if origin == Origin::Header || next.origin != Origin::Explicit => {
+                    if origin == Origin::DottedKey {
+                        next.origin = origin;
+                    }
                     next
                 }
-                (Value::Table(next), _) => next,
-                (Value::Elements(elements), Origin::Header) => {
-                    elements.last_mut().ok_or_else(|| conflict(None))?
+                Value::Elements(elements) if origin == Origin::Header => {
+                    elements.last_mut().ok_or(conflict)?
                 }
-                (Value::Elements(_), _) => return Err(conflict(None)),
+                Value::Complete(node) => {
+                    conflict.not_a_table = Some((name.to_string(), node.kind()));
+                    return Err(conflict);
+                }
+                _ => return Err(conflict),
             };
         }
         Ok(table)
     }
 
-    /// Sets the value of a dotted key; the first value of a key stays.
-    pub(super) fn set(&mut self, key: &[Part<'d>], value: Node) -> Result<(), Conflict> {
+    /// Sets the value of a dotted key in the table of a header; the first value of a key stays.
+    pub(super) fn set(&mut self, header: &[Part<'d>], key: &[Part<'d>], value: Node) -> Result<(), Conflict> {
         let Some((Part { name, at }, path)) = key.split_last() else { return Ok(()) };
-        match self.descend(path, Origin::DottedKey)?.fields.entry(name.clone()) {
+        let table = self.descend(header, Origin::Header)?.descend(path, Origin::DottedKey)?;
+        match table.fields.entry(name.clone()) {
             Entry::Occupied(taken) => Err(Conflict { at: *at, first_at: taken.get().0, not_a_table: None }),
             Entry::Vacant(vacant) => {
                 vacant.insert((*at, Value::Complete(value)));
@@ -107,11 +105,11 @@ impl<'d> Table<'d> {
     pub(super) fn open(&mut self, header: &[Part<'d>], at: usize, is_element: bool) -> Result<(), Conflict> {
         let Some((Part { name, at: key_at }, path)) = header.split_last() else { return Ok(()) };
         let made = || match is_element {
-            true => Value::Elements(Vec::new()),
-            false => Value::Table(Self::new(at, Origin::Header)),
+            true => (*key_at, Value::Elements(Vec::new())),
+            false => (*key_at, Value::Table(Self::new(at, Origin::Header))),
         };
-        let fields = &mut self.descend_header(path)?.fields;
-        let (first_at, value) = fields.entry(name.clone()).or_insert_with(|| (*key_at, made()));
+        let fields = &mut self.descend(path, Origin::Header)?.fields;
+        let (first_at, value) = fields.entry(name.clone()).or_insert_with(made);
         let conflict = Conflict { at: *key_at, first_at: *first_at, not_a_table: None };
         match value {
             Value::Elements(elements) if is_element => elements.push(Self::new(at, Origin::Explicit)),
@@ -123,6 +121,11 @@ impl<'d> Table<'d> {
             _ => return Err(conflict),
         }
         Ok(())
+    }
+
+    /// Whether keys can be put into the table of a header.
+    pub(super) fn has(&mut self, header: &[Part<'d>]) -> bool {
+        self.descend(header, Origin::Header).is_ok()
     }
 
     /// The finished table, with its fields in the order of the document.
