@@ -3,17 +3,15 @@
 use toml_parser::{Expected, ParseError};
 
 use super::TextPlaces;
-use super::statement::{Kind, Statement, Words, line_end};
+use super::statement::{Kind, MAX_VALUES, Statement, Words, line_end};
 use super::table::{Conflict, Part, Table, TracerLevel, level_below, separate_enable};
 use crate::config::error::{DiagnosticSeverity, Fault};
 use crate::config::node::{Mistake, Places as _};
 use crate::config::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};
 use crate::config::text::dotted;
 
-/// After this many mistakes a text is not read any further …
+/// After this many mistakes a text is not read any further.
 pub(super) const MAX_MISTAKES: usize = 100;
-/// … nor after this many headers and values: a large configuration has hundreds.
-const MAX_VALUES: usize = 20_000;
 /// How many bytes are read in vain, in statements that take in lines of others, before these lines are given up.
 const MAX_REREAD: usize = 1 << 18;
 
@@ -97,7 +95,7 @@ impl<'t, 'd> Reader<'t, 'd> {
     /// The first line in a broken statement that would begin a section of ours.
     fn swallowed_section(&self, statement: &Statement<'_>) -> Option<usize> {
         let is_broken = statement.error.is_some() || statement.flaw.is_some();
-        let text = self.text[..statement.end].get(statement.start..).filter(|_| is_broken)?;
+        let text = Some(&self.text[statement.start..statement.end]).filter(|_| is_broken)?;
         let mut lines = text.match_indices('\n').map(|(line_break, _)| line_break + 1);
         let line = lines.find(|&line| {
             let name = text[line..].trim_start_matches(['[', ' ', '\t', '"', '\'']);
@@ -130,6 +128,8 @@ impl<'t, 'd> Reader<'t, 'd> {
             return Some((owner, path, statement.start, Fault::new(what, fix)));
         }
         let conflict = self.put(&mut statement).err().or(statement.conflict.take());
+        // that it is never closed is worse
+        let conflict = conflict.filter(|_| !statement.is_unclosed);
         let (at, fault) = match (conflict, &statement.error) {
             (Some(conflict), _) => (conflict.at, self.conflict(&conflict)),
             (None, Some((at, error))) => (*at, self.in_our_words(*at, error, &path)),

@@ -20,6 +20,8 @@ const TOO_DEEP: Words = ("nested deeper than 32 levels", "write it flatter");
 
 /// Tables, arrays and parts of a key within each other; far more than any configuration needs.
 const MAX_DEPTH: usize = 32;
+/// After this many headers and values a text is not read any further: a large configuration has hundreds.
+pub(super) const MAX_VALUES: usize = 20_000;
 /// A longer key is none, so that messages that name it stay short.
 const MAX_KEY_BYTES: usize = 4_096;
 
@@ -68,7 +70,7 @@ impl<'d> Statement<'d> {
         loop {
             let statement = Self::parse(&text[at..end], at, level);
             // headers and keys end with their line, whatever the parser takes for text of several lines
-            if !statement.is_unclosed || end == text.len() {
+            if !statement.is_unclosed || end == text.len() || statement.values > MAX_VALUES {
                 return statement;
             }
             // twice as much each time: all attempts together cost little more than the last one
@@ -88,11 +90,13 @@ impl<'d> Statement<'d> {
         let (mut is_complete, mut has_end) = (false, false);
         statement.end = text_at + text.len();
         let mut events = events.into_iter();
-        while let Some(event) = events.next() {
+        while let Some(event) = events.next().filter(|_| statement.values <= MAX_VALUES) {
             match event.kind() {
                 EventKind::StdTableOpen => (statement.kind, statement.values) = (Kind::Header, 1),
                 EventKind::ArrayTableOpen => (statement.kind, statement.values) = (Kind::ElementHeader, 1),
-                EventKind::SimpleKey if !is_complete => statement.push_part(&event),
+                EventKind::SimpleKey if !is_complete && statement.flaw.is_none() => {
+                    statement.push_part(&event)
+                }
                 EventKind::StdTableClose | EventKind::ArrayTableClose | EventKind::KeyValSep => {
                     is_complete = true;
                 }
@@ -136,7 +140,6 @@ impl<'d> Statement<'d> {
         let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let bare_end = text.bytes().position(|byte| !is_bare(byte)).unwrap_or(text.len());
         let (flaw, part) = match event.encoding() {
-            _ if self.flaw.is_some() => return,
             _ if self.key.len() >= MAX_DEPTH => (Some(TOO_DEEP), None),
             _ if event.span().end() > MAX_KEY_BYTES => (Some(NO_KEY), None),
             None if bare_end == 0 => (Some(NO_KEY), None),
@@ -164,7 +167,7 @@ impl<'d> Statement<'d> {
         }
         let (depth, level) = if is_table { (depth, level) } else { (depth + 1, None) };
         let (mut nodes, mut table, mut key) = (Vec::new(), Table::default(), Vec::new());
-        while let Some(event) = events.next() {
+        while let Some(event) = events.next().filter(|_| self.values <= MAX_VALUES) {
             match event.kind() {
                 EventKind::ArrayClose if !is_table => break,
                 EventKind::InlineTableClose if is_table => break,
