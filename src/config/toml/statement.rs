@@ -73,8 +73,8 @@ impl<'d> Statement<'d> {
             if !statement.is_unclosed || end == text.len() || statement.values > MAX_VALUES {
                 return statement;
             }
-            // twice as much each time: all attempts together cost little more than the last one
-            end = line_end(text, end + (end - at));
+            // four times as much each time: all attempts together cost little more than the last one
+            end = line_end(text, end + 3 * (end - at));
         }
     }
 
