@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Exporter;
+use crate::config::read::expand::Surroundings;
 use crate::config::sampler::Sampler;
 use crate::record::{LogLimits, Signal, SpanLimits};
 
@@ -282,6 +283,30 @@ fn certificates_are_read_from_the_files_that_are_named() {
         assert!(settings.contains(&line), "{line} not in {settings:#?}");
     }
     assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+#[test]
+fn a_value_that_a_file_cannot_set_is_left_to_the_variable() {
+    let tracer = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\n";
+    let said = |line: &str, variables: &[(&str, &str)]| {
+        let text = format!("{tracer}{line}");
+        let document = crate::config::toml::parse("f", &text);
+        let read =
+            crate::config::read::read(document, &Surroundings::new(""), &variables.iter().copied().collect());
+        let error = read.expect_err("a value that is refused");
+        error.diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        said("timeout = true", &[("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")]),
+        [
+            "warning: OTEL_EXPORTER_OTLP_TIMEOUT: ignored: \"soon\" is not a whole number of milliseconds; \
+             write 1 to 31536000000",
+            "f:4:11: tracer.a.timeout: found a boolean; write a duration like \"10s\"",
+        ]
+    );
+    // a file that is named but cannot be read is not missing
+    let said = said("client-key-file = 1\nclient-certificate-file = 2", &[]);
+    assert!(said.len() == 2 && said.iter().all(|said| said.contains("found an integer")), "{said:?}");
 }
 
 /// What a program or a file has said, filled up with variables.

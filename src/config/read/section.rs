@@ -142,8 +142,10 @@ impl<'r, 'd> SectionReader<'r, 'd> {
                     .map(|value| exporter.apply(row, value, source.clone())),
             };
             if let Err(unusable) = taken {
-                // it is set, if to nothing: the environment has no say, and nothing is missing
-                exporter.record(row, source, None);
+                // it is not set, so that mistakes in the environment are reported as well; but it is not missing either
+                if row.partner.is_some() {
+                    exporter.record(row, source, None);
+                }
                 self.refuse(entry, row.advice, unusable);
             }
         }

@@ -1,170 +1,47 @@
 //! How does a text of TOML become a document, and how does a wrong line leave all others as they are?
 //!
 //! ```text
-//! text → toml_parser: tokens → events ─→ Reader: statements ─→ Table ─→ Node
-//!                                └ errors ──┴─→ at most one mistake per statement, at its place
+//! text ─→ Statement: toml_parser's tokens → events, of one statement ─→ Reader ─→ Table ─→ Node
+//!                                             └ the first error ──────────┴─→ at most one mistake, at its place
 //! ```
 //!
-//! The parser reports what is wrong and goes on with the next line. `events` collects what it sees into statements, a table
-//! header or a key with its value each; `statement` takes one over or says what is wrong with it; `table` knows which of
-//! them may stand beside each other.
+//! The text is read statement by statement, a table header or a key with its value each. A statement ends with its line,
+//! unless its value goes on in the next one: only then are more lines shown to the parser. `reader` takes a statement over
+//! or says what is wrong with it; `table` knows which of them may stand beside each other.
 
-mod events;
+mod reader;
 mod statement;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-use std::cell::Cell;
 use std::ops::Range;
 
-use toml_parser::parser::{ValidateWhitespace, parse_document};
-use toml_parser::{ParseError, Source};
-
-use self::events::Frame;
-use self::statement::{Statement, Words};
-use self::table::{Origin, Part, Table, TracerLevel};
+use self::reader::{MAX_MISTAKES, Reader};
 use super::error::Location;
-use super::node::{Document, Mistake};
-use super::node::{Node, Places};
+use super::node::{Document, Node, Places};
 
 /// What can be read of a text; `file` is how it is called in messages.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     // the byte order mark that some editors write first is no character of the first line
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut places = TextPlaces { file, text, marks: mark(text), broken: Vec::new() };
-    let read = read(text, &places);
-    places.broken = read.broken;
-    Document { root: read.root, mistakes: read.mistakes, places: Box::new(places) }
-}
-
-/// How often a text is read again without quotes that take in other lines.
-const MAX_RETRIES: usize = 3;
-/// A character that is an error wherever it stands, and stays in its line.
-const NOWHERE_ALLOWED: &str = "\u{1}";
-const FOREIGN_LINE_ENDS: Words =
-    ("lines end in a carriage return alone, nothing is read from here on", "end them with a line feed");
-
-/// What could be read of a text.
-struct Read {
-    root: Node,
-    /// In the order of the text.
-    mistakes: Vec<Mistake>,
-    /// The statements that they are in.
-    broken: Vec<Range<usize>>,
-}
-
-fn read(text: &str, places: &TextPlaces<'_>) -> Read {
-    let foreign = foreign_line_end(text);
-    let mut text = without_stray_returns(&text[..foreign.unwrap_or(text.len())]);
-    let mut retries = MAX_RETRIES;
-    loop {
-        let source = Source::new(&text);
-        let first_error = Cell::new(None);
-        let mut reader = Reader::new(source, places, &first_error);
-        parse_document(
-            &source.lex().into_vec(),
-            &mut ValidateWhitespace::new(&mut reader, source),
-            &mut |error: ParseError| keep_first(&first_error, error),
-        );
-        reader.finish_statement(text.len());
-        if let Some(quotes) = reader.stray_quotes.take().filter(|_| retries > 0) {
-            retries -= 1;
-            let replacement = NOWHERE_ALLOWED.repeat(quotes.len());
-            text.to_mut().replace_range(quotes, &replacement);
-            continue;
-        }
-        if let Some(at) = foreign {
-            reader.stop(at, FOREIGN_LINE_ENDS);
-        }
-        let root = Node { at: 0, value: reader.root.into_tree() };
-        return Read { root, mistakes: reader.mistakes, broken: reader.broken };
-    }
-}
-
-/// The carriage returns without a line feed.
-fn stray_returns(text: &str) -> impl Iterator<Item = usize> {
     let is_stray = |at: &usize| text.as_bytes().get(at + 1) != Some(&b'\n');
-    text.match_indices('\r').map(|(at, _)| at).filter(is_stray)
-}
+    let stray_returns: Vec<usize> = text.match_indices('\r').map(|(at, _)| at).filter(is_stray).collect();
+    // so many are the line ends of the text
+    let foreign_end = stray_returns.get(MAX_MISTAKES + 1).and_then(|_| stray_returns.first().copied());
 
-/// Where the first stray carriage return is, if there are enough to be the line ends of the text.
-fn foreign_line_end(text: &str) -> Option<usize> {
-    stray_returns(text).nth(statement::MAX_MISTAKES + 1).and_then(|_| stray_returns(text).next())
-}
-
-/// The parser would take a carriage return for the end of a line and read the rest as a line of its own.
-fn without_stray_returns(text: &str) -> Cow<'_, str> {
-    let mut text = Cow::Borrowed(text);
-    for at in stray_returns(&text.clone()) {
-        text.to_mut().replace_range(at..=at, NOWHERE_ALLOWED);
+    let mut readable = text[..foreign_end.unwrap_or(text.len())].to_owned();
+    for &at in stray_returns.iter().filter(|_| foreign_end.is_none()) {
+        // the parser would take it for the end of a line; this is an error wherever it stands, and stays in its line
+        readable.replace_range(at..=at, "\u{1}");
     }
-    text
-}
-
-/// What follows the first error of a statement is mostly its echo.
-fn keep_first(first: &Cell<Option<ParseError>>, error: ParseError) {
-    let start = |error: &ParseError| error.unexpected().map(|span| span.start());
-    let kept = first.take();
-    let is_earlier = kept.as_ref().is_none_or(|kept| start(&error) < start(kept));
-    first.set(if is_earlier { Some(error) } else { kept });
-}
-
-/// Puts a document together, statement by statement.
-struct Reader<'r, 'd> {
-    source: Source<'d>,
-    places: &'r TextPlaces<'r>,
-    /// Of the statement that is being read.
-    first_error: &'r Cell<Option<ParseError>>,
-    root: Table<'d>,
-    current: CurrentTable<'d>,
-    statement: Option<Statement<'d>>,
-    /// The arrays and inline tables that are open, outermost first.
-    open: Vec<Frame<'d>>,
-    /// Headers and values so far.
-    values: usize,
-    /// Nothing is read any more.
-    has_stopped: bool,
-    /// The first quotes that let a statement take in lines which are not its own.
-    stray_quotes: Option<Range<usize>>,
-    mistakes: Vec<Mistake>,
-    broken: Vec<Range<usize>>,
-}
-
-/// The table that keys are put into.
-#[derive(Default)]
-struct CurrentTable<'d> {
-    /// As it is written.
-    path: Vec<String>,
-    /// As it is stored.
-    stored: Vec<Part<'d>>,
-    level: TracerLevel,
-    /// Its header could not be read, and this has been reported: its keys are left out.
-    is_lost: bool,
-}
-
-impl<'r, 'd> Reader<'r, 'd> {
-    fn new(
-        source: Source<'d>,
-        places: &'r TextPlaces<'r>,
-        first_error: &'r Cell<Option<ParseError>>,
-    ) -> Self {
-        Self {
-            source,
-            places,
-            first_error,
-            root: Table::new(Origin::Explicit),
-            current: CurrentTable { level: Some(0), ..CurrentTable::default() },
-            statement: None,
-            open: Vec::new(),
-            values: 0,
-            has_stopped: false,
-            stray_quotes: None,
-            mistakes: Vec::new(),
-            broken: Vec::new(),
-        }
-    }
+    // so that all that is closed is seen to end
+    readable.push('\n');
+    let places = TextPlaces { file, text, marks: mark(text), broken: Vec::new() };
+    let mut reader = Reader::new(&readable, places);
+    reader.read(foreign_end);
+    let root = Node { at: 0, value: reader.root.into_tree() };
+    Document { root, mistakes: reader.mistakes, places: Box::new(reader.places) }
 }
 
 /// Finds lines and columns in a text. A place is an offset in bytes.
@@ -173,7 +50,7 @@ struct TextPlaces<'d> {
     text: &'d str,
     /// In the order of the text; the first is at its start.
     marks: Vec<Mark>,
-    /// Statements with a mistake, in the order of the text.
+    /// Statements with a mistake.
     broken: Vec<Range<usize>>,
 }
 
@@ -195,27 +72,23 @@ impl Places for TextPlaces<'_> {
     }
 
     fn is_spoilt(&self, at: usize) -> bool {
-        let after = self.broken.partition_point(|statement| statement.start <= at);
-        after.checked_sub(1).is_some_and(|last| self.broken[last].contains(&at))
+        self.broken.iter().any(|statement| statement.contains(&at))
     }
 }
 
 /// Marks every start of a line, and places within long lines, so that no search for a column is long.
 fn mark(text: &str) -> Vec<Mark> {
     const STRIDE: usize = 1_024;
-    let mut mark = Mark { offset: 0, line: 1, column: 1 };
-    let mut marks = vec![mark];
-    let (mut line, mut column) = (1, 1);
-    for (offset, character) in text.char_indices() {
-        if offset - mark.offset >= STRIDE {
-            mark = Mark { offset, line, column };
-            marks.push(mark);
-        }
-        column += 1;
+    let mut here = Mark { offset: 0, line: 1, column: 1 };
+    let mut marks = vec![here];
+    for character in text.chars() {
+        here.offset += character.len_utf8();
+        here.column += 1;
         if character == '\n' {
-            (line, column) = (line + 1, 1);
-            mark = Mark { offset: offset + 1, line, column };
-            marks.push(mark);
+            (here.line, here.column) = (here.line + 1, 1);
+        }
+        if here.column % STRIDE == 1 {
+            marks.push(here);
         }
     }
     marks

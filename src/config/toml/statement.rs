@@ -1,251 +1,254 @@
-//! What becomes of a statement: does it go into the tree, or what is wrong with it, and whose mistake is it?
+//! What do the parser's events say of one statement: which key has it, which value, and where does it end?
 
+use std::borrow::Cow;
 use std::mem;
 
-use toml_parser::{Expected, ParseError};
+use toml_parser::decoder::{Encoding, ScalarKind};
+use toml_parser::parser::{Event, EventKind, RecursionGuard, ValidateWhitespace, parse_document};
+use toml_parser::{ParseError, Raw, Source};
 
-use super::table::{Conflict, Origin, Part, level_below, separate_enable};
-use super::{CurrentTable, Reader};
-use crate::config::error::{DiagnosticSeverity, Fault};
-use crate::config::node::Mistake;
-use crate::config::node::{Node, Places as _};
-use crate::config::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};
-use crate::config::text::dotted;
+use super::table::{Conflict, Part, Table, TracerLevel, level_below, separate_enable};
+use crate::config::node::{Integer, Node, Tree};
 
-/// After this many mistakes a text is not read any further.
-pub(super) const MAX_MISTAKES: usize = 100;
 /// What is wrong, and what to write instead.
 pub(super) type Words = (&'static str, &'static str);
-pub(super) const TOO_DEEP: Words = ("nested deeper than 32 levels", "write it flatter");
 const NO_HEADER: Words = ("malformed table header", "write it like [tracer.otel], alone in its line");
-pub(super) const NO_KEY: Words =
+const NO_KEY: Words =
     ("not a key", "write key = value; quote a key that holds more than letters, digits, - and _");
-pub(super) const NO_VALUE: Words = ("key without a value", "write key = value");
-const NO_END: Words = ("never closed, nothing is read from here on", "close it");
-const NO_TOML: Words = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
+const NO_VALUE: Words = ("key without a value", "write key = value");
+const TOO_DEEP: Words = ("nested deeper than 32 levels", "write it flatter");
+
+/// Tables, arrays and parts of a key within each other; far more than any configuration needs.
+const MAX_DEPTH: usize = 32;
+/// After this many headers and values a text is not read any further: a large configuration has hundreds.
+pub(super) const MAX_VALUES: usize = 20_000;
+/// A longer key is none, so that messages that name it stay short.
+const MAX_KEY_BYTES: usize = 4_096;
+
+type Events = std::vec::IntoIter<Event>;
 
 /// A table header, or a key with its value.
+#[derive(Default)]
 pub(super) struct Statement<'d> {
+    text: &'d str,
+    /// Where `text` begins.
+    text_at: usize,
     pub(super) start: usize,
-    pub(super) kind: StatementKind,
+    /// Behind its line break.
+    pub(super) end: usize,
+    pub(super) kind: Kind,
     pub(super) key: Vec<Part<'d>>,
-    pub(super) key_flaw: Option<Words>,
-    /// Whether the bracket of a header is closed, or `=` follows a key.
-    pub(super) is_complete: bool,
-    /// Something follows that does not belong there.
-    pub(super) has_rest: bool,
-    /// It has taken in the rest of the text.
-    pub(super) is_unclosed: bool,
-    /// The first quote in it that is not closed in its line, and so hides the brackets behind it.
-    pub(super) open_quote: Option<usize>,
     pub(super) value: Option<Node>,
-    /// What this reader found in the value, at its place.
-    pub(super) fault: Option<(usize, Fault)>,
+    /// Why it cannot be read at all.
+    pub(super) flaw: Option<Words>,
+    pub(super) conflict: Option<Conflict>,
+    /// The first one and its place; those that follow are mostly its echo.
+    pub(super) error: Option<(usize, ParseError)>,
+    /// Its value has not come to an end.
+    pub(super) is_unclosed: bool,
+    /// The first quote that is not closed in its line, and so hides the brackets behind it.
+    pub(super) open_quote: Option<usize>,
+    /// How many headers and values it holds.
+    pub(super) values: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum StatementKind {
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing, or a comment.
+    #[default]
+    Blank,
     Header,
     /// `[[…]]`.
     ElementHeader,
     Assignment,
-    /// A line that begins as no statement does.
-    Stray,
-    /// An error in a comment or a line end.
-    Blank,
 }
 
-/// What became of a statement.
-enum Outcome {
-    /// It is in the tree, unless the parser has reported an error.
-    Read,
-    /// It is left out, and there is nothing to report.
-    Silent,
-    /// It is left out for this reason.
-    Words(Words),
-    /// There is a mistake in it at this place.
-    Fault(usize, Fault),
-}
-
-impl<'d> Reader<'_, 'd> {
-    pub(super) fn finish_statement(&mut self, end: usize) {
-        let error = self.first_error.take();
-        let is_open = !mem::take(&mut self.open).is_empty();
-        let error_at = error.as_ref().and_then(ParseError::unexpected).map(|span| span.start());
-        if let (None, Some(at)) = (&self.statement, error_at) {
-            self.begin(at.min(end), StatementKind::Blank);
-        }
-        let Some(mut statement) = self.statement.take().filter(|_| !self.has_stopped) else { return };
-        statement.is_unclosed |= is_open;
-        if let Some(at) = statement.open_quote.filter(|_| statement.is_unclosed) {
-            self.stray_quotes.get_or_insert(at..at + 1);
-        }
-        let path_of_table = self.current.path.clone();
-        let (outcome, path) = match statement.kind {
-            StatementKind::Header | StatementKind::ElementHeader => {
-                let outcome = self.take_header(&mut statement);
-                (outcome, self.current.path.clone())
+impl<'d> Statement<'d> {
+    /// Reads the statement that begins with the line at a place, in a table of this level.
+    pub(super) fn read(text: &'d str, at: usize, level: TracerLevel) -> Self {
+        let mut end = line_end(text, at);
+        loop {
+            let statement = Self::parse(&text[at..end], at, level);
+            // headers and keys end with their line, whatever the parser takes for text of several lines
+            if !statement.is_unclosed || end == text.len() || statement.values > MAX_VALUES {
+                return statement;
             }
-            _ => {
-                let names = statement.key.iter().map(|part| part.name.to_string());
-                let path = path_of_table.iter().cloned().chain(names).collect();
-                (self.take_assignment(&mut statement), path)
-            }
-        };
-        let owner = Owner::of(&path);
-        let found = match (outcome, error) {
-            (Outcome::Silent, _) => return,
-            (Outcome::Words(words), _) => {
-                let path = without_strays(path, &statement, path_of_table.len());
-                Some((statement.start, Fault::new(words.0, words.1), path))
-            }
-            (Outcome::Fault(at, fault), _) => Some((at, fault, path)),
-            (Outcome::Read, Some(error)) => {
-                let at = error_at.unwrap_or(statement.start);
-                Some((at, self.in_our_words(at, &error, &path), path))
-            }
-            (Outcome::Read, None) => None,
-        };
-        let Some((at, fault, path)) = found else { return };
-        if self.mistakes.len() >= MAX_MISTAKES {
-            return self.stop(statement.start, NO_TOML);
-        }
-        let text = &self.source.input()[statement.start..end];
-        let is_anybodys = statement.is_unclosed || swallows_a_section(text);
-        let owner = if is_anybodys { Owner::Unknown } else { owner };
-        self.report(at, owner, &path, fault);
-        self.broken.push(statement.start..end.max(statement.start + 1));
-    }
-
-    fn take_header(&mut self, statement: &mut Statement<'d>) -> Outcome {
-        let mut stored = mem::take(&mut statement.key);
-        let path: Vec<String> = stored.iter().map(|part| part.name.to_string()).collect();
-        let is_element = statement.kind == StatementKind::ElementHeader;
-        let flaw = match statement.key_flaw {
-            Some(TOO_DEEP) => Some(TOO_DEEP),
-            None if statement.is_complete && !statement.has_rest => None,
-            _ => Some(NO_HEADER),
-        };
-        self.current = CurrentTable { path, is_lost: true, ..CurrentTable::default() };
-        if let Some(flaw) = flaw {
-            return Outcome::Words(flaw);
-        }
-        let opened = if is_element {
-            self.root.open_element(&stored, statement.start)
-        } else {
-            self.current.level = level_below(Some(0), &stored);
-            separate_enable(&mut stored, Some(0), true);
-            self.root.open(&stored, statement.start)
-        };
-        self.current.is_lost = self.root.descend(&stored, Origin::Header).is_err();
-        self.current.stored = stored;
-        match opened {
-            Ok(()) => Outcome::Read,
-            Err(conflict) => Outcome::Fault(conflict.at, self.conflict(&conflict)),
+            // four times as much each time: all attempts together cost little more than the last one
+            end = line_end(text, end + 3 * (end - at));
         }
     }
 
-    fn take_assignment(&mut self, statement: &mut Statement<'d>) -> Outcome {
-        if self.current.is_lost {
-            // the header excuses what stands below it, but not the loss of all that follows
-            return if statement.is_unclosed { Outcome::Words(NO_END) } else { Outcome::Silent };
+    fn parse(text: &'d str, text_at: usize, level: TracerLevel) -> Self {
+        let indent = text.len() - text.trim_start_matches([' ', '\t']).len();
+        let mut statement = Self { text, text_at, start: text_at + indent, ..Self::default() };
+        let (source, mut events) = (Source::new(text), Vec::new());
+        let mut checked = ValidateWhitespace::new(&mut events, source);
+        let mut bounded = RecursionGuard::new(&mut checked, MAX_DEPTH as u32);
+        let tokens = source.lex().into_vec();
+        parse_document(&tokens, &mut bounded, &mut |error| statement.keep_first(error));
+
+        let (mut is_complete, mut has_end) = (false, false);
+        statement.end = text_at + text.len();
+        let mut events = events.into_iter();
+        while let Some(event) = events.next().filter(|_| statement.values <= MAX_VALUES) {
+            match event.kind() {
+                EventKind::StdTableOpen => (statement.kind, statement.values) = (Kind::Header, 1),
+                EventKind::ArrayTableOpen => (statement.kind, statement.values) = (Kind::ElementHeader, 1),
+                EventKind::SimpleKey if !is_complete && statement.flaw.is_none() => {
+                    statement.push_part(&event)
+                }
+                EventKind::StdTableClose | EventKind::ArrayTableClose | EventKind::KeyValSep => {
+                    is_complete = true;
+                }
+                EventKind::Scalar | EventKind::ArrayOpen | EventKind::InlineTableOpen => {
+                    let (depth, level) = (statement.key.len(), level_below(level, &statement.key));
+                    let value = statement.value(&event, &mut events, depth, level);
+                    statement.value.get_or_insert(value);
+                }
+                EventKind::Error if statement.kind == Kind::Blank => {
+                    (statement.kind, statement.flaw) = (Kind::Assignment, Some(NO_KEY));
+                }
+                // a header is alone in its line
+                EventKind::Error => is_complete &= statement.kind == Kind::Assignment,
+                EventKind::Newline => {
+                    (statement.end, has_end) = (text_at + event.span().end(), true);
+                    break;
+                }
+                _ => {}
+            }
         }
-        let flaw = match (statement.kind, statement.key_flaw) {
-            (StatementKind::Blank, _) => return Outcome::Read,
-            (StatementKind::Stray, _) => Some(NO_KEY),
+        statement.error = statement.error.filter(|(at, _)| !has_end || *at < statement.end);
+        statement.flaw = match (statement.kind, statement.flaw, is_complete) {
+            (Kind::Blank, ..) | (_, Some(TOO_DEEP), _) | (_, None, true) => statement.flaw,
+            (Kind::Header | Kind::ElementHeader, ..) => Some(NO_HEADER),
+            (_, None, false) => Some(NO_VALUE),
             // a key with something right behind it, like a colon
-            (_, Some(NO_VALUE)) if statement.is_complete => Some(NO_KEY),
-            (_, None) if !statement.is_complete => Some(NO_VALUE),
-            (_, flaw) => flaw,
+            (_, Some(_), true) => Some(NO_KEY),
+            (_, flaw, false) => flaw,
         };
-        if let Some(flaw) = flaw {
-            return Outcome::Words(flaw);
+        let is_readable = matches!(statement.flaw, None | Some(TOO_DEEP));
+        statement.is_unclosed = !has_end && is_readable && is_complete && statement.kind == Kind::Assignment;
+        statement
+    }
+
+    /// Adds a part of the statement's own key; if something is wrong with it, as much of it as is a name.
+    fn push_part(&mut self, event: &Event) {
+        if self.kind == Kind::Blank {
+            self.kind = Kind::Assignment;
         }
-        let Some(value) = statement.value.take() else { return Outcome::Read };
-        let mut key = statement.key.clone();
-        separate_enable(&mut key, self.current.level, value.as_table().is_some());
-        let table = self.root.descend(&self.current.stored, Origin::Header);
-        match table.and_then(|table| table.set(&key, value)) {
-            Err(conflict) => Outcome::Fault(conflict.at, self.conflict(&conflict)),
-            Ok(()) => statement.fault.take().map_or(Outcome::Read, |(at, fault)| Outcome::Fault(at, fault)),
+        let (text, part) = self.part(event);
+        let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let bare_end = text.bytes().position(|byte| !is_bare(byte)).unwrap_or(text.len());
+        let (flaw, part) = match event.encoding() {
+            _ if self.key.len() >= MAX_DEPTH => (Some(TOO_DEEP), None),
+            _ if event.span().end() > MAX_KEY_BYTES => (Some(NO_KEY), None),
+            None if bare_end == 0 => (Some(NO_KEY), None),
+            None if bare_end < text.len() => {
+                (Some(NO_VALUE), Some(Part { name: text[..bare_end].into(), ..part }))
+            }
+            Some(Encoding::MlBasicString | Encoding::MlLiteralString) => (Some(NO_KEY), Some(part)),
+            _ if self.open_quote.is_some() => (Some(NO_KEY), None),
+            _ => (None, Some(part)),
+        };
+        self.flaw = flaw;
+        self.key.extend(part);
+    }
+
+    /// A value, with all that is in it.
+    fn value(&mut self, event: &Event, events: &mut Events, depth: usize, level: TracerLevel) -> Node {
+        self.values += 1;
+        let at = self.text_at + event.span().start();
+        let is_table = event.kind() == EventKind::InlineTableOpen;
+        if event.kind() == EventKind::Scalar {
+            return Node { at, value: self.scalar(event) };
+        }
+        if depth >= MAX_DEPTH {
+            self.flaw.get_or_insert(TOO_DEEP);
+        }
+        let (depth, level) = if is_table { (depth, level) } else { (depth + 1, None) };
+        let (mut nodes, mut table, mut key) = (Vec::new(), Table::default(), Vec::new());
+        while let Some(event) = events.next().filter(|_| self.values <= MAX_VALUES) {
+            match event.kind() {
+                EventKind::ArrayClose if !is_table => break,
+                EventKind::InlineTableClose if is_table => break,
+                EventKind::SimpleKey if depth + key.len() < MAX_DEPTH => key.push(self.part(&event).1),
+                EventKind::SimpleKey => self.flaw = Some(TOO_DEEP),
+                EventKind::Scalar | EventKind::ArrayOpen | EventKind::InlineTableOpen => {
+                    let value = self.value(&event, events, depth + key.len(), level_below(level, &key));
+                    let mut key = mem::take(&mut key);
+                    separate_enable(&mut key, level, value.as_table().is_some());
+                    if !is_table {
+                        nodes.push(value);
+                    } else if let Err(conflict) = table.set(&[], &key, value) {
+                        self.conflict.get_or_insert(conflict);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Node { at, value: if is_table { table.into_tree() } else { Tree::List(nodes) } }
+    }
+
+    /// A part of a key, as it is written and decoded.
+    fn part(&mut self, event: &Event) -> (&'d str, Part<'d>) {
+        let raw = self.raw(event);
+        let mut name = Cow::Borrowed("");
+        raw.decode_key(&mut name, &mut |error| self.keep_first(error));
+        (raw.as_str(), Part { name, at: self.text_at + event.span().start() })
+    }
+
+    fn raw(&mut self, event: &Event) -> Raw<'d> {
+        let span = event.span();
+        let text = &self.text[span.start()..span.end()];
+        let quote = match event.encoding() {
+            Some(Encoding::BasicString) => "\"",
+            Some(Encoding::LiteralString) => "'",
+            _ => "",
+        };
+        // a value that is not there has no quote either
+        if !text.is_empty() && (text == quote || !text.ends_with(quote)) {
+            self.open_quote.get_or_insert(self.text_at + span.start());
+        }
+        Raw::new_unchecked(text, event.encoding(), span)
+    }
+
+    fn keep_first(&mut self, error: ParseError) {
+        let at = self.text_at + error.unexpected().map_or(0, |span| span.start());
+        if self.error.as_ref().is_none_or(|(first, _)| at <= *first) {
+            self.error = Some((at, error));
         }
     }
 
-    pub(super) fn conflict(&self, conflict: &Conflict) -> Fault {
-        let line = self.places.location(conflict.first_at).line;
-        match &conflict.not_a_table {
-            None => Fault::duplicate_key(line),
-            Some((name, kind)) => {
-                let what = format!("{} is {kind} in line {line}, which has no keys", dotted(&[name]));
-                Fault::new(what, "remove one of the two")
+    fn scalar(&mut self, event: &Event) -> Tree {
+        let raw = self.raw(event);
+        let mut text = Cow::Borrowed("");
+        match raw.decode_scalar(&mut text, &mut |error| self.keep_first(error)) {
+            ScalarKind::String => Tree::Text(text.into_owned()),
+            ScalarKind::Boolean(value) => Tree::Bool(value),
+            ScalarKind::Float => {
+                let value = text.parse().unwrap_or(f64::NAN);
+                Tree::Float { written: text.into_owned(), value }
+            }
+            ScalarKind::Integer(radix) => {
+                let end = if text.starts_with('-') { i128::MIN } else { i128::MAX };
+                let value = i128::from_str_radix(&text, radix.value()).unwrap_or(end);
+                Tree::Integer(Integer { written: text.into_owned(), value })
+            }
+            ScalarKind::DateTime => {
+                // the parser leaves it to others whether there is such a day
+                if let Err(fault) = toml::de::DeValue::parse(&text) {
+                    self.keep_first(
+                        ParseError::new(fault.message().to_owned()).with_unexpected(event.span()),
+                    );
+                }
+                Tree::Date
             }
         }
     }
-
-    /// Splits the parser's message into what is wrong and what to write.
-    fn in_our_words(&self, at: usize, error: &ParseError, path: &[String]) -> Fault {
-        // what is wrong with a date comes with what is expected
-        let (what, of_date) =
-            error.description().split_once(", expected ").unwrap_or((error.description(), ""));
-        let is_word = self.source.input()[at..].starts_with(|c: char| c.is_ascii_alphabetic());
-        // the parser takes `info` for a misspelt `inf`, and `yes` for text without quotes
-        if what.starts_with("string values must be quoted") || is_word && what.starts_with("invalid ") {
-            let key = match path {
-                [_, _, name] => Section::at(path).and_then(|section| section.row(name)),
-                _ => None,
-            };
-            let advice = key.map_or("write text in \"quotes\", or true, false or a number", |row| row.advice);
-            return Fault::new("not a value", advice);
-        }
-        let fix = match error.expected() {
-            _ if !of_date.is_empty() => format!("expected {of_date}"),
-            None | Some([]) => String::new(),
-            Some(expected) => {
-                format!("expected {}", expected.iter().map(shown).collect::<Vec<_>>().join(", "))
-            }
-        };
-        Fault::new(what.to_owned(), fix)
-    }
-
-    /// Leaves out everything from a place on.
-    pub(super) fn stop(&mut self, at: usize, (what, fix): Words) {
-        let path = self.current.path.clone();
-        self.report(at, Owner::Unknown, &path, Fault::new(what, fix));
-        self.broken.push(at..usize::MAX);
-        self.has_stopped = true;
-    }
-
-    fn report(&mut self, at: usize, owner: Owner, path: &[String], fault: Fault) {
-        let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
-        let diagnostic = fault.found(DiagnosticSeverity::Error, Some(self.places.location(at)), key);
-        self.mistakes.push(Mistake { owner, diagnostic });
-    }
 }
 
-/// A path without words at its end that are the name of nothing: where no value follows, they may be the rest of a broken
-/// text, and so of a secret.
-fn without_strays(mut path: Vec<String>, statement: &Statement<'_>, table_len: usize) -> Vec<String> {
-    let is_header = matches!(statement.kind, StatementKind::Header | StatementKind::ElementHeader);
-    let is_known = |word: &String| is_known_somewhere(word) || FIRST_NAMES.contains(&word.as_str());
-    while !is_header && path.len() > table_len && !path.last().is_some_and(is_known) {
-        path.pop();
-    }
-    path
-}
-
-/// Whether a broken statement goes on over a line that would begin a section of ours.
-fn swallows_a_section(statement: &str) -> bool {
-    statement.lines().skip(1).any(|line| {
-        let name = line.trim_start_matches(['[', ' ', '\t', '"', '\'']);
-        FIRST_NAMES.iter().any(|first| name.starts_with(first))
-    })
-}
-
-fn shown(expected: &Expected) -> String {
-    match expected {
-        Expected::Literal("\n") => "newline".to_owned(),
-        Expected::Literal(text) => format!("`{text}`"),
-        Expected::Description(words) => (*words).to_owned(),
-        _ => "something else".to_owned(),
-    }
+/// Behind the line break that follows a place.
+pub(super) fn line_end(text: &str, at: usize) -> usize {
+    let rest = text.as_bytes().get(at..).unwrap_or_default();
+    rest.iter().position(|&byte| byte == b'\n').map_or(text.len(), |length| at + length + 1)
 }

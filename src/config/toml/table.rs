@@ -15,16 +15,19 @@ pub(super) struct Part<'d> {
 }
 
 /// A table that may still grow.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Table<'d> {
+    at: usize,
     origin: Origin,
-    fields: BTreeMap<Cow<'d, str>, Slot<'d>>,
+    /// Each with the place of its name.
+    fields: BTreeMap<Cow<'d, str>, (usize, Value<'d>)>,
 }
 
 /// What made a table. It decides what may be added later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Origin {
     /// A header or braces of its own.
+    #[default]
     Explicit,
     /// The header of a table inside it.
     Header,
@@ -33,19 +36,12 @@ pub(super) enum Origin {
 }
 
 #[derive(Debug)]
-struct Slot<'d> {
-    key_at: usize,
-    value: Value<'d>,
-}
-
-#[derive(Debug)]
 enum Value<'d> {
     /// A value that cannot grow, inline tables included.
     Complete(Node),
-    /// A table, and its place.
-    Table(usize, Table<'d>),
-    /// The tables of `[[…]]`, each with its place.
-    Elements(Vec<(usize, Table<'d>)>),
+    Table(Table<'d>),
+    /// The tables of `[[…]]`.
+    Elements(Vec<Table<'d>>),
 }
 
 /// A key that is set already.
@@ -60,106 +56,91 @@ pub(super) struct Conflict {
 }
 
 impl<'d> Table<'d> {
-    pub(super) fn new(origin: Origin) -> Self {
-        Self { origin, fields: BTreeMap::new() }
+    fn new(at: usize, origin: Origin) -> Self {
+        Self { at, origin, fields: BTreeMap::new() }
     }
 
     /// The table that a path leads to. Tables on the way that do not exist yet are made.
-    pub(super) fn descend(&mut self, path: &[Part<'d>], origin: Origin) -> Result<&mut Self, Conflict> {
+    fn descend(&mut self, path: &[Part<'d>], origin: Origin) -> Result<&mut Self, Conflict> {
         let mut table = self;
-        for part in path {
-            let slot = match table.fields.entry(part.name.clone()) {
-                Entry::Vacant(vacant) => {
-                    vacant.insert(Slot { key_at: part.at, value: Value::Table(part.at, Self::new(origin)) })
-                }
-                Entry::Occupied(occupied) => occupied.into_mut(),
-            };
-            let first_at = slot.key_at;
-            let conflict = |not_a_table| Conflict { at: part.at, first_at, not_a_table };
-            table = match &mut slot.value {
-                Value::Complete(node) => {
-                    return Err(conflict(Some((part.name.clone().into_owned(), node.kind()))));
-                }
-                Value::Table(_, next) => {
+        for Part { name, at } in path {
+            let made = || (*at, Value::Table(Self::new(*at, origin)));
+            let (first_at, value) = table.fields.entry(name.clone()).or_insert_with(made);
+            let mut conflict = Conflict { at: *at, first_at: *first_at, not_a_table: None };
+            table = match value {
+                Value::Table(next) if origin == Origin::Header || next.origin != Origin::Explicit => {
                     if origin == Origin::DottedKey {
-                        if next.origin == Origin::Explicit {
-                            return Err(conflict(None));
-                        }
                         next.origin = origin;
                     }
                     next
                 }
-                Value::Elements(elements) => match elements.last_mut() {
-                    Some((_, last)) if origin == Origin::Header => last,
-                    _ => return Err(conflict(None)),
-                },
+                Value::Elements(elements) if origin == Origin::Header => {
+                    elements.last_mut().ok_or(conflict)?
+                }
+                Value::Complete(node) => {
+                    conflict.not_a_table = Some((name.to_string(), node.kind()));
+                    return Err(conflict);
+                }
+                _ => return Err(conflict),
             };
         }
         Ok(table)
     }
 
-    /// Sets the value of a dotted key; the first value of a key stays.
-    pub(super) fn set(&mut self, key: &[Part<'d>], value: Node) -> Result<(), Conflict> {
-        let Some((last, path)) = key.split_last() else { return Ok(()) };
-        match self.descend(path, Origin::DottedKey)?.fields.entry(last.name.clone()) {
-            Entry::Occupied(taken) => {
-                Err(Conflict { at: last.at, first_at: taken.get().key_at, not_a_table: None })
-            }
+    /// Sets the value of a dotted key in the table of a header; the first value of a key stays.
+    pub(super) fn set(&mut self, header: &[Part<'d>], key: &[Part<'d>], value: Node) -> Result<(), Conflict> {
+        let Some((Part { name, at }, path)) = key.split_last() else { return Ok(()) };
+        let table = self.descend(header, Origin::Header)?.descend(path, Origin::DottedKey)?;
+        match table.fields.entry(name.clone()) {
+            Entry::Occupied(taken) => Err(Conflict { at: *at, first_at: taken.get().0, not_a_table: None }),
             Entry::Vacant(vacant) => {
-                vacant.insert(Slot { key_at: last.at, value: Value::Complete(value) });
+                vacant.insert((*at, Value::Complete(value)));
                 Ok(())
             }
         }
     }
 
-    /// Opens the table of a header at `at`. Of a table that is there already the keys stay, and are joined by the new ones.
-    pub(super) fn open(&mut self, header: &[Part<'d>], at: usize) -> Result<(), Conflict> {
-        let Some((last, path)) = header.split_last() else { return Ok(()) };
-        match self.descend(path, Origin::Header)?.fields.entry(last.name.clone()) {
-            Entry::Vacant(vacant) => {
-                let value = Value::Table(at, Self::new(Origin::Explicit));
-                vacant.insert(Slot { key_at: last.at, value });
-                Ok(())
-            }
-            Entry::Occupied(taken) => {
-                let slot = taken.into_mut();
-                let conflict = Conflict { at: last.at, first_at: slot.key_at, not_a_table: None };
-                let Value::Table(table_at, table) = &mut slot.value else { return Err(conflict) };
+    /// Opens the table of a header at `at`, or one more table of its list. Of a table that is there already the keys stay,
+    /// and are joined by the new ones.
+    pub(super) fn open(&mut self, header: &[Part<'d>], at: usize, is_element: bool) -> Result<(), Conflict> {
+        let Some((Part { name, at: key_at }, path)) = header.split_last() else { return Ok(()) };
+        let made = || match is_element {
+            true => (*key_at, Value::Elements(Vec::new())),
+            false => (*key_at, Value::Table(Self::new(at, Origin::Header))),
+        };
+        let fields = &mut self.descend(path, Origin::Header)?.fields;
+        let (first_at, value) = fields.entry(name.clone()).or_insert_with(made);
+        let conflict = Conflict { at: *key_at, first_at: *first_at, not_a_table: None };
+        match value {
+            Value::Elements(elements) if is_element => elements.push(Self::new(at, Origin::Explicit)),
+            Value::Table(table) if !is_element => {
                 let is_new = table.origin == Origin::Header;
-                table.origin = Origin::Explicit;
-                (slot.key_at, *table_at) = (last.at, at);
-                if is_new { Ok(()) } else { Err(conflict) }
+                (*first_at, table.at, table.origin) = (*key_at, at, Origin::Explicit);
+                return if is_new { Ok(()) } else { Err(conflict) };
             }
+            _ => return Err(conflict),
         }
+        Ok(())
     }
 
-    /// Adds one more table to the list of a header `[[…]]` at `at`.
-    pub(super) fn open_element(&mut self, header: &[Part<'d>], at: usize) -> Result<(), Conflict> {
-        let Some((last, path)) = header.split_last() else { return Ok(()) };
-        let slot = self
-            .descend(path, Origin::Header)?
-            .fields
-            .entry(last.name.clone())
-            .or_insert_with(|| Slot { key_at: last.at, value: Value::Elements(Vec::new()) });
-        let conflict = Conflict { at: last.at, first_at: slot.key_at, not_a_table: None };
-        let Value::Elements(elements) = &mut slot.value else { return Err(conflict) };
-        elements.push((at, Self::new(Origin::Explicit)));
-        Ok(())
+    /// Whether keys can be put into the table of a header.
+    pub(super) fn has(&mut self, header: &[Part<'d>]) -> bool {
+        self.descend(header, Origin::Header).is_ok()
     }
 
     /// The finished table, with its fields in the order of the document.
     pub(super) fn into_tree(self) -> Tree {
-        let field = |(name, slot): (Cow<'d, str>, Slot<'d>)| {
-            let node_of = |(at, table): (usize, Self)| Node { at, value: table.into_tree() };
-            let node = match slot.value {
+        let node_of = |table: Self| Node { at: table.at, value: table.into_tree() };
+        let field = |(name, (at, value)): (Cow<'d, str>, (usize, Value<'d>))| {
+            let node = match value {
                 Value::Complete(node) => node,
-                Value::Table(at, table) => node_of((at, table)),
+                Value::Table(table) => node_of(table),
                 Value::Elements(elements) => {
-                    let at = elements.first().map_or(slot.key_at, |(at, _)| *at);
-                    Node { at, value: Tree::List(elements.into_iter().map(node_of).collect()) }
+                    let first_at = elements.first().map_or(at, |first| first.at);
+                    Node { at: first_at, value: Tree::List(elements.into_iter().map(node_of).collect()) }
                 }
             };
-            Field { name: name.into_owned(), at: slot.key_at, node }
+            Field { name: name.into_owned(), at, node }
         };
         let mut fields: Vec<Field> = self.fields.into_iter().map(field).collect();
         fields.sort_by_cached_key(|field| field.at);

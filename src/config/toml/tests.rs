@@ -93,6 +93,73 @@ fn a_quoted_key_is_decoded_to_what_was_quoted() {
 }
 
 #[test]
+fn a_string_ends_at_its_own_quotes_only() {
+    for (written, expected) in [
+        (r#""a" # b"#, "a"),
+        (r#""" # b"#, ""),
+        (r#""a\\"#, "a\\"),
+        (r#""a\"b" # c"#, "a\"b"),
+        (r"'a\' # b", "a\\"),
+        ("'a\"' # b", "a\""),
+        ("\"\"\"a\n\"b\" \\\"\"\" '\"\"\" # c", "a\n\"b\" \"\"\" '"),
+        ("\"\"\"a\"\"\"\"\" # c", "a\"\""),
+        ("\"\"\"a\\\n b\"\"\" # c", "ab"),
+        ("'''a\n''b''' # c", "a\n''b"),
+        ("'ü'", "ü"),
+    ] {
+        let closing = if written.ends_with('\\') { "\"" } else { "" };
+        assert_reads(&format!("x = {written}{closing}\ny = 1"), &format!("{{x: {expected:?}, y: 1}}"));
+    }
+    for unclosed in ["\"a", "\"a\\", "'a"] {
+        let text = format!("x = {unclosed}\ny = 1");
+        let document = parse("f", &text);
+        assert_eq!((document.mistakes.len(), document.root.get("y").is_some()), (1, true), "{text}");
+    }
+}
+
+#[test]
+fn a_key_is_read_in_parts() {
+    assert_reads("a.b-c . \"d.e\".'f' = 1", "{a: {b-c: {d.e: {f: 1}}}}");
+    for (text, owner) in [
+        ("tracer.a.\"b = 1", Owner::Section(Section::Tracer("a".to_owned()))),
+        ("tracer.a. = 1", Owner::Section(Section::Tracer("a".to_owned()))),
+        ("tracer.\"a = 1", Owner::Unknown),
+        (".tracer.a = 1", Owner::Unknown),
+        ("ä = 1", Owner::Unknown),
+        ("", Owner::Other),
+    ] {
+        let document = parse("f", text);
+        assert_eq!(
+            document.mistakes.iter().map(|mistake| &mistake.owner).next_back(),
+            (!text.is_empty()).then_some(&owner),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_nested_too_deep_is_passed_over_as_a_whole() {
+    let (open, close) = ("[".repeat(32), "]".repeat(32));
+    for (inner, is_closed) in [
+        ("1, [2, ']'], {a = \"]\"}", true),
+        (" # ]\n", true),
+        ("{a = [\n{}]}", true),
+        ("'''a]\n'''", true),
+        ("[", false),
+        ("'''\n", false),
+    ] {
+        let text = format!("[tracer.a]\nx = {open}{inner}{close}\ny = 1");
+        let document = parse("f", &text);
+        let [Mistake { owner, .. }] = &document.mistakes[..] else { panic!("{text}: {:?}", said(&document)) };
+        let expected =
+            if is_closed { Owner::Section(Section::Tracer("a".to_owned())) } else { Owner::Unknown };
+        assert_eq!(*owner, expected, "{text}");
+        let read = if is_closed { "{tracer: {a: {y: 1}}}" } else { "{tracer: {a: {}}}" };
+        assert_eq!(shown(&document.root), read, "{text}");
+    }
+}
+
+#[test]
 fn enable_has_a_name_of_its_own_wherever_a_tracer_may_have_it() {
     for (text, expected) in [
         ("[tracer.a]\nenable = true\nenable.x = 1", "{tracer: {a: {enable: true, enable.x: 1}}}"),
@@ -110,12 +177,24 @@ fn enable_has_a_name_of_its_own_wherever_a_tracer_may_have_it() {
             "{tracer: {a: {enable: true, enable.x: 1, enable.: {}}}}",
         ),
         ("[tracer.enable.enable]", "{tracer: {enable: {enable.: {}}}}"),
+        ("[tracer.a]\nenable . x=1", "{tracer: {a: {enable.x: 1}}}"),
+        ("[tracer.a]\nenable.\"x\\\"y\" = 1", "{tracer: {a: {enable.x\"y: 1}}}"),
+        ("[\"tracer\".'a']\r\nenable.x = 1\r\n", "{tracer: {a: {enable.x: 1}}}"),
+        ("[tracer.enable]\nenable.x = 1", "{tracer: {enable: {enable.x: 1}}}"),
         // and nowhere else
         ("[tracer.a]\nx.enable.y = 1", "{tracer: {a: {x: {enable: {y: 1}}}}}"),
         ("[tracer.a]\nx = [{enable.x = 1}]", "{tracer: {a: {x: [{enable: {x: 1}}]}}}"),
         ("[tracer.a.headers]\nenable.x = 1", "{tracer: {a: {headers: {enable: {x: 1}}}}}"),
         ("[tracer.enable]\nx = 1", "{tracer: {enable: {x: 1}}}"),
         ("[tracer]\n\"a.enable\".x = 1", "{tracer: {a.enable: {x: 1}}}"),
+        ("[tracer.a]\nenable-x = true", "{tracer: {a: {enable-x: true}}}"),
+        ("[tracer.a]\nx = 'enable.x = 1'\n# enable.x = 1", "{tracer: {a: {x: \"enable.x = 1\"}}}"),
+        ("[tracer.a]\nx = '''\n[tracer.b.enable]'''", "{tracer: {a: {x: \"[tracer.b.enable]\"}}}"),
+        ("[tracer]\nenable.x = 1", "{tracer: {enable: {x: 1}}}"),
+        ("[tracer.\"a.enable\"]\nx = 1", "{tracer: {a.enable: {x: 1}}}"),
+        ("[server.a]\nenable.x = 1", "{server: {a: {enable: {x: 1}}}}"),
+        ("enable.x = 1\nenable.tracer.enable = 1", "{enable: {x: 1, tracer: {enable: 1}}}"),
+        ("", "{}"),
         ("[[tracer.a]]\nenable.x = 1", "{tracer: {a: [{enable: {x: 1}}]}}"),
         ("[server]\ntracer.a.enable.x = 1", "{server: {tracer: {a: {enable: {x: 1}}}}}"),
     ] {
@@ -173,17 +252,55 @@ fn a_broken_value_is_reported_at_its_place_and_keeps_its_key() {
     );
     assert_mistakes(
         "a = ['x' 'y']\nb = 1979-13-01\nc = 1 2\nd = [\"x, 'y']\ne = 5\n",
-        "{a: [\"x\", \"y\"], b: date, c: \"1 2\", d: [\"\\u{1}x\", \"y\"], e: 5}",
+        "{a: [\"x\", \"y\"], b: date, c: \"1 2\", d: [\"x, 'y']\"], e: 5}",
         &[
             "f:1:10: a: missing comma between array elements; expected `,`",
             "f:2:5: b: invalid date; expected month between 01 and 12",
             "f:3:5: c: not a value; write text in \"quotes\", or true, false or a number",
-            "f:4:6: d: not a value; write text in \"quotes\", or true, false or a number",
+            "f:4:14: d: invalid basic string; expected `\"`",
         ],
     );
     let document = parse("f", "a = !\nb = 1");
     let is_spoilt = |name: &str| document.places.is_spoilt(document.root.get(name).unwrap().node.at);
     assert_eq!((is_spoilt("a"), is_spoilt("b")), (true, false));
+}
+
+#[test]
+fn a_header_or_a_key_ends_with_its_line_whatever_is_quoted_in_it() {
+    for (line, owner) in [
+        ("[tracer.\"\"\"x]", "x]\n"),
+        ("[tracer.'''x]", "x]\n"),
+        ("[tracer.\"\"\"x\"\"\"]", "x"),
+        ("[tracer.x] '''", "x"),
+        ("[tracer.x]\n\"\"\"", "x"),
+        ("[tracer.x]\n'''y = [", "x"),
+        ("[tracer.x]\ny '''z''' = \"\"\"", "x"),
+    ] {
+        let text = format!("{line}\n[tracer.b]\nc = 1\n[d]\ne = '''f'''");
+        let document = parse("f", &text);
+        let [mistake] = &document.mistakes[..] else { panic!("{line}: {:?}", said(&document)) };
+        assert_eq!(mistake.owner, Owner::Section(Section::Tracer(owner.to_owned())), "{line}");
+        let read = shown(&document.root).replace("x: {}, ", "");
+        assert_eq!(read, "{tracer: {b: {c: 1}}, d: {e: \"f\"}}", "{line}");
+    }
+}
+
+/// Even if its bracket is closed behind them.
+#[test]
+fn a_broken_value_gives_back_the_sections_that_it_took_in() {
+    for (broken, close) in [
+        ("x = [", "]"),
+        ("x = ['a',", "]"),
+        ("x = {a = 1,", "}"),
+        ("x = 1 '''", "'''"),
+        ("x = [['a'], \"b]", "]"),
+    ] {
+        let text = format!("[servers]\n{broken}\n[tracer.a]\nb = 1\n[c]\n{close}");
+        let document = parse("f", &text);
+        assert_eq!(document.mistakes[0].owner, Owner::Other, "{broken}: {:?}", said(&document));
+        let read = shown(&document.root);
+        assert!(read.ends_with("tracer: {a: {b: 1}}, c: {}}"), "{broken}: {read}");
+    }
 }
 
 #[test]
@@ -267,7 +384,9 @@ fn a_mistake_concerns_the_section_it_stands_in() {
         ("[tracer.a.headers]\n!", tracer("a")),
         ("[tracer.a.headers", tracer("a")),
         ("[tracer.a]\n[tracer.b !\nx = 1", tracer("b")),
+        ("[tracer.a", tracer("a")),
         ("tracer.a.x = !", tracer("a")),
+        ("metrics.open-telemetry.x = !", metrics()),
         ("[tracer]\na.x = !", tracer("a")),
         ("[metrics.'open-telemetry'.headers]\n!", metrics()),
         ("[metrics.open-telemetry !", metrics()),
@@ -283,11 +402,11 @@ fn a_mistake_concerns_the_section_it_stands_in() {
         ("[server]\nx = [!", Owner::Unknown),
         ("[server]\nx = 1 '''\n", Owner::Unknown),
         ("[server !\nx = [", Owner::Unknown),
-        ("[server]\nx = [\n[tracer.a]\ny 1\n]", Owner::Unknown),
         // a quote that is not closed explains why a bracket is not
         ("[tracer.a]\nx = [\"a]\n[tracer.b]\n", tracer("a")),
         ("tracer = !", Owner::Unknown),
         ("x !", Owner::Other),
+        ("[server]\nx !", Owner::Other),
         ("!", Owner::Unknown),
         ("[!", Owner::Unknown),
         ("# \u{1}", Owner::Unknown),

@@ -1,0 +1,211 @@
+//! What becomes of each statement: does it go into the tree, or what is wrong with it, and whose mistake is it?
+
+use toml_parser::{Expected, ParseError};
+
+use super::TextPlaces;
+use super::statement::{Kind, MAX_VALUES, Statement, Words, line_end};
+use super::table::{Conflict, Part, Table, TracerLevel, level_below, separate_enable};
+use crate::config::error::{DiagnosticSeverity, Fault};
+use crate::config::node::{Mistake, Places as _};
+use crate::config::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};
+use crate::config::text::dotted;
+
+/// After this many mistakes a text is not read any further.
+pub(super) const MAX_MISTAKES: usize = 100;
+/// How many bytes are read in vain, in statements that take in lines of others, before these lines are given up.
+const MAX_REREAD: usize = 1 << 18;
+
+const NO_END: Words = ("never closed, nothing is read from here on", "close it");
+const NO_TOML: Words = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
+const TOO_LONG: Words = ("more than 20000 values, nothing is read from here on", "write a shorter file");
+const FOREIGN_LINE_ENDS: Words =
+    ("lines end in a carriage return alone, nothing is read from here on", "end them with a line feed");
+
+/// Puts a document together, statement by statement.
+pub(super) struct Reader<'t, 'd> {
+    text: &'t str,
+    pub(super) places: TextPlaces<'d>,
+    pub(super) root: Table<'t>,
+    pub(super) mistakes: Vec<Mistake>,
+    current: CurrentTable<'t>,
+    /// Headers and values so far.
+    values: usize,
+    /// Bytes read in vain so far.
+    reread: usize,
+}
+
+/// The table that keys are put into.
+#[derive(Default)]
+struct CurrentTable<'t> {
+    /// As it is written.
+    path: Vec<String>,
+    /// As it is stored.
+    stored: Vec<Part<'t>>,
+    level: TracerLevel,
+    /// Its header could not be read, and this has been reported: its keys are left out.
+    is_lost: bool,
+}
+
+impl<'t, 'd> Reader<'t, 'd> {
+    pub(super) fn new(text: &'t str, places: TextPlaces<'d>) -> Self {
+        let current = CurrentTable { level: Some(0), ..CurrentTable::default() };
+        Self { text, places, root: Table::default(), mistakes: Vec::new(), current, values: 0, reread: 0 }
+    }
+
+    /// Reads all of the text; the document has more of it from a line end on that is none of TOML.
+    pub(super) fn read(&mut self, foreign_end: Option<usize>) {
+        let mut at = 0;
+        while at < self.text.len() {
+            let statement = self.next(at);
+            let start = statement.start;
+            at = statement.end;
+            self.values += statement.values;
+            if self.values > MAX_VALUES {
+                return self.stop(start, TOO_LONG);
+            }
+            let Some((owner, path, fault_at, fault)) = self.take(statement) else { continue };
+            if self.mistakes.len() >= MAX_MISTAKES {
+                return self.stop(start, NO_TOML);
+            }
+            self.report(fault_at, owner, &path, fault);
+            self.places.broken.push(start..at);
+        }
+        if let Some(at) = foreign_end {
+            self.stop(at, FOREIGN_LINE_ENDS);
+        }
+    }
+
+    /// The statement that begins with the line at a place. One that has taken in lines of others ends before them.
+    fn next(&mut self, at: usize) -> Statement<'t> {
+        let level = self.current.level;
+        let mut statement = Statement::read(self.text, at, level);
+        let cut = match statement.open_quote {
+            Some(quote) if statement.is_unclosed => Some(line_end(self.text, quote)),
+            _ if statement.is_unclosed => None,
+            _ => self.swallowed_section(&statement),
+        };
+        if let Some(cut) = cut.filter(|_| self.reread < MAX_REREAD) {
+            self.reread += statement.end - at;
+            statement = Statement::read(&self.text[..cut], at, level);
+            statement.is_unclosed = false;
+        }
+        statement
+    }
+
+    /// The first line in a broken statement that would begin a section of ours.
+    fn swallowed_section(&self, statement: &Statement<'_>) -> Option<usize> {
+        let is_broken = statement.error.is_some() || statement.flaw.is_some();
+        let text = Some(&self.text[statement.start..statement.end]).filter(|_| is_broken)?;
+        let mut lines = text.match_indices('\n').map(|(line_break, _)| line_break + 1);
+        let line = lines.find(|&line| {
+            let name = text[line..].trim_start_matches(['[', ' ', '\t', '"', '\'']);
+            FIRST_NAMES.iter().any(|first| name.starts_with(first))
+        });
+        line.map(|line| statement.start + line)
+    }
+
+    /// Puts a statement into the tree; what is wrong with it comes back with its owner, key and place.
+    fn take(&mut self, mut statement: Statement<'t>) -> Option<(Owner, Vec<String>, usize, Fault)> {
+        let is_header = matches!(statement.kind, Kind::Header | Kind::ElementHeader);
+        let mut path = if is_header { Vec::new() } else { self.current.path.clone() };
+        let table_len = path.len();
+        path.extend(statement.key.iter().map(|part| part.name.to_string()));
+        if is_header {
+            self.current = CurrentTable { path: path.clone(), is_lost: true, ..CurrentTable::default() };
+        } else if self.current.is_lost {
+            // the header excuses what stands below it, but not the loss of all that follows
+            statement.flaw = Some(NO_END).filter(|_| statement.is_unclosed);
+            statement.flaw?;
+        }
+        let is_anybodys = statement.is_unclosed || self.swallowed_section(&statement).is_some();
+        let owner = if is_anybodys { Owner::Unknown } else { Owner::of(&path) };
+        if let Some((what, fix)) = statement.flaw {
+            // where no value follows, words that name nothing may be the rest of a broken text, and so of a secret
+            let is_known = |word: &String| is_known_somewhere(word) || FIRST_NAMES.contains(&word.as_str());
+            while !is_header && path.len() > table_len && !path.last().is_some_and(is_known) {
+                path.pop();
+            }
+            return Some((owner, path, statement.start, Fault::new(what, fix)));
+        }
+        let conflict = self.put(&mut statement).err().or(statement.conflict.take());
+        // that it is never closed is worse
+        let conflict = conflict.filter(|_| !statement.is_unclosed);
+        let (at, fault) = match (conflict, &statement.error) {
+            (Some(conflict), _) => (conflict.at, self.conflict(&conflict)),
+            (None, Some((at, error))) => (*at, self.in_our_words(*at, error, &path)),
+            (None, None) => return None,
+        };
+        Some((owner, path, at, fault))
+    }
+
+    fn put(&mut self, statement: &mut Statement<'t>) -> Result<(), Conflict> {
+        let mut key = std::mem::take(&mut statement.key);
+        let is_element = statement.kind == Kind::ElementHeader;
+        if let Some(value) = statement.value.take() {
+            separate_enable(&mut key, self.current.level, value.as_table().is_some());
+            self.root.set(&self.current.stored, &key, value)
+        } else if is_element || statement.kind == Kind::Header {
+            if !is_element {
+                self.current.level = level_below(Some(0), &key);
+                separate_enable(&mut key, Some(0), true);
+            }
+            let opened = self.root.open(&key, statement.start, is_element);
+            self.current.is_lost = !self.root.has(&key);
+            self.current.stored = key;
+            opened
+        } else {
+            Ok(())
+        }
+    }
+
+    fn conflict(&self, conflict: &Conflict) -> Fault {
+        let line = self.places.location(conflict.first_at).line;
+        match &conflict.not_a_table {
+            None => Fault::duplicate_key(line),
+            Some((name, kind)) => {
+                let what = format!("{} is {kind} in line {line}, which has no keys", dotted(&[name]));
+                Fault::new(what, "remove one of the two")
+            }
+        }
+    }
+
+    /// Splits the parser's message into what is wrong and what to write.
+    fn in_our_words(&self, at: usize, error: &ParseError, path: &[String]) -> Fault {
+        // what is wrong with a date comes with what is expected
+        let (what, of_date) =
+            error.description().split_once(", expected ").unwrap_or((error.description(), ""));
+        let is_word = self.text[at..].starts_with(|c: char| c.is_ascii_alphabetic());
+        // the parser takes `info` for a misspelt `inf`, and `yes` for text without quotes
+        if what.starts_with("string values must be quoted") || is_word && what.starts_with("invalid ") {
+            let key = match path {
+                [_, _, name] => Section::at(path).and_then(|section| section.row(name)),
+                _ => None,
+            };
+            let advice = key.map_or("write text in \"quotes\", or true, false or a number", |row| row.advice);
+            return Fault::new("not a value", advice);
+        }
+        let shown = |expected: &Expected| match expected {
+            Expected::Literal("\n") => "newline".to_owned(),
+            Expected::Literal(text) => format!("`{text}`"),
+            Expected::Description(words) => (*words).to_owned(),
+            _ => "something else".to_owned(),
+        };
+        let expected: Vec<String> = error.expected().unwrap_or_default().iter().map(shown).collect();
+        let expected = if of_date.is_empty() { expected.join(", ") } else { of_date.to_owned() };
+        let fix = if expected.is_empty() { expected } else { format!("expected {expected}") };
+        Fault::new(what.to_owned(), fix)
+    }
+
+    /// Leaves out everything from a place on.
+    fn stop(&mut self, at: usize, (what, fix): Words) {
+        let path = self.current.path.clone();
+        self.report(at, Owner::Unknown, &path, Fault::new(what, fix));
+        self.places.broken.push(at..usize::MAX);
+    }
+
+    fn report(&mut self, at: usize, owner: Owner, path: &[String], fault: Fault) {
+        let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
+        let diagnostic = fault.found(DiagnosticSeverity::Error, Some(self.places.location(at)), key);
+        self.mistakes.push(Mistake { owner, diagnostic });
+    }
+}
