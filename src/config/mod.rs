@@ -7,7 +7,7 @@
 //! [every setting](crate::guide::configuration) and [every variable](crate::guide::environment).
 //!
 //! In the source, a setting of an exporter is one row beside its default and the builder's method, in
-//! `config/settings/delivery.rs` or `config/settings/connection.rs`, and nothing else has to know of it.
+//! `config/settings/delivery.rs` or `config/settings/connection.rs`; `config/settings/mod.rs` says what remains to be done.
 
 // code ───────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
 // file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and what is usable without
@@ -47,7 +47,8 @@ pub use sampler::Sampler;
 #[cfg(any(feature = "tls", feature = "grpc"))]
 pub(crate) use settings::TlsSettings;
 pub(crate) use settings::{
-    BatchSettings, ConnectionSettings, PaceSettings, PeriodicReaderSettings, QueueSettings, RetrySettings,
+    BatchSettings, ConnectionSettings, MOST_QUEUE_RECORDS, PaceSettings, PeriodicReaderSettings,
+    QueueSettings, RetrySettings,
 };
 pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
 pub(crate) use text::Secret;

@@ -42,7 +42,8 @@ settings! {
     PaceSettings {
         /// The shortest time between the starts of two rounds.
         pub(crate) throttle: Duration = Duration::from_secs(1),
-        /// How long an incomplete batch may wait for more.
+        /// How long an incomplete batch may wait for more; exporters of environment variables have OpenTelemetry's scheduled
+        /// delay, see `config/env/exporters.rs`.
         pub(crate) linger: Duration = Duration::ZERO,
     }
 }
@@ -70,8 +71,9 @@ settings! {
     }
 }
 
-/// The queue keeps its two counts in one word, in which records have 24 bits.
-const COUNTED: RangeInclusive<u64> = 1..=(1 << 24) - 1;
+/// `queue/level.rs` keeps its two counts in one word, in which records have 24 bits.
+pub(crate) const MOST_QUEUE_RECORDS: usize = (1 << 24) - 1;
+const COUNTED: RangeInclusive<u64> = 1..=MOST_QUEUE_RECORDS as u64;
 const OF_QUEUE: &str = "the most the queue can count";
 
 table! { DELIVERY:
@@ -174,7 +176,7 @@ table! { DELIVERY:
     /// most bytes in the queue of each signal
     QUEUE_BYTES {
         key: "queue-bytes",
-        // 32 bits and one step
+        // far below what the queue can count, and what a 32-bit machine can address
         kind: Kind::Size { field: field!(queue.bytes), range: 1 << 10..=1 << 32, most: OF_QUEUE },
         advice: "write a size like \"16 MiB\" or a number of bytes",
     }

@@ -1,9 +1,11 @@
 //! Which settings does an exporter have? One row each, beside the field that holds its value and its default, and the
 //! builder's method.
 //!
-//! A new setting is added in [`delivery`] or [`connection`] and nowhere else: readers, validation, `standpipe check` with its
-//! JSON, messages and the tables of the documentation go through the rows. Those that are not of one exporter are in
-//! [`general`].
+//! A new setting is added in [`delivery`] or [`connection`]: its field with the default, its row, its method. The readers of
+//! files and of environment variables, validation, `standpipe check` with its JSON, and messages go through the rows and
+//! need no change. What remains is where the setting is used, in `pipeline/` or `transport/`, and texts, which tests hold to
+//! the rows and print as they should be: the table of `guide/configuration.md`, and `cli/init/telemetry.toml`. Settings that
+//! are not of one exporter are in [`general`].
 
 pub(super) mod connection;
 pub(super) mod delivery;
@@ -29,7 +31,7 @@ pub(in crate::config) fn rows() -> impl Iterator<Item = &'static SettingRow> {
 
 /// All that there is to know of one setting.
 pub(in crate::config) struct SettingRow {
-    /// As Stalwart's files spell it, and messages.
+    /// As files of the layout `[tracer.…]` and `[metrics.…]`, which is Stalwart's, spell it, and messages.
     pub(in crate::config) key: &'static str,
     pub(in crate::config) kind: Kind,
     /// What to write, for messages about a value of the wrong kind.
@@ -38,21 +40,21 @@ pub(in crate::config) struct SettingRow {
     #[cfg(test)]
     pub(in crate::config) doc: &'static str,
     pub(in crate::config) variables: VariableNames,
-    /// Whether Stalwart's files can have it: in the tables of tracers or of metrics, as its signals say.
+    /// Whether the tables of tracers or of metrics in such files can have it, as its signals say.
     pub(in crate::config) is_in_tables: bool,
-    /// As Tracetest's files spell it, if they have it.
+    /// As files of the layout `telemetry: exporters:`, which is Tracetest's, spell it, if they have it.
     pub(in crate::config) in_tracetest: Option<TracetestSpelling>,
     /// How [`ExporterSummary`](crate::config::ExporterSummary) has it, if it does.
     pub(in crate::config) in_summary: Option<SummaryField>,
     /// The signals that the setting makes a difference to.
     pub(in crate::config) signals: &'static [Signal],
-    /// Whether it is of no use to what is printed.
+    /// Whether it is of no use to an exporter that prints.
     pub(in crate::config) needs_connection: bool,
     /// The setting that must be set with it.
     pub(in crate::config) partner: Option<&'static SettingRow>,
     /// A rule beyond the range of its kind.
     pub(in crate::config) rule: fn(&Exporter) -> Result<(), Fault>,
-    /// The same, but not asked of what is printed.
+    /// The same, but not asked of an exporter that prints.
     pub(in crate::config) connection_rule: fn(&Exporter) -> Result<(), Fault>,
     /// What to remark on the word of a variable that is understood, but not done.
     pub(in crate::config) remark: fn(&str) -> Option<Fault>,

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
 
+use crate::config::MOST_QUEUE_RECORDS;
+
 /// A number of records and a number of bytes in one word, so that one atomic step covers both.
 ///
 /// Above each number is a guard bit, which is clear. Set for a subtraction, it absorbs the borrow of a number that falls
@@ -11,8 +13,8 @@ use crossbeam_channel::Sender;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pair(u64);
 
-/// The most that the two numbers can hold; configuration is checked against it.
-pub(crate) const MOST_RECORDS: usize = (1 << 24) - 1;
+/// The most that the two numbers can hold: what a configuration may ask for, see `config/settings/delivery.rs`, and more.
+const MOST_RECORDS: usize = MOST_QUEUE_RECORDS;
 const MOST_BYTES: usize = (1 << 38) - 1;
 
 impl Pair {
