@@ -137,6 +137,33 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
 }
 
 #[test]
+fn a_request_is_freed_before_a_waiting_caller_gets_its_room() {
+    let gate = Gate::default();
+    let mut spec = spec(&gate);
+    spec.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..spec.queue };
+    let handle = Arc::new(ExporterHandle::start(spec.prepare()).unwrap());
+    // a race if it were the other way around: often enough to lose it
+    for _ in 0..200 {
+        let sent = scope();
+        let held = Arc::downgrade(&sent);
+        handle.enqueue(&sent, &record(1), 1);
+        drop(sent);
+        gate.next();
+        let caller = Arc::clone(&handle);
+        let (report, reported) = mpsc::channel();
+        thread::spawn(move || {
+            enqueue(&caller, [2]);
+            report.send(held.strong_count()).unwrap();
+        });
+        gate.answer(Verdict::Accepted);
+        assert_eq!(reported.recv_timeout(PATIENCE), Ok(0), "records that hold a scope are in memory");
+        gate.answer(Verdict::Accepted);
+        flush(&handle);
+    }
+    stop(&handle);
+}
+
+#[test]
 fn a_worker_survives_any_number_of_panics() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
