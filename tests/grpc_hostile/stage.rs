@@ -8,7 +8,7 @@ use standpipe::config::Proxy;
 use standpipe::ledger::Counts;
 use standpipe::{Compression, Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry};
 
-use crate::memory;
+use crate::allocator;
 use crate::server::{Heard, Peer, Server};
 
 /// Longer than anything on loopback takes.
@@ -115,7 +115,7 @@ impl Stage {
         script: impl Fn(&mut Peer) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let marked = memory::mark();
+        let marked = allocator::mark();
         let server = Server::start(script);
         let exporter = Exporter::grpc(server.endpoint())
             .proxy(Proxy::Off)
@@ -215,7 +215,7 @@ impl Stage {
         let total = ledger.total();
         assert_eq!((total.in_flight, total.dropped.shutdown), (0, lost), "{}: {ledger}", self.case);
         let heard = self.server.take().expect("not ended").end();
-        let rise = memory::rise(self.marked);
+        let rise = allocator::rise(self.marked);
         println!("{}: {} KiB", self.case, rise / 1024);
         assert!(rise < self.most_bytes, "{}: {rise} bytes were held", self.case);
         heard
