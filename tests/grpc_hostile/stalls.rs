@@ -28,7 +28,11 @@ fn stalls(case: &'static str, stall: impl Fn(&mut Peer) -> io::Result<()> + Send
     stage.export_after_stall();
     let attempts = stage.attempts() as usize;
     let heard = stage.end();
-    assert_eq!((heard.0.len(), heard.farewells()), (attempts, vec![]), "{case}: a connection for each attempt");
+    assert_eq!(
+        (heard.0.len(), heard.farewells()),
+        (attempts, vec![]),
+        "{case}: a connection for each attempt"
+    );
 }
 
 #[test]
