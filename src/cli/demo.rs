@@ -20,7 +20,7 @@ use super::{Failure, metrics_table, print, report_error, waterfall};
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
 
-/// What the command line asks of the demo.
+/// The options of the demo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) transport: Transport,
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
     let transport = options.transport;
     let receiver = Receiver::start();
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
-    // The first request with spans is turned down, to show that it comes again.
+    // The first request with spans is answered with 503, to show the retry.
     receiver.script_for(Signal::Traces, [Answer::status(503)]);
     caller.complaints.iter().for_each(|complaint| report_error(complaint));
     let (endpoint, exporter) = match transport {
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Said at once, since the shop takes a second.
+/// Printed at once, since the shop takes a second.
 fn greeting(endpoint: &str, caller: &Caller, style: &Style) -> Vec<String> {
     let line = |before: &str, what: &str| {
         let mut line = style.line();
@@ -101,7 +101,7 @@ fn save_svg(receiver: &Receiver, path: &Path) -> Result<(), Failure> {
     written.map_err(|error| Failure::Message(format!("write {}: {error}", path.display())))
 }
 
-/// What the receiver counted on its side of the wire, beside what the services say they delivered.
+/// What the receiver counted on its side of the wire, beside what the services delivered by their own ledgers.
 struct Arrived {
     records: [Count; 3],
     requests: u64,

@@ -43,7 +43,7 @@ impl DemoProgram {
     /// If the endpoint of `exporter` is invalid.
     pub(crate) fn start(exporter: &Exporter, caller: Option<SpanContext>) -> Result<Self, ConfigError> {
         let start = |service: &str| {
-            // The receiver is on this machine, so whatever proxy the environment names must not be asked.
+            // The receiver is on this machine: a proxy from the environment must not be used.
             let exporter = exporter.clone().proxy(Proxy::Off).interval(INTERVAL);
             Telemetry::start(Config::new().service_name(service).exporter(exporter))
         };
@@ -58,7 +58,7 @@ impl DemoProgram {
         self.storefront.logger("shop").info("open for business").emit();
         let (door, closed) = mpsc::channel();
         thread::scope(move |scope| {
-            // the visitors leave when it is dropped, whatever happens to the customers
+            // the visitors leave when it is dropped, also if a customer panics
             let _door: Sender<Infallible> = door;
             scope.spawn(move || self.serve_visitors(&closed));
             let order = self.checkout(4711, Card::Good);

@@ -10,8 +10,8 @@ use standpipe::receiver::{Answer, Receiver};
 
 use crate::support::command::{config, finish, standpipe, stderr, stdout};
 
-mod asking;
 mod input;
+mod probing;
 mod secrets;
 
 #[test]
@@ -202,7 +202,7 @@ fn check_is_content_with_a_collector_that_answers() {
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
     assert!(text.contains("2 usable exporters"), "{text}");
-    // asking is no telemetry
+    // a probe is no telemetry
     assert_eq!((receiver.span_count(), receiver.log_count(), receiver.point_count()), (0, 0, 0));
 }
 
@@ -286,7 +286,7 @@ fn a_collector_that_answers_over_grpc_is_good() {
     assert!(text.ends_with(": 1 usable exporter\n"), "{text}");
     assert_eq!((&found["warnings"], &found["errors"]), (&json!([]), &json!([])));
     assert_eq!(found["exporters"][0]["transport"], "grpc");
-    // twice, of both signals, and asking is no telemetry
+    // twice, of both signals, and a probe is no telemetry
     assert_eq!((receiver.request_count(), receiver.span_count(), receiver.log_count()), (4, 0, 0));
 }
 

@@ -1,4 +1,4 @@
-//! What does a configuration come to, before an endpoint is asked?
+//! What does a configuration come to, before an endpoint is probed?
 
 use std::io::{self, Read};
 use std::time::Duration;

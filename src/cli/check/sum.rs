@@ -5,7 +5,7 @@ use standpipe::config::DiagnosticSeverity;
 use super::examine::Examined;
 use super::problem;
 use super::report::Report;
-use super::stages::Asked;
+use super::stages::ProbedEndpoint;
 use crate::cli::describe;
 use crate::cli::style::{Ink, Style};
 
@@ -15,7 +15,7 @@ pub(super) struct Sum {
     exporters: usize,
     /// Exporters with an endpoint that failed.
     unanswered: usize,
-    /// Whether an endpoint that was asked accepts something.
+    /// Whether an endpoint that was probed accepts something.
     takes_something: bool,
     errors: usize,
     warnings: usize,
@@ -23,14 +23,15 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// `asked` are the endpoints of each exporter.
-    pub(super) fn new(report: &Report, examined: &Examined, asked: &[Vec<Asked>]) -> Self {
-        let failed = |endpoints: &Vec<Asked>| endpoints.iter().filter(|asked| asked.has_failed()).count();
-        let failures: usize = asked.iter().map(failed).sum();
+    /// `probed` are the endpoints of each exporter.
+    pub(super) fn new(report: &Report, examined: &Examined, probed: &[Vec<ProbedEndpoint>]) -> Self {
+        let failed =
+            |endpoints: &Vec<ProbedEndpoint>| endpoints.iter().filter(|probed| probed.has_failed()).count();
+        let failures: usize = probed.iter().map(failed).sum();
         Self {
             exporters: examined.exporters.len(),
-            unanswered: asked.iter().filter(|endpoints| failed(endpoints) > 0).count(),
-            takes_something: asked.iter().flatten().any(Asked::takes_something),
+            unanswered: probed.iter().filter(|endpoints| failed(endpoints) > 0).count(),
+            takes_something: probed.iter().flatten().any(ProbedEndpoint::takes_something),
             errors: report.count(DiagnosticSeverity::Error) + failures,
             warnings: report.count(DiagnosticSeverity::Warning),
             notes: report.count(DiagnosticSeverity::Note),
