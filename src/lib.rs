@@ -66,7 +66,7 @@
 //! | `gzip` | yes | compressed requests |
 //! | `grpc` | yes | [`Exporter::grpc`] and `transport = "grpc"`: OTLP over gRPC |
 //! | `yaml` | no | configuration files in YAML |
-//! | `probe` | no | the module `probe`: asks a collector, stage by stage, whether it can be reached |
+//! | `probe` | no | the module `probe`: checks, stage by stage, whether a collector can be reached |
 //! | `console` | no | [`Exporter::console`]: OTLP JSON on standard output |
 //! | `tracing` | no | [`bridge::tracing`]: a layer for tracing-subscriber |
 //! | `log` | no | [`bridge::log`]: a logger for the `log` crate |

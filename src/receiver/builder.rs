@@ -60,8 +60,8 @@ impl Builder {
 
     /// Where to listen for OTLP over HTTP; `127.0.0.1:0`, a free port of this machine, if not said.
     ///
-    /// If a name stands for several addresses, the first that is free is taken. Anyone who can reach the address can
-    /// send: the receiver asks for no credentials.
+    /// If a name stands for several addresses, the first that is free is taken. Every host that can reach the address can
+    /// send: the receiver checks no credentials.
     pub fn address(mut self, address: impl ToSocketAddrs) -> Self {
         self.address = address.to_socket_addrs().map(Iterator::collect);
         self
@@ -88,7 +88,7 @@ impl Builder {
     /// decoded and answered, and as long as a clone of their [`Batch`] is kept; 512 MiB if not said.
     ///
     /// A request that needs more than all of it is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`; one that needs
-    /// what others use with 503 or `UNAVAILABLE`, which asks the client to come again. The memory is estimated before a
+    /// what others use with 503 or `UNAVAILABLE`, which are retryable. The memory is estimated before a
     /// request is decoded: an empty span of two bytes takes about 600. What is kept afterwards is not part of it: see
     /// [`Builder::keep_bytes`].
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
@@ -99,7 +99,7 @@ impl Builder {
     /// The longest request head that is not answered with 431; 32 KiB if not said.
     ///
     /// Over gRPC each header counts for 32 bytes more than its name and value, and the answer is `RESOURCE_EXHAUSTED`.
-    /// There, more than 32 KiB in compressed form end the connection whatever is said here.
+    /// There, more than 32 KiB in compressed form end the connection regardless of this setting.
     pub fn max_header_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_header_bytes = bytes;
         self

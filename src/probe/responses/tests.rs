@@ -11,7 +11,7 @@ fn reply(status: u16, name: &str, content_type: &str, body: ProbeBody) -> ProbeR
 }
 
 fn says(text: &str) -> ProbeBody {
-    ProbeBody::Says(text.to_owned())
+    ProbeBody::Text(text.to_owned())
 }
 
 fn sent<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> SentExport<'a> {

@@ -68,13 +68,13 @@ pub(crate) struct ProbeResponse {
 pub(crate) enum ProbeBody {
     /// Nothing worth repeating; a success is plain.
     Fine,
-    /// Text, or what a message in protobuf says.
-    Says(String),
+    /// Text, or the message of a protobuf status.
+    Text(String),
     /// A success that is one in spite of this.
     Odd(&'static str),
     /// A success of something that is no collector.
     Foreign,
-    /// Too long to be an answer, in words.
+    /// Too long to be an answer; the message.
     TooLong(String),
 }
 
@@ -169,7 +169,7 @@ fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> ProbeResponse {
         false => refusal_body(&mut answer, &content_type),
     };
     let body = match body {
-        ProbeBody::Says(text) => ProbeBody::Says(mask.redact(text)),
+        ProbeBody::Text(text) => ProbeBody::Text(mask.redact(text)),
         body => body,
     };
     ProbeResponse { status: status.as_u16(), status_text: status_text(status), content_type, location, body }
@@ -178,7 +178,7 @@ fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> ProbeResponse {
 fn success_body(success: Success) -> ProbeBody {
     match success {
         Success::Read(response::Success::Accepted) => ProbeBody::Fine,
-        Success::Read(response::Success::Partly { message, .. }) => ProbeBody::Says(printable(&message)),
+        Success::Read(response::Success::Partly { message, .. }) => ProbeBody::Text(printable(&message)),
         Success::Read(response::Success::Odd(what)) => ProbeBody::Odd(what),
         Success::Read(response::Success::Foreign) => ProbeBody::Foreign,
         Success::TooLong => ProbeBody::TooLong(too_long()),
@@ -199,9 +199,9 @@ fn read_refusal(bytes: &[u8], content_type: &str) -> ProbeBody {
     }
     if is_media_type(content_type, PROTOBUF) {
         let status = read_status(bytes);
-        return status.map_or(ProbeBody::Fine, |status| ProbeBody::Says(printable(&status.message)));
+        return status.map_or(ProbeBody::Fine, |status| ProbeBody::Text(printable(&status.message)));
     }
-    ProbeBody::Says(printable(&String::from_utf8_lossy(bytes)))
+    ProbeBody::Text(printable(&String::from_utf8_lossy(bytes)))
 }
 
 /// Where a redirect leads, without user info and query, where keys may be.
@@ -232,13 +232,13 @@ mod tests {
 
     #[test]
     fn the_body_of_a_refusal_is_read_as_what_it_says_it_is() {
-        let says = |text: &str| ProbeBody::Says(text.to_owned());
+        let text = |text: &str| ProbeBody::Text(text.to_owned());
         for (bytes, content_type, expected) in [
             (&b""[..], "text/html", ProbeBody::Fine),
-            (b"\x08\x03\x12\x06bad id", PROTOBUF, says("bad id")),
+            (b"\x08\x03\x12\x06bad id", PROTOBUF, text("bad id")),
             (b"\x08", PROTOBUF, ProbeBody::Fine),
-            (b"no\r\nway", "", says("no  way")),
-            (b"<html>", "text/html", says("<html>")),
+            (b"no\r\nway", "", text("no  way")),
+            (b"<html>", "text/html", text("<html>")),
         ] {
             assert_eq!(read_refusal(bytes, content_type), expected, "{content_type} {bytes:?}");
         }
