@@ -12,7 +12,7 @@ use super::storage::PendingPoint;
 use crate::config::ProblemKind;
 use crate::config::Temporality;
 use crate::record::{
-    AttributeSet, FrameLimits, MetricHead, MetricParts, MetricRecord, Number, Part, Period, Scope, Shape,
+    AttributeSet, FrameLimits, MetricHead, MetricParts, MetricRecord, Number, Part, Period, PointKind, Scope,
 };
 
 /// One exporter's view of the instruments.
@@ -101,15 +101,16 @@ impl Reader {
         let reader = &self.registry.shared.readers[self.exporter];
         let descriptor = &instrument.descriptor;
         let temporality = descriptor.temporality(reader.temporality, false);
-        let shape = descriptor.shape(reader.histograms, temporality);
+        let point_kind = descriptor.point_kind(reader.histograms, temporality);
         let progress = Progress::new();
-        let mut parts = framed(instrument.head(shape), &instrument.scope, record, limits, &progress, sink);
+        let mut parts =
+            framed(instrument.head(point_kind), &instrument.scope, record, limits, &progress, sink);
         let storage = &instrument.storages()[self.exporter];
         // points whose part is not accepted yet, in their order
         let mut held = VecDeque::new();
         storage.collect(self.registry.shared.now(), |next| {
             let PendingPoint { series, period, value, .. } = &next;
-            parts.add(|record| write(record, shape, &series.attributes, *period, value));
+            parts.add(|record| write(record, point_kind, &series.attributes, *period, value));
             held.push_back(next);
             held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
             progress.status() == SinkStatus::Accepted
@@ -136,15 +137,15 @@ impl Reader {
         let reader = &self.registry.shared.readers[self.exporter];
         let descriptor = &observable.descriptor;
         let temporality = descriptor.temporality(reader.temporality, true);
-        let shape = descriptor.shape(reader.histograms, temporality);
+        let point_kind = descriptor.point_kind(reader.histograms, temporality);
         let progress = Progress::new();
         let outcome =
             observable.collect(self.exporter, temporality, &self.registry.shared, callbacks, |pending| {
                 let mut parts =
-                    framed(descriptor.head(shape), &observable.scope, record, limits, &progress, sink);
+                    framed(descriptor.head(point_kind), &observable.scope, record, limits, &progress, sink);
                 for ObservedPoint { attributes, period, number } in pending {
                     let value = PointValue::Number(*number);
-                    parts.add(|record| write(record, shape, attributes, *period, &value));
+                    parts.add(|record| write(record, point_kind, attributes, *period, &value));
                     if progress.status() != SinkStatus::Accepted {
                         break;
                     }
@@ -214,13 +215,13 @@ fn framed<'a>(
 /// False if the point does not fit beside what is there.
 fn write(
     record: &mut MetricRecord,
-    shape: Shape,
+    point_kind: PointKind,
     attributes: &AttributeSet,
     period: Period,
     value: &PointValue,
 ) -> bool {
     // a gauge has a moment, not a period
-    let start = if matches!(shape, Shape::Gauge) { 0 } else { period.start };
+    let start = if matches!(point_kind, PointKind::Gauge) { 0 } else { period.start };
     let period = Period { start, ..period };
     match value {
         PointValue::Number(number) => record.number(attributes, period, *number),

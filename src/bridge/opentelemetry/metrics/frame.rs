@@ -13,7 +13,7 @@ use super::super::value::Shown;
 use crate::context::unix_nanos;
 use crate::record::{
     AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, FrameLimits, HistogramPoint,
-    MetricHead, MetricParts, MetricRecord, Number, Part, Period, Shape,
+    MetricHead, MetricParts, MetricRecord, Number, Part, Period, PointKind,
 };
 
 /// Frames a metric and gives it in as many parts as the limits ask for. `record` is storage to reuse.
@@ -23,9 +23,9 @@ pub(super) fn each_part(
     limits: FrameLimits,
     give: impl FnMut(Part<'_>),
 ) {
-    let begin = |shape| {
+    let begin = |point_kind| {
         let (name, description, unit) = (metric.name(), metric.description(), metric.unit());
-        MetricParts::begin(MetricHead { name, description, unit, shape }, record, limits, give)
+        MetricParts::begin(MetricHead { name, description, unit, point_kind }, record, limits, give)
     };
     match metric.data() {
         AggregatedMetrics::F64(data) => add_all(data, begin),
@@ -37,9 +37,9 @@ pub(super) fn each_part(
 /// Adds all points to the parts that `begin` gives.
 fn add_all<'a, T: Measured, G: FnMut(Part<'_>)>(
     data: &MetricData<T>,
-    begin: impl FnOnce(Shape) -> MetricParts<'a, G>,
+    begin: impl FnOnce(PointKind) -> MetricParts<'a, G>,
 ) {
-    let mut parts = begin(shape(data));
+    let mut parts = begin(point_kind(data));
     match data {
         MetricData::Gauge(gauge) => {
             let start = gauge.start_time().map_or(0, unix_nanos);
@@ -78,18 +78,18 @@ fn add_all<'a, T: Measured, G: FnMut(Part<'_>)>(
     parts.end();
 }
 
-fn shape<T>(data: &MetricData<T>) -> Shape {
+fn point_kind<T>(data: &MetricData<T>) -> PointKind {
     match data {
-        MetricData::Gauge(_) => Shape::Gauge,
-        MetricData::Sum(sum) => Shape::Sum {
+        MetricData::Gauge(_) => PointKind::Gauge,
+        MetricData::Sum(sum) => PointKind::Sum {
             monotonic: sum.is_monotonic(),
             temporality: aggregation_temporality(sum.temporality()),
         },
         MetricData::Histogram(histogram) => {
-            Shape::Histogram { temporality: aggregation_temporality(histogram.temporality()) }
+            PointKind::Histogram { temporality: aggregation_temporality(histogram.temporality()) }
         }
         MetricData::ExponentialHistogram(histogram) => {
-            Shape::ExponentialHistogram { temporality: aggregation_temporality(histogram.temporality()) }
+            PointKind::ExponentialHistogram { temporality: aggregation_temporality(histogram.temporality()) }
         }
     }
 }
