@@ -265,7 +265,7 @@ impl FrameLimits {
 
 /// What became of some points of a metric.
 #[derive(Debug)]
-pub(crate) enum Part<'a> {
+pub(crate) enum FramedPoints<'a> {
     Frame {
         bytes: &'a [u8],
         points: u64,
@@ -277,14 +277,14 @@ pub(crate) enum Part<'a> {
 }
 
 /// Frames the points of one metric and passes every part that is full to `give`.
-pub(crate) struct MetricParts<'a, G> {
+pub(crate) struct MetricFramer<'a, G> {
     head: MetricHead<'a>,
     record: &'a mut MetricRecord,
     limits: FrameLimits,
     give: G,
 }
 
-impl<'a, G: FnMut(Part<'_>)> MetricParts<'a, G> {
+impl<'a, G: FnMut(FramedPoints<'_>)> MetricFramer<'a, G> {
     /// `record` is storage to reuse.
     pub(crate) fn begin(
         head: MetricHead<'a>,
@@ -316,7 +316,7 @@ impl<'a, G: FnMut(Part<'_>)> MetricParts<'a, G> {
         match write(self.record) {
             true => self.hand_over(),
             false => {
-                (self.give)(Part::TooLarge { points: 1 });
+                (self.give)(FramedPoints::TooLarge { points: 1 });
                 self.record.begin(&self.head, self.limits.bytes);
             }
         }
@@ -330,7 +330,7 @@ impl<'a, G: FnMut(Part<'_>)> MetricParts<'a, G> {
     fn hand_over(&mut self) {
         let points = self.record.points();
         if points > 0 {
-            (self.give)(Part::Frame { bytes: self.record.finish(), points });
+            (self.give)(FramedPoints::Frame { bytes: self.record.finish(), points });
         }
         self.record.begin(&self.head, self.limits.bytes);
     }

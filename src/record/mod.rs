@@ -50,7 +50,7 @@ pub use limits::{LogLimits, SpanLimits};
 pub use log::Severity;
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
 pub(crate) use metric::{
-    AggregationTemporality, FrameLimits, MetricHead, MetricParts, MetricRecord, Part, PointKind,
+    AggregationTemporality, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, PointKind,
 };
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
 pub use resource::Resource;

@@ -31,8 +31,8 @@ fn framed(metrics: &ResourceMetrics, limits: FrameLimits) -> (Vec<Vec<Framed>>, 
     for metric in metrics.scope_metrics().flat_map(|scope| scope.metrics()) {
         let mut parts = Vec::new();
         each_part(metric, &mut record, limits, |part| match part {
-            Part::Frame { bytes, points } => parts.push(read(bytes, points)),
-            Part::TooLarge { points } => too_large += points,
+            FramedPoints::Frame { bytes, points } => parts.push(read(bytes, points)),
+            FramedPoints::TooLarge { points } => too_large += points,
         });
         all.push(parts);
     }
