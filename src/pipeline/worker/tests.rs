@@ -6,7 +6,7 @@ use crossbeam_channel::bounded;
 use super::*;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, WhenFull};
 use crate::pipeline::batch::Next;
-use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::ledger::Counts;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::retry::Pause;
@@ -23,7 +23,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
     let throttle = Duration::ZERO;
     ExporterSpec {
         name: "memory".to_owned(),
-        intake: Intake { signals: Signals::ALL, level: Level::default() },
+        filter: RecordFilter { signals: Signals::ALL, level: Level::default() },
         queue: QueueSettings::default(),
         batch: BatchSettings::default(),
         pace: PaceSettings { throttle, linger: Duration::ZERO },

@@ -13,7 +13,7 @@ use crate::config::{
     Temporality, WhenFull,
 };
 use crate::metrics::{Meter, Registry};
-use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::ledger::Counts;
 use crate::transport::Verdict;
 use crate::transport::gate::{Gate, Sent};
@@ -41,7 +41,7 @@ impl World {
         let transport = gate.clone();
         let mut spec = ExporterSpec {
             name: "memory".to_owned(),
-            intake: Intake { signals: Signals::ALL, level: Level::default() },
+            filter: RecordFilter { signals: Signals::ALL, level: Level::default() },
             queue: QueueSettings::default(),
             batch: BatchSettings::default(),
             pace: PaceSettings { throttle: LONG, linger: Duration::ZERO },
