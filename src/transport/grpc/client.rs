@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::deadline_stream::DeadlineStream;
 use super::super::lookup::Lookup;
-use super::super::tcp::Breaker;
+use super::super::tcp::Interrupter;
 use super::super::tcp::{self, is_hang_up};
 use super::super::tls::Session;
 use super::failure::CallFailure;
@@ -36,19 +36,19 @@ pub(super) struct Request<'a> {
 pub(super) struct Client {
     target: Target,
     lookup: Lookup,
-    breaker: Arc<Breaker>,
+    interrupter: Arc<Interrupter>,
     link: Option<Link>,
     buffer: Vec<u8>,
 }
 
 impl Client {
-    pub(super) fn new(target: Target, breaker: Arc<Breaker>) -> Self {
+    pub(super) fn new(target: Target, interrupter: Arc<Interrupter>) -> Self {
         let (host, port) = match &target.tunnel {
             Some(tunnel) => (&tunnel.host, tunnel.port),
             None => (&target.host, target.port),
         };
         let lookup = Lookup::new(host, port);
-        Self { target, lookup, breaker, link: None, buffer: vec![0; READ_BYTES] }
+        Self { target, lookup, interrupter, link: None, buffer: vec![0; READ_BYTES] }
     }
 
     /// One call. It is made again over a new connection if the server has surely not processed it, or if it went into an old
@@ -56,7 +56,7 @@ impl Client {
     pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let mut refusals = 0;
         loop {
-            if self.breaker.is_broken() {
+            if self.interrupter.is_broken() {
                 return Err(CallFailure::Io(ErrorKind::ConnectionAborted.into()));
             }
             let kept = self.take_kept(deadline);
@@ -91,7 +91,7 @@ impl Client {
     fn connect(&mut self, deadline: Instant) -> Result<Link, CallFailure> {
         let addresses = self.lookup.addresses(Some(deadline)).map_err(CallFailure::of_lookup)?;
         let socket = Arc::new(tcp::connect(&addresses, Some(deadline))?);
-        self.breaker.watch(&socket)?;
+        self.interrupter.watch(&socket)?;
         let mut wire = DeadlineStream::new(socket, deadline);
         if let Some(tunnel) = &self.target.tunnel {
             tunnel.open(&mut wire, &self.target.authority).map_err(CallFailure::of_proxy)?;
@@ -311,36 +311,36 @@ mod tests {
     }
 
     #[test]
-    fn a_tripped_breaker_ends_a_read_on_another_thread() {
+    fn an_interrupter_ends_a_read_on_another_thread() {
         let (client, _server) = pair();
-        let breaker = Breaker::default();
-        breaker.watch(&client).unwrap();
-        assert!(!breaker.is_broken());
+        let interrupter = Interrupter::default();
+        interrupter.watch(&client).unwrap();
+        assert!(!interrupter.is_broken());
         let mut stream = stream(&client);
         thread::scope(|scope| {
             let reading = scope.spawn(move || stream.read(&mut [0; 8]));
-            breaker.trip();
+            interrupter.interrupt_for_good();
             assert_eq!(reading.join().unwrap().ok(), Some(0), "the connection has ended");
         });
-        assert!(breaker.is_broken());
+        assert!(interrupter.is_broken());
     }
 
     #[test]
-    fn a_tripped_breaker_lets_no_later_connection_pass() {
-        let breaker = Breaker::default();
-        breaker.trip();
+    fn an_interrupter_for_good_lets_no_later_connection_pass() {
+        let interrupter = Interrupter::default();
+        interrupter.interrupt_for_good();
         let (client, _server) = pair();
-        assert_eq!(breaker.watch(&client).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+        assert_eq!(interrupter.watch(&client).unwrap_err().kind(), ErrorKind::ConnectionAborted);
     }
 
     #[test]
-    fn a_breaker_holds_no_connection_open() {
+    fn an_interrupter_holds_no_connection_open() {
         let (client, mut server) = pair();
-        let breaker = Breaker::default();
-        breaker.watch(&client).unwrap();
+        let interrupter = Interrupter::default();
+        interrupter.watch(&client).unwrap();
         drop(client);
         assert_eq!(server.read(&mut [0; 8]).unwrap(), 0);
-        breaker.trip();
+        interrupter.interrupt_for_good();
     }
 
     #[test]

@@ -24,7 +24,7 @@ use self::http2::hpack;
 use self::target::{Target, Tunnel};
 use super::gzip::compress;
 use super::redact::Secrets;
-use super::tcp::Breaker;
+use super::tcp::Interrupter;
 use super::{Payload, Transport, Verdict};
 use crate::config::{Compression, ConnectionSettings, Secret, is_reserved_by_grpc};
 use crate::record::Signal;
@@ -77,9 +77,9 @@ impl GrpcSpec {
 
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Grpc {
-        let breaker = Arc::new(Breaker::default());
-        let client = Client::new(self.target.afresh(), Arc::clone(&breaker));
-        Grpc { spec: self.clone(), client, breaker, block: Vec::new(), compressed: Vec::new() }
+        let interrupter = Arc::new(Interrupter::default());
+        let client = Client::new(self.target.afresh(), Arc::clone(&interrupter));
+        Grpc { spec: self.clone(), client, interrupter, block: Vec::new(), compressed: Vec::new() }
     }
 }
 
@@ -134,7 +134,7 @@ impl std::fmt::Debug for Head {
 pub(crate) struct Grpc {
     spec: GrpcSpec,
     client: Client,
-    breaker: Arc<Breaker>,
+    interrupter: Arc<Interrupter>,
     block: Vec<u8>,
     compressed: Vec<u8>,
 }
@@ -146,7 +146,7 @@ impl Grpc {
         if left.is_zero() {
             return Err(CallFailure::TimedOut);
         }
-        self.breaker.begin();
+        self.interrupter.begin();
         let head = &self.spec.heads[payload.signal as usize];
         let timeout = timeout_text(left);
         self.block.clear();
@@ -164,7 +164,7 @@ impl Grpc {
         };
         let request = Request { block: &self.block, list_bytes, message };
         let called = self.client.call(&request, deadline);
-        called.map_err(|failure| if self.breaker.is_broken() { failure.broken_off() } else { failure })
+        called.map_err(|failure| if self.interrupter.is_broken() { failure.broken_off() } else { failure })
     }
 
     /// Servers may repeat what they were sent.
@@ -183,13 +183,13 @@ impl Transport for Grpc {
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let breaker = Arc::clone(&self.breaker);
-        Box::new(move || breaker.trip())
+        let interrupter = Arc::clone(&self.interrupter);
+        Box::new(move || interrupter.interrupt_for_good())
     }
 
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let breaker = Arc::clone(&self.breaker);
-        Box::new(move || breaker.cut())
+        let interrupter = Arc::clone(&self.interrupter);
+        Box::new(move || interrupter.cut())
     }
 }
 

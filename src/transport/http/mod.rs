@@ -30,7 +30,7 @@ use self::socket::UriAlias;
 use super::gzip::compress;
 use super::lookup::Lookup;
 use super::redact::Secrets;
-use super::tcp::Breaker;
+use super::tcp::Interrupter;
 #[cfg(feature = "tls")]
 use super::tls::Handshakes;
 use super::{Payload, Transport, Verdict, proxy};
@@ -175,10 +175,10 @@ impl HttpSpec {
 
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Http {
-        let breaker = Arc::new(Breaker::default());
-        let agent = masked_stream::agent(self, Arc::clone(&breaker));
+        let interrupter = Arc::new(Interrupter::default());
+        let agent = masked_stream::agent(self, Arc::clone(&interrupter));
         let compressed = Vec::new();
-        Http { spec: self.clone(), agent, compressed, is_interrupted: Arc::default(), breaker }
+        Http { spec: self.clone(), agent, compressed, is_interrupted: Arc::default(), interrupter }
     }
 
     /// Whether it is the proxy that does not take a request, rather than the server.
@@ -273,7 +273,7 @@ pub(crate) struct Http {
     agent: Agent,
     compressed: Vec<u8>,
     is_interrupted: Arc<AtomicBool>,
-    breaker: Arc<Breaker>,
+    interrupter: Arc<Interrupter>,
 }
 
 impl Http {
@@ -305,9 +305,9 @@ impl Transport for Http {
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
         }
-        self.breaker.begin();
+        self.interrupter.begin();
         let answer = self.post(payload, left);
-        let is_broken = self.breaker.is_broken() || self.is_interrupted.load(Ordering::Relaxed);
+        let is_broken = self.interrupter.is_broken() || self.is_interrupted.load(Ordering::Relaxed);
         let url = &self.spec.urls[payload.signal as usize];
         let verdict = match answer {
             Ok(answer) if self.spec.is_refused_by_proxy(&answer) => response::by_proxy(&answer, &url.shown),
@@ -328,8 +328,8 @@ impl Transport for Http {
     }
 
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let breaker = Arc::clone(&self.breaker);
-        Box::new(move || breaker.cut())
+        let interrupter = Arc::clone(&self.interrupter);
+        Box::new(move || interrupter.cut())
     }
 }
 

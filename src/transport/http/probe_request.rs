@@ -103,7 +103,7 @@ impl HttpSpec {
             agent,
             compressed: Vec::new(),
             is_interrupted: Arc::default(),
-            breaker: Arc::default(),
+            interrupter: Arc::default(),
         };
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = match left.is_zero() {

@@ -22,7 +22,7 @@ use ureq::{ProxyProtocol, Timeout};
 
 use crate::process::first_use;
 use crate::transport::lookup::Lookup;
-use crate::transport::tcp::Breaker;
+use crate::transport::tcp::Interrupter;
 use crate::transport::tcp::{connect, is_hang_up, time_left, tolerate};
 
 /// A connection through a proxy.
@@ -32,10 +32,10 @@ type Tunnel = Either<(), Box<dyn Transport>>;
 pub(super) fn plain_connector(
     peer: impl Peer,
     alias: Option<UriAlias>,
-    breaker: Arc<Breaker>,
+    interrupter: Arc<Interrupter>,
 ) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
     let proxy = WithAlias { alias, connector: ConnectProxyConnector::default() };
-    ().chain(proxy).chain(SocketConnector { peer, breaker })
+    ().chain(proxy).chain(SocketConnector { peer, interrupter })
 }
 
 /// Where all connections go to: the server, or the proxy in front of it.
@@ -77,7 +77,7 @@ impl Resolver for Unresolved {
 #[derive(Debug)]
 struct SocketConnector<P> {
     peer: P,
-    breaker: Arc<Breaker>,
+    interrupter: Arc<Interrupter>,
 }
 
 impl<In: Transport, P: Peer> Connector<In> for SocketConnector<P> {
@@ -107,7 +107,7 @@ impl<In: Transport, P: Peer> Connector<In> for SocketConnector<P> {
             ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Connect),
             _ => error.into(),
         })?);
-        self.breaker.watch(&stream)?;
+        self.interrupter.watch(&stream)?;
         let handle: Weak<dyn ShutdownHandle> =
             Arc::downgrade(&(Arc::clone(&stream) as Arc<dyn ShutdownHandle>));
         (details.register_shutdown)(handle)?;
