@@ -78,7 +78,7 @@ impl GrpcSpec {
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Grpc {
         let interrupter = Arc::new(Interrupter::default());
-        let client = Client::new(self.target.afresh(), Arc::clone(&interrupter));
+        let client = Client::new(self.target.without_sessions(), Arc::clone(&interrupter));
         Grpc { spec: self.clone(), client, interrupter, block: Vec::new(), compressed: Vec::new() }
     }
 }

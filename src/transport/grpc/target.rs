@@ -52,8 +52,8 @@ impl Target {
     }
 
     /// The same for another process, with which nothing is shared that has a lock.
-    pub(super) fn afresh(&self) -> Self {
-        Self { tls: self.tls.as_ref().map(Connector::afresh), ..self.clone() }
+    pub(super) fn without_sessions(&self) -> Self {
+        Self { tls: self.tls.as_ref().map(Connector::without_sessions), ..self.clone() }
     }
 
     pub(super) fn is_tls(&self) -> bool {

@@ -32,7 +32,7 @@ impl Handshakes {
 
     /// The same for another transport, without a memory of sessions, which has a lock: a child that was forked while its
     /// parent held it would wait for it for ever.
-    pub(crate) fn afresh(&self) -> Self {
+    pub(crate) fn without_sessions(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = Resumption::default();
         Self::with(config)
