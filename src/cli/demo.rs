@@ -11,7 +11,7 @@ use standpipe::{Exporter, Signal, Transport};
 use super::caller::Caller;
 use super::demo_program::DemoProgram;
 use super::describe::{self, SpanView};
-use super::ledger::{self, Account};
+use super::ledger::{self, LedgerEntry};
 use super::log_view::LogView;
 use super::point_view::{self, PointView};
 use super::style::{Ink, Palette, Style};
@@ -44,20 +44,20 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
     let shop = shop.map_err(|error| Failure::Message(error.to_string()))?;
     print(&greeting(&endpoint, caller, style))?;
     shop.run();
-    let accounts_of = shop.shutdown(BUDGET);
+    let entries_by_signal = shop.shutdown(BUDGET);
 
-    let arrived = Arrived::new(&receiver, &accounts_of);
-    let accounts: Vec<Account> = accounts_of.into_iter().map(|(_, account)| account).collect();
+    let arrived = Arrived::new(&receiver, &entries_by_signal);
+    let entries: Vec<LedgerEntry> = entries_by_signal.into_iter().map(|(_, entry)| entry).collect();
     let mut lines = draw(&receiver, style);
     lines.push(String::new());
-    lines.extend(ledger::draw(&accounts, style));
+    lines.extend(ledger::draw(&entries, style));
     lines.extend(arrived.draw(transport, style));
     print(&lines)?;
     if let Some(path) = &options.svg {
         save_svg(&receiver, path)?;
     }
 
-    let is_whole = ledger::total(&accounts).is_whole() && arrived.is_all();
+    let is_whole = ledger::total(&entries).is_whole() && arrived.is_all();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -114,10 +114,10 @@ struct Count {
 }
 
 impl Arrived {
-    fn new(receiver: &Receiver, accounts_of: &[(Signal, Account)]) -> Self {
+    fn new(receiver: &Receiver, entries_by_signal: &[(Signal, LedgerEntry)]) -> Self {
         let count = |signal: Signal, what, received| {
-            let of_signal = accounts_of.iter().filter(|(of, _)| *of == signal);
-            Count { what, received, delivered: of_signal.map(|(_, account)| account.delivered).sum() }
+            let of_signal = entries_by_signal.iter().filter(|(of, _)| *of == signal);
+            Count { what, received, delivered: of_signal.map(|(_, entry)| entry.delivered).sum() }
         };
         Self {
             records: [

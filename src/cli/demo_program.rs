@@ -16,7 +16,7 @@ use standpipe::{
     Telemetry, UpDownCounter,
 };
 
-use super::ledger::Account;
+use super::ledger::LedgerEntry;
 
 /// A real program would push once a minute; this one runs for a second.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -70,13 +70,14 @@ impl DemoProgram {
     }
 
     /// Shuts the services down and returns the ledger of each, signal by signal.
-    pub(crate) fn shutdown(self, budget: Duration) -> Vec<(Signal, Account)> {
+    pub(crate) fn shutdown(self, budget: Duration) -> Vec<(Signal, LedgerEntry)> {
         let services =
             [("storefront", self.storefront), ("payments", self.payments), ("warehouse", self.warehouse)];
         let shutdown = |(name, telemetry): (&'static str, Telemetry)| {
             let exporters = telemetry.shutdown(budget).exporters;
             let by_signal = exporters.into_iter().flat_map(|exporter| exporter.by_signal());
-            by_signal.map(move |(signal, counts)| (signal, Account::new(name, records_of(signal), &counts)))
+            by_signal
+                .map(move |(signal, counts)| (signal, LedgerEntry::new(name, records_of(signal), &counts)))
         };
         services.into_iter().flat_map(shutdown).collect()
     }

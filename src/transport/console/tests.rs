@@ -13,8 +13,8 @@ use serde_json::Value as Json;
 use super::*;
 use crate::record::{
     AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, HistogramPoint, LinkTarget, LogEnd,
-    LogLimits, LogRecord, MetricHead, MetricRecord, Number, Period, Scope, Severity, PointKind, Signal, SpanHead,
-    SpanId, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
+    LogLimits, LogRecord, MetricHead, MetricRecord, Number, Period, PointKind, Scope, Severity, Signal,
+    SpanHead, SpanId, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
 };
 
 /// More than any record here needs.
