@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use prost::Message;
 
 use super::rpc;
-pub(super) use over_grpc::{Farewell, Shape};
+pub(super) use over_grpc::{GoAwayTiming, Shape};
 
 /// An answer for the receiver to give instead of the honest one, over HTTP or over gRPC.
 ///
@@ -64,7 +64,7 @@ pub struct Answer {
     pub(super) delay: Duration,
     pub(super) closes: bool,
     pub(super) shape: Shape,
-    pub(super) farewell: Farewell,
+    pub(super) go_away: GoAwayTiming,
 }
 
 /// How an answer is delivered, if at all.
@@ -115,7 +115,7 @@ impl Answer {
             delay: Duration::ZERO,
             closes: false,
             shape: Shape::Usual,
-            farewell: Farewell::Unsaid,
+            go_away: GoAwayTiming::Never,
         }
     }
 

@@ -15,7 +15,7 @@ use super::refusal::RefusedRequest;
 use super::request_sink::Script;
 use super::store::{Batch, Store};
 
-/// How long stopping waits for threads to say farewell to their clients.
+/// How long stopping waits for threads to send GOAWAY to their clients.
 const FAREWELL: Duration = Duration::from_millis(20);
 /// How long it waits for threads that are busy in a callback of the user's.
 const PATIENCE: Duration = Duration::from_millis(80);

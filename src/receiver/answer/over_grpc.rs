@@ -16,8 +16,8 @@ pub(in crate::receiver) enum Shape {
 
 /// Whether an answer over gRPC is the last one, and when the client learns of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::receiver) enum Farewell {
-    Unsaid,
+pub(in crate::receiver) enum GoAwayTiming {
+    Never,
     BeforeAnswer,
     AfterAnswer,
 }
@@ -41,7 +41,7 @@ impl Answer {
         Self::without_status(Manner::ResetStream(code))
     }
 
-    /// Over gRPC, says farewell (GOAWAY) with this error code of HTTP/2 and that the request was not looked at, then
+    /// Over gRPC, sends GOAWAY with this error code of HTTP/2, which shows that the request was not looked at, then
     /// closes: a client may send it again elsewhere. Over HTTP it only closes the connection.
     pub fn go_away(code: u32) -> Self {
         Self::without_status(Manner::GoAway(code))
@@ -50,14 +50,14 @@ impl Answer {
     /// Over gRPC, says that no more requests will be taken (GOAWAY) before it answers this one, then closes. Over HTTP
     /// nothing changes.
     pub fn go_away_before(mut self) -> Self {
-        self.farewell = Farewell::BeforeAnswer;
+        self.go_away = GoAwayTiming::BeforeAnswer;
         self
     }
 
     /// Over gRPC, says after the answer that no more requests will be taken (GOAWAY), then closes. Over HTTP nothing
     /// changes.
     pub fn go_away_after(mut self) -> Self {
-        self.farewell = Farewell::AfterAnswer;
+        self.go_away = GoAwayTiming::AfterAnswer;
         self
     }
 

@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
     fn stop_reading(&self) -> Over {
         let connection = self.handler.connection;
         if connection.shared.read(|state| state.stopped) {
-            self.say_farewell(Code::NO_ERROR);
+            self.send_go_away(Code::NO_ERROR);
             connection.stop_sending();
         }
         Over
@@ -167,18 +167,18 @@ impl<'a> Reader<'a> {
             End::NotHttp2 => self.point_the_way(),
             End::Fault(fault) => {
                 self.report(&Refusal::new(400, fault.what));
-                self.say_farewell(fault.code);
+                self.send_go_away(fault.code);
             }
-            End::Idle => self.say_farewell(Code::NO_ERROR),
+            End::Idle => self.send_go_away(Code::NO_ERROR),
         }
-        // closing with unread data would tear the farewell out of the client's hands
+        // closing with unread data resets the connection, and the client may lose the GOAWAYs
         self.handler.connection.stop_sending();
         self.wire.set_deadline(Instant::now().checked_add(FAREWELL));
         while matches!(self.wire.read(&mut self.buffer), Ok(1..)) {}
         Over
     }
 
-    fn say_farewell(&self, code: Code) {
+    fn send_go_away(&self, code: Code) {
         // an error means that the client was faster
         let _ = self.handler.connection.send(|session| {
             session.send_go_away(session.newest, code);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::outgoing::Gone;
 use super::reply::{Ending, Reply, message_prefix};
 use super::shared_connection::SharedConnection;
-use crate::receiver::answer::{Answer, Farewell, Manner};
+use crate::receiver::answer::{Answer, GoAwayTiming, Manner};
 use crate::receiver::answer_body::Sendable;
 use crate::transport::grpc::http2::frame::{self, Code, LARGEST_STREAM, LEAST_MAX_FRAME, flag, kind};
 use crate::transport::grpc::http2::hpack;
@@ -25,7 +25,7 @@ pub(super) fn deliver(connection: &SharedConnection<'_>, stream: u32, answer: &A
         }
         Manner::ResetStream(code) => connection.send(|session| session.send_reset(stream, Code(*code))),
         Manner::GoAway(code) => {
-            delivery.say_farewell(stream.saturating_sub(2), Code(*code))?;
+            delivery.send_go_away(stream.saturating_sub(2), Code(*code))?;
             delivery.hang_up()
         }
         Manner::CutShort => {
@@ -48,7 +48,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    fn say_farewell(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
+    fn send_go_away(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
         self.connection.send(|session| {
             session.send_go_away(last_stream, code);
             Ok(())
@@ -56,19 +56,19 @@ impl Delivery<'_> {
     }
 
     fn send_to_its_end(&self) -> Result<(), Gone> {
-        if self.answer.closes || self.answer.farewell != Farewell::Unsaid {
+        if self.answer.closes || self.answer.go_away != GoAwayTiming::Never {
             // as soon as the client has its answer, it may begin another call, which would count and never be answered
             self.connection.send(|session| {
                 session.take_no_more();
                 Ok(())
             })?;
         }
-        if self.answer.farewell == Farewell::BeforeAnswer {
-            self.say_farewell(LARGEST_STREAM, Code::NO_ERROR)?;
+        if self.answer.go_away == GoAwayTiming::BeforeAnswer {
+            self.send_go_away(LARGEST_STREAM, Code::NO_ERROR)?;
         }
         self.send(&Reply::of(self.answer))?;
-        if self.answer.farewell != Farewell::Unsaid {
-            self.say_farewell(self.stream, Code::NO_ERROR)?;
+        if self.answer.go_away != GoAwayTiming::Never {
+            self.send_go_away(self.stream, Code::NO_ERROR)?;
             return self.hang_up();
         }
         if self.answer.closes { self.hang_up() } else { Ok(()) }
