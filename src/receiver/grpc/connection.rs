@@ -77,7 +77,7 @@ struct Reader<'a> {
 }
 
 /// The connection is over, for one reason or another.
-struct Over;
+struct ConnectionOver;
 
 impl<'a> Reader<'a> {
     fn new(handler: &'a Handler<'a>, socket: &'a TcpStream) -> Self {
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads what there is, and gives the calls that are there now.
-    fn read(&mut self) -> Result<Vec<Call>, Over> {
+    fn read(&mut self) -> Result<Vec<Call>, ConnectionOver> {
         let connection = self.handler.connection;
         // an answer that is under way may be finished any time: then the clock of the next call starts
         self.wire.set_deadline(connection.deadline().or_else(|| connection.shared.read_deadline()));
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Applies the answers that are taken when a call begins.
-    fn sort(&mut self, events: Vec<Event>) -> Result<Vec<Call>, Over> {
+    fn sort(&mut self, events: Vec<Event>) -> Result<Vec<Call>, ConnectionOver> {
         let shared = self.handler.connection.shared;
         let mut calls = Vec::new();
         for event in events {
@@ -137,13 +137,13 @@ impl<'a> Reader<'a> {
                             continue;
                         }
                     }
-                    return Err(Over);
+                    return Err(ConnectionOver);
                 }
                 Event::Begun(_) => {}
                 Event::Call(Call { stream, outcome }) => match self.decided.remove(&stream) {
                     Some(answer) if matches!(outcome, Outcome::Whole { .. }) => {
                         self.handler.judge(outcome, Some(answer));
-                        return Err(Over);
+                        return Err(ConnectionOver);
                     }
                     _ => calls.push(Call { stream, outcome }),
                 },
@@ -153,16 +153,16 @@ impl<'a> Reader<'a> {
     }
 
     /// The client has left, or the receiver was stopped.
-    fn stop_reading(&self) -> Over {
+    fn stop_reading(&self) -> ConnectionOver {
         let connection = self.handler.connection;
         if connection.shared.read(|state| state.stopped) {
             self.send_go_away(Code::NO_ERROR);
             connection.stop_sending();
         }
-        Over
+        ConnectionOver
     }
 
-    fn conclude(&mut self, end: End) -> Over {
+    fn conclude(&mut self, end: End) -> ConnectionOver {
         match end {
             End::NotHttp2 => self.point_the_way(),
             End::Fault(fault) => {
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
         self.handler.connection.stop_sending();
         self.wire.set_deadline(Instant::now().checked_add(FAREWELL));
         while matches!(self.wire.read(&mut self.buffer), Ok(1..)) {}
-        Over
+        ConnectionOver
     }
 
     fn send_go_away(&self, code: Code) {
