@@ -210,17 +210,17 @@ impl Shared {
     }
 
     /// A request of this connection was decoded, and is in hand until what is returned is dropped.
-    pub(super) fn take_in_hand(&self, connection: u64) -> InHand<'_> {
+    pub(super) fn begin_request(&self, connection: u64) -> ActiveRequest<'_> {
         self.change(|state| {
             if let Some(open) = state.open.get_mut(&connection) {
                 open.in_hand += 1;
                 open.has_brought = true;
             }
         });
-        InHand { shared: self, connection }
+        ActiveRequest { shared: self, connection }
     }
 
-    pub(super) fn dismiss(&self, connection: u64) {
+    pub(super) fn unregister(&self, connection: u64) {
         // closed outside the lock, should this be its last handle
         let open = self.change(|state| state.open.remove(&connection));
         drop(open);
@@ -245,13 +245,13 @@ impl Shared {
     }
 }
 
-/// A request in hand: its connection is not idle.
-pub(super) struct InHand<'a> {
+/// A request being handled: its connection is not idle.
+pub(super) struct ActiveRequest<'a> {
     shared: &'a Shared,
     connection: u64,
 }
 
-impl Drop for InHand<'_> {
+impl Drop for ActiveRequest<'_> {
     fn drop(&mut self) {
         self.shared.change(|state| {
             if let Some(open) = state.open.get_mut(&self.connection) {
