@@ -49,7 +49,7 @@ pub(super) use over_grpc::{GoAwayTiming, Shape};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Answer {
-    pub(super) manner: Manner,
+    pub(super) delivery_mode: DeliveryMode,
     pub(super) status: u16,
     /// Another than the one that goes with the status.
     code: Option<u32>,
@@ -69,7 +69,7 @@ pub struct Answer {
 
 /// How an answer is delivered, if at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum DeliveryMode {
     Whole,
     SlowHead(Duration),
     SlowBody(Duration),
@@ -103,7 +103,7 @@ impl Answer {
     /// whatever is set.
     pub fn status(status: u16) -> Self {
         Self {
-            manner: Manner::Whole,
+            delivery_mode: DeliveryMode::Whole,
             status,
             code: None,
             headers: Vec::new(),
@@ -163,7 +163,7 @@ impl Answer {
     /// Reads the request and never answers, until the client leaves or the receiver stops. Over gRPC, other requests of
     /// the connection are answered meanwhile.
     pub fn hang() -> Self {
-        Self::without_status(Manner::Hang)
+        Self::without_status(DeliveryMode::Hang)
     }
 
     /// Leaves the request unread, until the receiver stops.
@@ -171,7 +171,7 @@ impl Answer {
     /// It is taken as soon as a request's first byte arrives, over gRPC its header block, and what is not read is not
     /// counted as a request. Nothing else of the connection is read or answered either.
     pub fn never_read() -> Self {
-        Self::without_status(Manner::NeverRead)
+        Self::without_status(DeliveryMode::NeverRead)
     }
 
     /// Resets the connection (RST) at a request's first byte, over gRPC at its header block, while the client is still
@@ -179,22 +179,22 @@ impl Answer {
     ///
     /// What is not read is not counted as a request.
     pub fn reset() -> Self {
-        Self::without_status(Manner::Reset)
+        Self::without_status(DeliveryMode::Reset)
     }
 
     /// Reads the whole request, then resets the connection (RST) instead of answering.
     pub fn reset_after_request() -> Self {
-        Self::without_status(Manner::ResetAfterRequest)
+        Self::without_status(DeliveryMode::ResetAfterRequest)
     }
 
     /// Reads the whole request, then closes the connection in good order (FIN) instead of answering.
     pub fn close() -> Self {
-        Self::without_status(Manner::Close)
+        Self::without_status(DeliveryMode::Close)
     }
 
     /// Answers with bytes that are not HTTP, then closes.
     pub fn garbage(bytes: impl Into<Vec<u8>>) -> Self {
-        Self::without_status(Manner::Garbage(bytes.into()))
+        Self::without_status(DeliveryMode::Garbage(bytes.into()))
     }
 
     /// Adds a header field. One that the receiver would send by itself (`content-type`, `content-length`) is replaced.
@@ -242,14 +242,14 @@ impl Answer {
 
     /// Sends the head one byte per `interval`.
     pub fn slow_headers(mut self, interval: Duration) -> Self {
-        self.manner = Manner::SlowHead(interval);
+        self.delivery_mode = DeliveryMode::SlowHead(interval);
         self
     }
 
     /// Sends the body one byte per `interval`, over gRPC in as many frames. An empty body is filled up with a field that
     /// decoders skip.
     pub fn slow_body(mut self, interval: Duration) -> Self {
-        self.manner = Manner::SlowBody(interval);
+        self.delivery_mode = DeliveryMode::SlowBody(interval);
         if self.body == Body::Bytes(Vec::new()) {
             self.body = Body::Bytes(skipped_field(SLOW_BODY_FILLING));
         }
@@ -258,7 +258,7 @@ impl Answer {
 
     /// Announces a longer body than it sends, then closes.
     pub fn cut_short(mut self) -> Self {
-        self.manner = Manner::CutShort;
+        self.delivery_mode = DeliveryMode::CutShort;
         self
     }
 
@@ -274,8 +274,8 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    fn without_status(manner: Manner) -> Self {
-        Self { manner, ..Self::status(NO_STATUS) }
+    fn without_status(delivery_mode: DeliveryMode) -> Self {
+        Self { delivery_mode, ..Self::status(NO_STATUS) }
     }
 
     /// The status that goes over the wire, if one does.
@@ -293,7 +293,10 @@ impl Answer {
 
     /// Whether it must be known before the request is read.
     pub(super) fn precedes_reading(&self) -> bool {
-        matches!(self.manner, Manner::NeverRead | Manner::Reset | Manner::ResetAfterRequest)
+        matches!(
+            self.delivery_mode,
+            DeliveryMode::NeverRead | DeliveryMode::Reset | DeliveryMode::ResetAfterRequest
+        )
     }
 }
 

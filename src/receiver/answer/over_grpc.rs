@@ -1,6 +1,6 @@
 //! What can be said over gRPC alone, and what it is over HTTP.
 
-use super::{Answer, Manner, NO_STATUS};
+use super::{Answer, DeliveryMode, NO_STATUS};
 use crate::receiver::rpc;
 
 /// How an answer over gRPC is divided.
@@ -38,13 +38,13 @@ impl Answer {
     /// Over gRPC, resets the request's stream (RST_STREAM) with this error code of HTTP/2; the connection goes on. Over
     /// HTTP, where there are no streams, it closes the connection.
     pub fn reset_stream(code: u32) -> Self {
-        Self::without_status(Manner::ResetStream(code))
+        Self::without_status(DeliveryMode::ResetStream(code))
     }
 
     /// Over gRPC, sends GOAWAY with this error code of HTTP/2, which shows that the request was not looked at, then
     /// closes: a client may send it again elsewhere. Over HTTP it only closes the connection.
     pub fn go_away(code: u32) -> Self {
-        Self::without_status(Manner::GoAway(code))
+        Self::without_status(DeliveryMode::GoAway(code))
     }
 
     /// Over gRPC, says that no more requests will be taken (GOAWAY) before it answers this one, then closes. Over HTTP

@@ -10,7 +10,7 @@ use super::handler::Handler;
 use super::session::{Call, End, Event, Limits, Outcome, Session};
 use super::shared_connection::SharedConnection;
 use super::worker_pool::WorkerPool;
-use crate::receiver::answer::{Answer, Manner};
+use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::receiver::request_sink;
 use crate::receiver::state::Shared;
@@ -128,10 +128,10 @@ impl<'a> Reader<'a> {
             match event {
                 Event::Begun(stream) if self.holds_back => {
                     let Some(answer) = shared.change(|state| state.script.take_preceding()) else { continue };
-                    match answer.manner {
-                        Manner::NeverRead => shared.rest_for_good(),
+                    match answer.delivery_mode {
+                        DeliveryMode::NeverRead => shared.rest_for_good(),
                         // there is unread data, so closing sends RST
-                        Manner::Reset => {}
+                        DeliveryMode::Reset => {}
                         _ => {
                             self.decided.insert(stream, answer);
                             continue;

@@ -84,7 +84,7 @@ impl<'a> SharedConnection<'a> {
         said
     }
 
-    /// Writes what the session has prepared in a manner of its own. No other thread can send meanwhile.
+    /// Writes what the session has prepared in a delivery_mode of its own. No other thread can send meanwhile.
     pub(super) fn write_raw(
         &self,
         prepare: impl FnOnce(&mut Session) -> Result<Vec<u8>, Gone>,

@@ -10,7 +10,7 @@ use super::body::read_body;
 use super::head::{Head, read_head};
 use super::response::{send, send_continue};
 use super::{Plan, format_of, signal_of};
-use crate::receiver::answer::{Answer, Manner};
+use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::content::{Content, Format};
 use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal};
 use crate::receiver::state::Shared;
@@ -85,14 +85,14 @@ impl Connection<'_> {
     }
 
     fn prepare(&mut self, decided: Option<&Answer>) -> Result<(), ConnectionOver> {
-        match decided.map(|answer| &answer.manner) {
-            Some(Manner::NeverRead) => {
+        match decided.map(|answer| &answer.delivery_mode) {
+            Some(DeliveryMode::NeverRead) => {
                 self.shared.rest_for_good();
                 Err(ConnectionOver)
             }
             // there is unread data, so closing sends RST
-            Some(Manner::Reset) => Err(ConnectionOver),
-            Some(Manner::ResetAfterRequest) => {
+            Some(DeliveryMode::Reset) => Err(ConnectionOver),
+            Some(DeliveryMode::ResetAfterRequest) => {
                 self.reader.get_mut().hold_back_last_byte();
                 Ok(())
             }
@@ -170,21 +170,21 @@ impl Connection<'_> {
     }
 
     fn deliver(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), ConnectionOver> {
-        match answer.manner {
-            Manner::Hang | Manner::NeverRead => {
+        match answer.delivery_mode {
+            DeliveryMode::Hang | DeliveryMode::NeverRead => {
                 self.wait_until_client_leaves();
                 Err(ConnectionOver)
             }
-            Manner::Close
-            | Manner::Reset
-            | Manner::ResetAfterRequest
-            | Manner::ResetStream(_)
-            | Manner::GoAway(_) => Err(ConnectionOver),
-            Manner::Garbage(_) | Manner::CutShort => {
+            DeliveryMode::Close
+            | DeliveryMode::Reset
+            | DeliveryMode::ResetAfterRequest
+            | DeliveryMode::ResetStream(_)
+            | DeliveryMode::GoAway(_) => Err(ConnectionOver),
+            DeliveryMode::Garbage(_) | DeliveryMode::CutShort => {
                 self.send(answer, true)?;
                 Err(ConnectionOver)
             }
-            Manner::Whole | Manner::SlowHead(_) | Manner::SlowBody(_) => {
+            DeliveryMode::Whole | DeliveryMode::SlowHead(_) | DeliveryMode::SlowBody(_) => {
                 self.send(answer, keep_alive)?;
                 if keep_alive && !answer.closes { Ok(()) } else { Err(ConnectionOver) }
             }
