@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use prost::Message;
 
 use super::rpc;
-pub(super) use over_grpc::{GoAwayTiming, Shape};
+pub(super) use over_grpc::{GoAwayTiming, GrpcFraming};
 
 /// An answer for the receiver to give instead of the honest one, over HTTP or over gRPC.
 ///
@@ -63,7 +63,7 @@ pub struct Answer {
     pub(super) rejected: u64,
     pub(super) delay: Duration,
     pub(super) closes: bool,
-    pub(super) shape: Shape,
+    pub(super) grpc_framing: GrpcFraming,
     pub(super) go_away: GoAwayTiming,
 }
 
@@ -114,7 +114,7 @@ impl Answer {
             rejected: 0,
             delay: Duration::ZERO,
             closes: false,
-            shape: Shape::Usual,
+            grpc_framing: GrpcFraming::Usual,
             go_away: GoAwayTiming::Never,
         }
     }

@@ -5,7 +5,7 @@ use crate::receiver::rpc;
 
 /// How an answer over gRPC is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::receiver) enum Shape {
+pub(in crate::receiver) enum GrpcFraming {
     /// Success as headers, message and trailers; an error as trailers alone.
     Usual,
     TrailersOnly,
@@ -64,21 +64,21 @@ impl Answer {
     /// Over gRPC, sends the status alone, also of a success: one block of headers that ends the answer. Over HTTP
     /// nothing changes.
     pub fn trailers_only(mut self) -> Self {
-        self.shape = Shape::TrailersOnly;
+        self.grpc_framing = GrpcFraming::TrailersOnly;
         self
     }
 
     /// Over gRPC, sends an error in two blocks, headers and trailers, as a server does that fails late. Over HTTP
     /// nothing changes.
     pub fn headers_first(mut self) -> Self {
-        self.shape = Shape::HeadersFirst;
+        self.grpc_framing = GrpcFraming::HeadersFirst;
         self
     }
 
     /// Over gRPC, sends the HTTP status and no status of gRPC, as a proxy in the way does. The body is sent as it is. Over
     /// HTTP nothing changes.
     pub fn without_grpc_status(mut self) -> Self {
-        self.shape = Shape::BareHttp;
+        self.grpc_framing = GrpcFraming::BareHttp;
         self
     }
 
@@ -89,6 +89,6 @@ impl Answer {
 
     /// The code that goes over the wire of gRPC, if one does.
     pub(in crate::receiver) fn grpc_code_sent(&self) -> Option<u32> {
-        (self.status != NO_STATUS && self.shape != Shape::BareHttp).then(|| self.grpc_code())
+        (self.status != NO_STATUS && self.grpc_framing != GrpcFraming::BareHttp).then(|| self.grpc_code())
     }
 }
