@@ -74,39 +74,39 @@ impl From<lexopt::Error> for UsageError {
 /// Reads the arguments after the program's name.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, UsageError> {
     let mut parser = Parser::from_args(words);
-    let mut given = Given::default();
+    let mut raw = RawArguments::default();
     while let Some(argument) = parser.next()? {
         match argument {
-            Arg::Long("help") | Arg::Short('h') => given.help = true,
-            Arg::Long("version") | Arg::Short('V') => given.version = true,
-            Arg::Long("ascii") => given.ascii = true,
-            Arg::Long("color") => given.color = color(&parser.value()?.string()?)?,
+            Arg::Long("help") | Arg::Short('h') => raw.help = true,
+            Arg::Long("version") | Arg::Short('V') => raw.version = true,
+            Arg::Long("ascii") => raw.ascii = true,
+            Arg::Long("color") => raw.color = color(&parser.value()?.string()?)?,
             Arg::Long("address") => {
-                given.address = Some(address("--address", HTTP_PORT, &parser.value()?.string()?)?);
+                raw.address = Some(address("--address", HTTP_PORT, &parser.value()?.string()?)?);
             }
             Arg::Long("grpc-address") => {
-                given.grpc_address = Some(address("--grpc-address", GRPC_PORT, &parser.value()?.string()?)?);
+                raw.grpc_address = Some(address("--grpc-address", GRPC_PORT, &parser.value()?.string()?)?);
             }
-            Arg::Long("env") => given.env = true,
-            Arg::Long("grpc") => given.grpc = true,
-            Arg::Long("offline") => given.offline = true,
-            Arg::Long("json") => given.json = true,
-            Arg::Long("stdout") => given.stdout = true,
-            Arg::Long("svg") => given.svg = Some(parser.value()?.into()),
-            Arg::Value(word) if given.command.is_none() => given.command = Some(command(word)?),
+            Arg::Long("env") => raw.env = true,
+            Arg::Long("grpc") => raw.grpc = true,
+            Arg::Long("offline") => raw.offline = true,
+            Arg::Long("json") => raw.json = true,
+            Arg::Long("stdout") => raw.stdout = true,
+            Arg::Long("svg") => raw.svg = Some(parser.value()?.into()),
+            Arg::Value(word) if raw.command.is_none() => raw.command = Some(command(word)?),
             // An empty argument is most often a variable of the shell that was never set.
             Arg::Value(word) if word.is_empty() => {}
-            Arg::Value(word) => given.operands.push(word),
+            Arg::Value(word) => raw.operands.push(word),
             Arg::Long(name) => return Err(unknown("option", &format!("--{name}"), &OPTIONS)),
             Arg::Short(letter) => return Err(unknown("option", &format!("-{letter}"), &[])),
         }
     }
-    given.into_arguments()
+    raw.into_arguments()
 }
 
 /// The arguments as they were found, before they are checked together.
 #[derive(Default)]
-struct Given {
+struct RawArguments {
     command: Option<String>,
     operands: Vec<OsString>,
     address: Option<SocketAddr>,
@@ -123,7 +123,7 @@ struct Given {
     version: bool,
 }
 
-impl Given {
+impl RawArguments {
     fn into_arguments(self) -> Result<Arguments, UsageError> {
         let (color, ascii) = (self.color, self.ascii);
         let command = self.into_command()?;
