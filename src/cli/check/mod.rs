@@ -6,7 +6,7 @@ mod json;
 mod problem;
 mod report;
 mod stages;
-mod sum;
+mod totals;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -20,7 +20,7 @@ use standpipe::config::Diagnostic;
 use self::examine::{Examined, examine};
 use self::report::Report;
 use self::stages::ProbedEndpoint;
-use self::sum::Sum;
+use self::totals::Totals;
 use super::style::Style;
 use super::{Failure, UNUSABLE, print, report_error, text};
 
@@ -109,9 +109,9 @@ fn draw(options: &Options, examined: &Examined, style: &Style) -> Result<bool, F
         probed.push(results);
         Ok(())
     })?;
-    let sum = Sum::new(&report, examined, &probed);
-    show(&[sum.draw(&report.origin.name, style)])?;
-    Ok(sum.has_failed())
+    let totals = Totals::new(&report, examined, &probed);
+    show(&[totals.draw(&report.origin.name, style)])?;
+    Ok(totals.has_failed())
 }
 
 /// Returns whether there is an error.

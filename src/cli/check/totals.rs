@@ -11,7 +11,7 @@ use crate::cli::style::{Ink, Style};
 
 /// How much there is of everything.
 #[derive(Debug)]
-pub(super) struct Sum {
+pub(super) struct Totals {
     exporters: usize,
     /// Exporters with an endpoint that failed.
     unanswered: usize,
@@ -22,7 +22,7 @@ pub(super) struct Sum {
     notes: usize,
 }
 
-impl Sum {
+impl Totals {
     /// `probed` are the endpoints of each exporter.
     pub(super) fn new(report: &Report, examined: &Examined, probed: &[Vec<ProbedEndpoint>]) -> Self {
         let failed =
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn the_sum_says_whether_anything_would_arrive() {
         let sum = |exporters, unanswered, errors, warnings| {
-            let sum = Sum { exporters, unanswered, takes_something: false, errors, warnings, notes: 0 };
+            let sum = Totals { exporters, unanswered, takes_something: false, errors, warnings, notes: 0 };
             assert_eq!(sum.has_failed(), errors > 0);
             sum.draw("otlp.toml", &plain_style(80))
         };
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(sum(2, 1, 1, 0), "✗ otlp.toml: 1 usable exporter, 1 error");
         assert_eq!(sum(1, 1, 1, 0), "✗ otlp.toml: no usable exporter, 1 error; nothing would arrive");
         let partly =
-            Sum { exporters: 1, unanswered: 1, takes_something: true, errors: 1, warnings: 0, notes: 0 };
+            Totals { exporters: 1, unanswered: 1, takes_something: true, errors: 1, warnings: 0, notes: 0 };
         assert_eq!(
             partly.draw("otlp.toml", &plain_style(80)),
             "✗ otlp.toml: no usable exporter, 1 error; not everything would arrive"
