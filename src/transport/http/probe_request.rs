@@ -13,7 +13,7 @@ use super::response::{
     Success, content_type, header_text, of_proxy, printable, read_success, status_text, tls_fault, too_long,
 };
 use super::socket::Unresolved;
-use super::timeline::{NoteConnection, NoteTls, NotedPeer, Timeline, TimelineRecorder};
+use super::timeline::{NoteConnection, NoteTls, RecordedLookup, Timeline, TimelineRecorder};
 use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, socket};
 use crate::record::Signal;
 use crate::transport::response::{self, is_media_type, read_status};
@@ -126,8 +126,8 @@ impl HttpSpec {
 
 /// The same agent as an exporter's, with a recorder in its layers.
 fn agent(spec: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
-    let peer = NotedPeer { recorder: recorder.clone(), peer: spec.lookup() };
-    let connector = socket::plain_connector(peer, spec.alias(), Arc::default());
+    let lookup = RecordedLookup { recorder: recorder.clone(), lookup: spec.lookup() };
+    let connector = socket::plain_connector(lookup, spec.alias(), Arc::default());
     let connector = connector.chain(NoteConnection(recorder.clone()));
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(spec));

@@ -30,22 +30,22 @@ type Tunnel = Either<(), Box<dyn Transport>>;
 
 /// Connections by way of a proxy or directly, before any TLS.
 pub(super) fn plain_connector(
-    peer: impl Peer,
+    lookup: impl AddressLookup,
     alias: Option<UriAlias>,
     interrupter: Arc<Interrupter>,
 ) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
     let proxy = WithAlias { alias, connector: ConnectProxyConnector::default() };
-    ().chain(proxy).chain(SocketConnector { peer, interrupter })
+    ().chain(proxy).chain(SocketConnector { lookup, interrupter })
 }
 
-/// Where all connections go to: the server, or the proxy in front of it.
-pub(super) trait Peer: Debug + Send + Sync + 'static {
+/// Finds the addresses that all connections go to: the server.s, or those of the proxy in front of it.
+pub(super) trait AddressLookup: Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Lookup::addresses`].
     fn addresses(&self, deadline: Option<Instant>) -> io::Result<Vec<SocketAddr>>;
 }
 
-impl Peer for Mutex<Lookup> {
+impl AddressLookup for Mutex<Lookup> {
     fn addresses(&self, deadline: Option<Instant>) -> io::Result<Vec<SocketAddr>> {
         // one request at a time is made here: this lock is free
         self.lock().unwrap_or_else(PoisonError::into_inner).addresses(deadline)
@@ -76,11 +76,11 @@ impl Resolver for Unresolved {
 
 #[derive(Debug)]
 struct SocketConnector<P> {
-    peer: P,
+    lookup: P,
     interrupter: Arc<Interrupter>,
 }
 
-impl<In: Transport, P: Peer> Connector<In> for SocketConnector<P> {
+impl<In: Transport, P: AddressLookup> Connector<In> for SocketConnector<P> {
     type Out = Either<In, Socket>;
 
     fn connect(
@@ -102,7 +102,7 @@ impl<In: Transport, P: Peer> Connector<In> for SocketConnector<P> {
             UreqInstant::AlreadyHappened | UreqInstant::NotHappening => Instant::now(),
         };
         let deadline = deadline(begun, details.timeout);
-        let addresses = self.peer.addresses(deadline).map_err(of_lookup)?;
+        let addresses = self.lookup.addresses(deadline).map_err(of_lookup)?;
         let stream = Arc::new(connect(&addresses, deadline).map_err(|error| match error.kind() {
             ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Connect),
             _ => error.into(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, Either, NextTimeout, Transport};
 
-use super::socket::{Peer, Socket};
+use super::socket::{AddressLookup, Socket};
 
 /// Enough to recognise the peer's protocol.
 const FIRST_BYTES: usize = 32;
@@ -47,16 +47,16 @@ impl TimelineRecorder {
     }
 }
 
-/// The usual lookup, recorded.
+/// A lookup that is recorded.
 #[derive(Debug)]
-pub(super) struct NotedPeer<P> {
+pub(super) struct RecordedLookup<P> {
     pub(super) recorder: TimelineRecorder,
-    pub(super) peer: P,
+    pub(super) lookup: P,
 }
 
-impl<P: Peer> Peer for NotedPeer<P> {
+impl<P: AddressLookup> AddressLookup for RecordedLookup<P> {
     fn addresses(&self, deadline: Option<Instant>) -> io::Result<Vec<SocketAddr>> {
-        let addresses = self.peer.addresses(deadline)?;
+        let addresses = self.lookup.addresses(deadline)?;
         let mut timeline = self.recorder.timeline();
         timeline.resolved = Some(Instant::now());
         timeline.addresses.clone_from(&addresses);
