@@ -13,7 +13,7 @@ use super::response::{
     Success, content_type, header_text, of_proxy, printable, read_success, status_text, tls_fault, too_long,
 };
 use super::socket::Unresolved;
-use super::timeline::{NoteConnection, NoteTls, RecordedLookup, Timeline, TimelineRecorder};
+use super::timeline::{RecordConnection, RecordTls, RecordedLookup, Timeline, TimelineRecorder};
 use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, socket};
 use crate::record::Signal;
 use crate::transport::response::{self, is_media_type, read_status};
@@ -128,10 +128,11 @@ impl HttpSpec {
 fn agent(spec: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
     let lookup = RecordedLookup { recorder: recorder.clone(), lookup: spec.lookup() };
     let connector = socket::plain_connector(lookup, spec.alias(), Arc::default());
-    let connector = connector.chain(NoteConnection(recorder.clone()));
+    let connector = connector.chain(RecordConnection(recorder.clone()));
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(spec));
-    let connector = connector.chain(NoteTls { recorder: recorder.clone(), goes_on }).chain(spec.mask.clone());
+    let connector =
+        connector.chain(RecordTls { recorder: recorder.clone(), goes_on }).chain(spec.mask.clone());
     Agent::with_parts(spec.config.clone(), connector, Unresolved)
 }
 

@@ -38,7 +38,7 @@ pub(super) fn plain_connector(
     ().chain(proxy).chain(SocketConnector { lookup, interrupter })
 }
 
-/// Finds the addresses that all connections go to: the server.s, or those of the proxy in front of it.
+/// Finds the addresses that all connections go to: the server's, or those of the proxy in front of it.
 pub(super) trait AddressLookup: Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Lookup::addresses`].
