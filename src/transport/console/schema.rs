@@ -46,7 +46,7 @@ pub(super) enum Kind {
     /// Bytes of a trace's or a span's id: the only ones in hexadecimal.
     Id,
     Bytes,
-    /// By its place in [`MESSAGES`], which is smaller than an address.
+    /// By its index in [`MESSAGES`], which is smaller than an address.
     Message(u8),
 }
 
@@ -59,8 +59,8 @@ pub(super) fn request(signal: Signal) -> &'static Message {
     }
 }
 
-pub(super) fn message(place: u8) -> &'static Message {
-    &MESSAGES[usize::from(place)]
+pub(super) fn message(index: u8) -> &'static Message {
+    &MESSAGES[usize::from(index)]
 }
 
 const fn field(number: u8, name: &'static str, kind: Kind) -> Field {
@@ -84,9 +84,9 @@ macro_rules! messages {
     ($($name:ident = $fields:expr;)*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "they only count the constants below")]
         #[repr(u8)]
-        enum Place { $($name,)* }
+        enum MessageIndex { $($name,)* }
 
-        $(const $name: u8 = Place::$name as u8;)*
+        $(const $name: u8 = MessageIndex::$name as u8;)*
 
         static MESSAGES: &[Message] = &[$(Message { fields: &$fields },)*];
     };
