@@ -175,9 +175,9 @@ impl Log for LogBridge {
         self.others.iter().for_each(|other| other.log(record));
         let severity = severity(record.level());
         if record.level() <= self.level && self.any.is_of_use(severity) {
-            let unread = Unread { logger: &self.any, severity };
+            let panic_counter = PanicCounter { logger: &self.any, severity };
             self.emit(record);
-            mem::forget(unread);
+            mem::forget(panic_counter);
         }
     }
 
@@ -201,12 +201,12 @@ impl fmt::Debug for LogBridge {
 }
 
 /// A record whose values are being read. If that ends in a panic, it is counted.
-struct Unread<'a> {
+struct PanicCounter<'a> {
     logger: &'a Logger,
     severity: Severity,
 }
 
-impl Drop for Unread<'_> {
+impl Drop for PanicCounter<'_> {
     fn drop(&mut self) {
         self.logger.count_panic(self.severity);
     }

@@ -62,9 +62,9 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return;
         }
         let span = event.parent().or(innermost.as_ref().map(|span| &span.id));
-        let unread = Unread { layer: self, event, span };
+        let panic_counter = PanicCounter { layer: self, event, span };
         Fields::read(|fields| event.record(fields), |fields| self.set_on(event, fields, span));
-        mem::forget(unread);
+        mem::forget(panic_counter);
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
@@ -185,13 +185,13 @@ impl TracingLayer {
 }
 
 /// An event whose fields are being read. If that ends in a panic, the log record that it would have become is counted.
-struct Unread<'a> {
+struct PanicCounter<'a> {
     layer: &'a TracingLayer,
     event: &'a Event<'a>,
     span: Option<&'a Id>,
 }
 
-impl Drop for Unread<'_> {
+impl Drop for PanicCounter<'_> {
     fn drop(&mut self) {
         let (layer, metadata) = (self.layer, self.event.metadata());
         let is_of_span = self.span.is_some_and(|id| layer.spans.with(id, |_| ()).is_some());
