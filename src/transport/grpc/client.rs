@@ -37,7 +37,7 @@ pub(super) struct Client {
     target: Target,
     lookup: Lookup,
     interrupter: Arc<Interrupter>,
-    link: Option<Link>,
+    connection: Option<Connection>,
     buffer: Vec<u8>,
 }
 
@@ -48,7 +48,7 @@ impl Client {
             None => (&target.host, target.port),
         };
         let lookup = Lookup::new(host, port);
-        Self { target, lookup, interrupter, link: None, buffer: vec![0; READ_BYTES] }
+        Self { target, lookup, interrupter, connection: None, buffer: vec![0; READ_BYTES] }
     }
 
     /// One call. It is made again over a new connection if the server has surely not processed it, or if it went into an old
@@ -61,19 +61,20 @@ impl Client {
             }
             let kept = self.take_kept(deadline);
             let is_kept = kept.is_some();
-            let mut link = match kept {
-                Some(link) => link,
+            let mut connection = match kept {
+                Some(connection) => connection,
                 None => self.connect(deadline)?,
             };
-            match link.exchange(request, deadline, &mut self.buffer) {
+            match connection.exchange(request, deadline, &mut self.buffer) {
                 Ok(answer) => {
-                    self.link = Some(link).filter(Link::is_good);
+                    self.connection = Some(connection).filter(Connection::is_good);
                     return Ok(answer);
                 }
                 Err(CallFailure::Unprocessed(_)) if refusals < MOST_REFUSALS => refusals += 1,
-                Err(failure) if is_kept && failure.is_break() && !link.conn.has_answer_begun() => {}
+                Err(failure) if is_kept && failure.is_break() && !connection.conn.has_answer_begun() => {}
                 Err(failure) => {
-                    self.link = Some(link).filter(|link| failure.spares_connection() && link.is_good());
+                    self.connection = Some(connection)
+                        .filter(|connection| failure.spares_connection() && connection.is_good());
                     return Err(failure);
                 }
             }
@@ -81,14 +82,15 @@ impl Client {
     }
 
     /// The connection of the last call, if it can be used again.
-    fn take_kept(&mut self, deadline: Instant) -> Option<Link> {
-        let mut link = self.link.take().filter(|link| link.used.elapsed() < IDLE_AGE)?;
-        link.stream.set_deadline(deadline);
-        link.catch_up(&mut self.buffer).ok()?;
-        (link.is_good() && link.conn.has_room()).then_some(link)
+    fn take_kept(&mut self, deadline: Instant) -> Option<Connection> {
+        let mut connection =
+            self.connection.take().filter(|connection| connection.used.elapsed() < IDLE_AGE)?;
+        connection.stream.set_deadline(deadline);
+        connection.catch_up(&mut self.buffer).ok()?;
+        (connection.is_good() && connection.conn.has_room()).then_some(connection)
     }
 
-    fn connect(&mut self, deadline: Instant) -> Result<Link, CallFailure> {
+    fn connect(&mut self, deadline: Instant) -> Result<Connection, CallFailure> {
         let addresses = self.lookup.addresses(Some(deadline)).map_err(CallFailure::of_lookup)?;
         let socket = Arc::new(tcp::connect(&addresses, Some(deadline))?);
         self.interrupter.watch(&socket)?;
@@ -103,7 +105,7 @@ impl Client {
         if session.as_ref().is_some_and(|session| !is_agreed(session.protocol())) {
             return Err(CallFailure::NoHttp2);
         }
-        Ok(Link {
+        Ok(Connection {
             conn: Conn::new(),
             stream: Stream::new(wire, session),
             used: Instant::now(),
@@ -113,7 +115,7 @@ impl Client {
 }
 
 /// A connection: the protocol and the socket.
-struct Link {
+struct Connection {
     conn: Conn,
     stream: Stream,
     /// When the last call ended.
@@ -122,7 +124,7 @@ struct Link {
     hung_up: Option<io::Error>,
 }
 
-impl Link {
+impl Connection {
     fn is_good(&self) -> bool {
         self.hung_up.is_none() && self.conn.is_open()
     }
@@ -380,19 +382,19 @@ mod tests {
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_peer, _) = listener.accept().unwrap();
         let stream = Stream::new(DeadlineStream::new(Arc::new(socket), Instant::now()), None);
-        let mut link = Link { conn: Conn::new(), stream, used: Instant::now(), hung_up: None };
+        let mut connection = Connection { conn: Conn::new(), stream, used: Instant::now(), hung_up: None };
         // The peer does not read, so that sooner or later all buffers are full.
         let failure = loop {
-            assert!(link.is_good());
-            link.conn = Conn::new();
-            link.conn.start(&[], 0).unwrap();
-            link.conn.send(&Message::new(&[&[0; 60_000]], false));
-            link.stream.set_deadline(Instant::now() + Duration::from_millis(50));
-            if let Err(failure) = link.flush() {
+            assert!(connection.is_good());
+            connection.conn = Conn::new();
+            connection.conn.start(&[], 0).unwrap();
+            connection.conn.send(&Message::new(&[&[0; 60_000]], false));
+            connection.stream.set_deadline(Instant::now() + Duration::from_millis(50));
+            if let Err(failure) = connection.flush() {
                 break failure;
             }
         };
         assert!(matches!(failure, CallFailure::TimedOut), "{failure:?}");
-        assert!(!link.is_good());
+        assert!(!connection.is_good());
     }
 }
