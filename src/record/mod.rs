@@ -53,7 +53,7 @@ pub(crate) use metric::{
     AggregationTemporality, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, PointKind,
 };
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
-pub use resource::Resource;
+pub(crate) use resource::Resource;
 pub(crate) use resource::Scope;
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
 pub use span::{SpanKind, Status};
