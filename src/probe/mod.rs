@@ -77,6 +77,7 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
 /// What was found out about an exporter, from [`probe`]. Shown as a line for each stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use = "a probe changes nothing: its report is all there is"]
 pub struct Report {
     /// The exporter's [label](Exporter::label).
     pub exporter: String,

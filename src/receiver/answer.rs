@@ -48,6 +48,7 @@ pub(super) use over_grpc::{GoAwayTiming, GrpcFraming};
 /// assert!(slow.accepts());
 /// ```
 #[derive(Debug, Clone)]
+#[must_use = "an answer is given by script(), always() and their like"]
 pub struct Answer {
     pub(super) delivery_mode: DeliveryMode,
     pub(super) status: u16,

@@ -76,6 +76,7 @@ use crate::telemetry::provider::Provider;
 
 /// What becomes of events that happen in a span. Those outside of spans are log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Events {
     /// They are events of the span.
     #[default]

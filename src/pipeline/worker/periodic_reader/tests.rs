@@ -132,8 +132,8 @@ fn flush_and_stop_push_without_waiting_for_the_interval() {
 #[test]
 fn nothing_is_sent_when_there_is_nothing_to_say() {
     let world = World::new(Temporality::Delta, LONG);
-    world.meter.histogram("unused");
-    world.meter.gauge("unset").with(&[("a", 1)]);
+    let _ = world.meter.histogram("unused");
+    let _ = world.meter.gauge("unset").with(&[("a", 1)]);
     world.handle.start_flush().recv_timeout(PATIENCE).unwrap();
     assert_eq!(world.stop(|| {}), Counts::default());
 }
