@@ -103,7 +103,7 @@ mod transport;
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use standpipe::{Config, Exporter, Telemetry};
+/// use standpipe::{Config, Exporter, Signal, Telemetry};
 ///
 /// let telemetry = Telemetry::start(Config::new().exporter(Exporter::http("http://localhost:4318")))?;
 /// telemetry.tracer("shop").span("checkout").end();
@@ -112,7 +112,7 @@ mod transport;
 /// let counts = ledger.total();
 /// assert_eq!((counts.accepted, counts.delivered, counts.lost()), (1, 1, 0));
 /// for exporter in &ledger.exporters {
-///     println!("{exporter}");
+///     println!("{}: {}", exporter.name, exporter.of(Signal::Traces));
 /// }
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
