@@ -18,8 +18,8 @@ pub(super) enum AggregationKind {
     Exponential,
 }
 
-/// The state of one series. Integers are one atomic step; the rest is behind a lock that callers share only if
-/// they meet, see [`Striped`].
+/// The state of one series. Integers are one atomic step; the rest is behind locks that callers share only under
+/// contention, see [`Striped`].
 #[derive(Debug)]
 pub(super) enum Aggregator {
     IntSum(AtomicI64),

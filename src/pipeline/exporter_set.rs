@@ -317,7 +317,7 @@ pub(crate) fn flush<'o>(
     deadline: Instant,
 ) -> FlushOutcome {
     let handles: Vec<_> = exporter_sets.into_iter().flat_map(ExporterSet::running).collect();
-    // an exporter's own thread would wait for itself, and a flush for each of its doings would never end
+    // an exporter's own thread would wait for itself
     if !context::may_be_suppressed() && are_flushed_by(deadline, &handles) {
         return FlushOutcome::Complete;
     }

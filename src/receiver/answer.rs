@@ -18,7 +18,7 @@ pub(super) use over_grpc::{GoAwayTiming, GrpcFraming};
 /// [`Receiver::always`](super::Receiver::always). An answer starts as one of the constructors and is refined by the
 /// methods; what has no meaning for it (a header on [`Answer::hang`]) is ignored.
 ///
-/// The same answer serves both transports. What is said of the connection is true of both. Over gRPC, a head is the
+/// The same answer serves both transports, and acts on the connection alike. Over gRPC, a head is the
 /// header block of the answer, a body is its message, and a status is the gRPC code that goes with it, which
 /// [`Answer::grpc`] sets exactly:
 ///
@@ -88,9 +88,9 @@ pub(super) enum DeliveryMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
     Bytes(Vec<u8>),
-    /// So many bytes of nothing, made while they are sent.
+    /// This many zeros, generated while they are sent.
     Zeros(u64),
-    /// So many bytes once the client has unpacked them.
+    /// This many bytes once the client has decompressed them.
     GzipBomb(u64),
 }
 

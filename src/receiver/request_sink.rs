@@ -22,7 +22,7 @@ pub(super) fn take_in(
 ) -> Option<Answer> {
     // until the answer is about to be sent: a client that has it may make room for others at once
     let _in_hand = shared.begin_request(request.connection);
-    // the body, and what the decoder built besides, is gone by now
+    // the body, and what the decoder built besides, is freed by now
     content.share.shrink_to(content.weight);
     if !shared.pass_gate() {
         return None;

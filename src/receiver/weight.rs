@@ -29,7 +29,7 @@ const MAX_DEPTH: usize = 100;
 /// What cannot be decoded weighs as much as the decoder would have built when it gave up.
 pub(super) fn of(signal: Signal, body: &[u8]) -> usize {
     let mut weight = body.len();
-    // the decoder meets the same error and says it better
+    // the decoder reports the same error, with more detail
     let _ = add(&mut weight, MessageKind::Request(signal), body, 0);
     weight
 }

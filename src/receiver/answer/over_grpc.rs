@@ -1,4 +1,4 @@
-//! What can be said over gRPC alone, and what it is over HTTP.
+//! Answers that only gRPC has, and what they are over HTTP.
 
 use super::{Answer, DeliveryMode, NO_STATUS};
 use crate::receiver::rpc;

@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
             }
             End::Idle => self.send_go_away(Code::NO_ERROR),
         }
-        // closing with unread data resets the connection, and the client may lose the GOAWAYs
+        // closing with unread data resets the connection, and the client may lose the GOAWAY
         self.handler.connection.stop_sending();
         self.wire.set_deadline(Instant::now().checked_add(FAREWELL));
         while matches!(self.wire.read(&mut self.buffer), Ok(1..)) {}

@@ -15,7 +15,7 @@ pub(super) type Fields = Vec<(String, String)>;
 impl Session {
     /// Headers, or trailers if they end the stream.
     pub(super) fn send_headers(&mut self, id: u32, fields: &Fields, ends_stream: bool) -> Result<(), Gone> {
-        // first: what a block must begin with is said once, and would be lost with a block that is not sent
+        // first: a table size update is encoded once, and would be lost with a block that is not sent
         self.unanswered(id)?;
         let block = self.encode(fields);
         frame::write_headers(id, &block, ends_stream, LEAST_MAX_FRAME, &mut self.out);
@@ -66,7 +66,7 @@ impl Session {
         Ok(())
     }
 
-    /// Nothing that begins from now on is heard.
+    /// Streams that begin from now on are ignored.
     pub(super) fn take_no_more(&mut self) {
         self.is_leaving = true;
     }

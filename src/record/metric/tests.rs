@@ -242,7 +242,7 @@ mod model {
         pub(super) points: Vec<PointStory>,
     }
 
-    /// A point of every kind at once: the point_kind decides which of its fields are written.
+    /// A point of every kind at once: the kind decides which of its fields are written.
     #[derive(Debug, Clone)]
     pub(super) struct PointStory {
         pairs: Vec<Pair>,

@@ -16,12 +16,12 @@ pub(super) struct Field {
     pub(super) name: &'static str,
 }
 
-/// How often a field can be there, and what is said of one that is not.
+/// How often a field can occur, and how its absence is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     /// Zero and empty are the same as not there, and are not printed.
     Implicit,
-    /// Printed if it is there, whatever it is.
+    /// Printed if it is present, also if it is zero or empty.
     Explicit,
     /// The same; of all of these in a message only the last one counts.
     OneOf,

@@ -14,7 +14,7 @@ use super::http2::conn::{Conn, End, Message, Progress, Response};
 use super::target::{Target, is_agreed};
 
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
-/// servers end connections over pings that they did not ask for.
+/// servers end connections over unsolicited pings.
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// How often a request is made again that a server has surely not processed.
 const MOST_REFUSALS: u32 = 2;
@@ -120,7 +120,7 @@ struct Connection {
     stream: Stream,
     /// When the last call ended.
     used: Instant,
-    /// The peer reads no more. It may have said why: what it said is still read.
+    /// The peer reads no more. It may have sent the reason, which is still read.
     hung_up: Option<io::Error>,
 }
 
@@ -145,7 +145,7 @@ impl Connection {
         }
         self.conn.start(request.block, request.list_bytes)?;
         let end = self.converse(&request.message, deadline, buffer)?;
-        // what is still to be said is for the server's sake; whether it hears it is found out at the next call
+        // acknowledgements and resets that are left matter to the server alone; the next call notices a broken connection
         let _ = self.flush();
         self.used = Instant::now();
         if matches!(end, End::Unprocessed | End::Reset(_)) {
@@ -172,16 +172,16 @@ impl Connection {
         loop {
             let progress = self.conn.send(message);
             self.flush()?;
-            let heard = match progress {
-                // the server may have heard enough
+            let received = match progress {
+                // the server may have answered already
                 Progress::GoesOn if self.hung_up.is_none() => self.catch_up(buffer),
                 _ => self.read(buffer),
             };
-            // A response counts, whatever came behind it.
+            // A response counts, also if an error follows it.
             if let Some(end) = self.conn.take_end() {
                 return Ok(end);
             }
-            heard?;
+            received?;
             if self.conn.goes_away_in_error() && !goes_away_in_error {
                 goes_away_in_error = true;
                 self.stream.set_deadline(deadline.min(Instant::now() + LAST_WORDS));
@@ -206,7 +206,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for the peer and takes in what it says.
+    /// Waits for the peer and takes in what it sends.
     fn read(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
         let count = match self.stream.read(buffer) {
             Ok(count) => count,
@@ -229,7 +229,7 @@ impl Connection {
         self.take_in(&buffer[..count])
     }
 
-    /// Takes in what the peer has said already.
+    /// Takes in what the peer has already sent.
     fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
         while let Some(count) = self.stream.read_waiting(buffer).map_err(CallFailure::of_stream)? {
             if count == 0 {

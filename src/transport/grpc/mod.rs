@@ -59,7 +59,7 @@ impl GrpcSpec {
     /// Checks what only this transport can check: certificates, metadata and the proxy.
     ///
     /// # Errors
-    /// What is wrong, in words, without secrets.
+    /// What is wrong, as a message without secrets.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         settings.check_head()?;
         let target = Target::new(settings)?;
@@ -95,7 +95,7 @@ impl Head {
         match settings.compression {
             // Responses are short: compression would gain nothing.
             Compression::None => head.add("grpc-accept-encoding", "identity"),
-            // grpc-go answers in gzip then, whatever is said here
+            // grpc-go answers in gzip then, also if `grpc-accept-encoding` does not have it
             Compression::Gzip => {
                 head.add("grpc-encoding", "gzip");
                 head.add("grpc-accept-encoding", "identity,gzip");

@@ -108,7 +108,7 @@ impl HttpSpec {
     /// Checks what only this transport can check: certificates and header text.
     ///
     /// # Errors
-    /// What is wrong, in words, without secrets.
+    /// What is wrong, as a message without secrets.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         let mut mask = Mask::default();
         let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
@@ -131,7 +131,7 @@ impl HttpSpec {
         let config = Agent::config_builder()
             .user_agent(user_agent(settings, &mut mask))
             .accept(PROTOBUF)
-            // nothing that an answer could say is worth unpacking a bomb for
+            // no answer is worth decompressing a bomb for
             .accept_encoding("identity")
             // an error's body has the reason
             .http_status_as_error(false)

@@ -120,7 +120,7 @@ impl<In: Transport, P: AddressLookup> Connector<In> for SocketConnector<P> {
 pub(super) struct Socket {
     stream: Arc<TcpStream>,
     buffers: LazyBuffers,
-    /// The peer reads no more. It may have said why before it hung up: what is left of a request is not
+    /// The peer reads no more. It may have sent the reason before it closed the connection: what is left of a request is not
     /// written, and then its answer is read.
     is_hung_up: bool,
 }

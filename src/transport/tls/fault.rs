@@ -1,4 +1,4 @@
-//! What an error of TLS means, in words: with the names and dates that help to fix it.
+//! What a TLS error means, as a message with the names and dates that help to fix it.
 
 use std::error::Error as StdError;
 use std::io;
@@ -14,7 +14,7 @@ const MOST_NAMES: usize = 5;
 const DEEPEST_CAUSE: usize = 8;
 const SECONDS_OF_A_DAY: u64 = 86_400;
 
-/// What a failed connection says of TLS, if that is why it failed.
+/// The TLS fault of a failed connection, if that is why it failed.
 pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
     let mut error: &(dyn StdError + 'static) = error;
     // a connection within another wraps what went wrong in it
@@ -36,7 +36,7 @@ pub(crate) fn fault_of(error: &Error) -> TlsFault {
     match error {
         Error::InvalidCertificate(fault) => certificate_fault(fault),
         Error::AlertReceived(alert) => alert_fault(*alert),
-        // the first byte of a record says what it is: no other protocol begins with one of these
+        // the first byte of a record is its content type: no other protocol begins with one of these
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             tls_fault(Kind::NotTls, "the server does not speak TLS")
         }
@@ -125,12 +125,12 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
         | Alert::InsufficientSecurity
         | Alert::ExportRestriction
         | Alert::EncryptedClientHelloRequired => tls_fault(TlsFaultKind::Other, ended(alert)),
-        // what a load balancer says that has no server, or a server that is short of something
+        // the alert of a load balancer without a server, or of a server that lacks resources
         other => tls_fault(TlsFaultKind::Passing, ended(other)),
     }
 }
 
-/// Whether a server says this to a client that has not shown the certificate it was asked for.
+/// Whether a server sends this alert to a client without the certificate that it requires.
 pub(super) fn is_for_want_of_certificate(alert: AlertDescription) -> bool {
     use TlsFaultKind::{ClientCertificateRefused, ClientCertificateWanted};
     matches!(alert, AlertDescription::HandshakeFailure | AlertDescription::NoCertificate)

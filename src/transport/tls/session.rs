@@ -16,7 +16,7 @@ pub(crate) struct Connector {
 
 impl Connector {
     /// # Errors
-    /// What is wrong with the certificates or the host's name, in words.
+    /// What is wrong with the certificates or the host's name.
     pub(crate) fn new(settings: &TlsSettings, host: &str, protocol: &[u8]) -> Result<Self, String> {
         let handshakes = Handshakes::new(settings, Some(protocol))?;
         let name = ServerName::try_from(host.to_owned())
@@ -25,7 +25,7 @@ impl Connector {
         Ok(Self { handshakes, name })
     }
 
-    /// The same for another process, with which nothing is shared that has a lock.
+    /// The same for another process: nothing that has a lock is shared.
     pub(crate) fn without_sessions(&self) -> Self {
         Self { handshakes: self.handshakes.without_sessions(), name: self.name.clone() }
     }
