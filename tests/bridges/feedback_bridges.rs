@@ -72,7 +72,7 @@ const LOGS: u64 = 4;
 
 impl Program {
     fn start(exporter: Exporter) -> Self {
-        let telemetry = Telemetry::start(Config::new().exporter(hasty(exporter)).on_problem(tell)).unwrap();
+        let telemetry = Telemetry::start(Config::new().exporter(hasty(exporter)).on_problem(report)).unwrap();
         // what is logged becomes a record of its own, and an event of tracing besides
         LogBridge::new(&telemetry).chain(LogTracer::new()).chain(OwnThreads).install().unwrap();
         let layer = TracingLayer::new(&telemetry).events(Events::Both);
@@ -138,7 +138,7 @@ fn hasty(exporter: Exporter) -> Exporter {
 }
 
 /// A hook that says what it hears in every way is the likeliest feedback of all.
-fn tell(problem: &Problem) {
+fn report(problem: &Problem) {
     let _problem = tracing::error_span!("problem").entered();
     log::warn!(target: HOOK, "{problem}");
     tracing::error!("{problem}");
@@ -189,10 +189,10 @@ fn trusting(exporter: Exporter) -> Exporter {
 }
 
 #[test]
-fn after_what_the_program_said_the_exporter_falls_silent() {
+fn after_what_the_program_logged_the_exporter_logs_nothing() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
-        process::run("after_what_the_program_said_the_exporter_falls_silent", &receiver.endpoint());
+        process::run("after_what_the_program_logged_the_exporter_logs_nothing", &receiver.endpoint());
         return assert_arrived(&receiver, ROUNDS);
     };
     let program = Program::start(Exporter::http(endpoint));

@@ -82,7 +82,7 @@ fn check_points_at_every_mistake_and_shows_no_secret() {
 }
 
 #[test]
-fn ten_mistakes_are_all_told_with_their_lines() {
+fn ten_mistakes_are_all_reported_with_their_lines() {
     let text = r#"
         [tracer.otel]
         type = "otel"
@@ -104,8 +104,9 @@ fn ten_mistakes_are_all_told_with_their_lines() {
     let (code, found) = checked(&["--offline", &file]);
     assert_eq!(code, Some(1));
     let keys_at = |list: &str| -> Vec<(usize, String)> {
-        let told = found[list].as_array().expect("a list").iter().map(|told| told.as_str().expect("a text"));
-        let parts = told.map(|told| told.strip_prefix(&file).expect(told).splitn(5, ':'));
+        let reported =
+            found[list].as_array().expect("a list").iter().map(|reported| reported.as_str().expect("a text"));
+        let parts = reported.map(|reported| reported.strip_prefix(&file).expect(reported).splitn(5, ':'));
         let place = |mut parts: std::str::SplitN<'_, char>| {
             let line = parts.nth(1)?.parse().ok()?;
             Some((line, parts.nth(1)?.rsplit('.').next()?.to_owned()))
@@ -231,7 +232,7 @@ fn a_collector_that_does_not_answer_is_an_error() {
 }
 
 #[test]
-fn check_asks_nobody_when_it_is_offline() {
+fn check_probes_no_endpoint_when_it_is_offline() {
     let receiver = Receiver::start().expect("a free port");
     let file = config(
         "offline.toml",
@@ -360,7 +361,7 @@ fn json_describes_every_exporter_and_shows_no_secret() {
 #[test]
 fn json_tells_warnings_and_errors_by_their_place_and_no_notes() {
     let file = config(
-        "told.toml",
+        "reported.toml",
         "[tracer.a]\ntype = \"otel\"\ntransport = \"http\"\nendpont = \"x\"\n\
          [tracer.b]\ntype = \"otel\"\ntransport = \"http\"\ntimeout = \"0s\"\n\
          [tracer.c]\ntype = \"otel\"\nenable = false\n",
@@ -393,7 +394,7 @@ fn a_file_that_switches_everything_off_is_fine() {
 }
 
 #[test]
-fn an_empty_file_is_told_what_could_be_in_it() {
+fn an_empty_file_gets_a_hint_of_what_could_be_in_it() {
     let file = config("empty.toml", "");
     let output = run(&["check", &file]);
     let text = stdout(&output);
@@ -424,7 +425,7 @@ fn an_environment_that_switches_everything_off_is_fine() {
 
 #[cfg(unix)]
 #[test]
-fn an_override_that_is_no_text_is_told_and_ignored() {
+fn an_override_that_is_no_text_is_reported_and_ignored() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 

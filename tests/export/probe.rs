@@ -147,7 +147,7 @@ fn signals_that_share_a_url_are_asked_about_once() {
 }
 
 #[test]
-fn a_name_that_does_not_exist_is_told_of() {
+fn a_name_that_does_not_exist_is_reported() {
     if ("collector.invalid", 4318).to_socket_addrs().is_ok() {
         return println!("SKIPPED: this network has an address for every name");
     }
@@ -196,7 +196,7 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
 }
 
 #[test]
-fn endpoints_are_asked_at_the_same_time_so_that_one_budget_is_enough_for_all() {
+fn endpoints_are_probed_at_the_same_time_so_that_one_budget_is_enough_for_all() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -347,14 +347,14 @@ fn a_client_certificate_that_is_wanted_is_asked_for() {
 }
 
 #[test]
-fn an_authority_that_is_none_is_told_of_before_anything_is_tried() {
+fn an_authority_that_is_none_is_reported_before_anything_is_tried() {
     let (stages, what, _) = failure(&traces("https://localhost:1").ca_pem("no certificate"));
     assert_eq!(stages, ["settings"]);
     assert_eq!(what, "CA: there is no certificate in it");
 }
 
 #[test]
-fn each_status_is_told_in_words() {
+fn each_status_is_reported_in_words() {
     for (answer, expected) in [
         (Answer::status(401), "401 Unauthorized; no authorization header is sent"),
         (Answer::status(403), "403 Forbidden; no authorization header is sent"),

@@ -198,9 +198,9 @@ fn a_panicking_thread_does_not_wait_for_room() {
 fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503), Answer::partial(0, "a warning"), Answer::status(400)]);
-    let (told, problems) = mpsc::channel();
+    let (reported, problems) = mpsc::channel();
     let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |problem| {
-        let _ = told.send(problem.kind);
+        let _ = reported.send(problem.kind);
         panic!("on purpose");
     });
     let telemetry = Telemetry::start(config).unwrap();
@@ -215,8 +215,8 @@ fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
     assert_eq!((counts.delivered, counts.dropped.refused), (2, 1), "{ledger}");
     assert_eq!(counts.dropped.worker_panicked, 0, "{ledger}");
     assert_eq!(receiver.span_count(), 2);
-    let told: Vec<ProblemKind> = problems.try_iter().collect();
-    assert_eq!(told, [ProblemKind::Unavailable, ProblemKind::PartialSuccess, ProblemKind::Refused]);
+    let reported: Vec<ProblemKind> = problems.try_iter().collect();
+    assert_eq!(reported, [ProblemKind::Unavailable, ProblemKind::PartialSuccess, ProblemKind::Refused]);
 }
 
 #[test]
@@ -225,9 +225,9 @@ fn a_flush_in_the_problem_hook_does_not_wait_for_itself() {
     receiver.script([Answer::status(400)]);
     let provider: Arc<OnceLock<Provider>> = Arc::default();
     let of_hook = Arc::clone(&provider);
-    let (told, flushes) = mpsc::channel();
+    let (reported, flushes) = mpsc::channel();
     let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |_| {
-        let _ = told.send(of_hook.get().unwrap().flush(10 * PATIENCE));
+        let _ = reported.send(of_hook.get().unwrap().flush(10 * PATIENCE));
     });
     let telemetry = Telemetry::start(config).unwrap();
     provider.set(telemetry.as_ref().clone()).unwrap();

@@ -26,14 +26,14 @@ struct Outcome {
 
 /// Exports one span, and waits for nothing but what becomes of it.
 fn export(exporter: Exporter) -> Outcome {
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let config = Config::new().exporter(exporter).on_problem(move |problem| {
-        let _ = tell.send(problem.clone());
+        let _ = report.send(problem.clone());
     });
     let telemetry = Telemetry::start(config).expect("a sound configuration");
     telemetry.tracer("shop").span("checkout").end();
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
-    Outcome { ledger: telemetry.shutdown(PATIENCE), problems: told.try_iter().collect() }
+    Outcome { ledger: telemetry.shutdown(PATIENCE), problems: reported.try_iter().collect() }
 }
 
 /// The span was refused after one attempt on one connection, and the problem says why.
@@ -44,7 +44,7 @@ fn assert_refused_at_once(outcome: &Outcome, front: &TlsFront, receiver: &Receiv
     assert_eq!((traces.delivered, traces.dropped.refused), (0, 1), "{why}: {ledger}");
     assert_eq!((ledger.exporters[0].attempts, front.accepted()), (1, 1), "{why}: it was tried again");
     assert_eq!(receiver.request_count(), 0, "{why}: something came through");
-    let [problem] = &problems[..] else { panic!("{why}: one problem should be told: {problems:?}") };
+    let [problem] = &problems[..] else { panic!("{why}: one problem should be reported: {problems:?}") };
     assert_eq!(problem.kind, ProblemKind::Refused, "{problem}");
     assert!(problem.message.contains(why), "it should say {why:?}: {problem}");
     assert!(problem.message.contains(&front.url()), "it should say where: {problem}");
@@ -123,7 +123,7 @@ fn the_bundled_roots_do_not_know_an_authority_of_our_own() {
 }
 
 #[test]
-fn a_server_that_does_not_speak_tls_is_refused_with_a_word_about_it() {
+fn a_server_that_does_not_speak_tls_is_refused_and_the_message_names_it() {
     let receiver = Receiver::start().unwrap();
     let outcome =
         export(Exporter::http(format!("https://{}", receiver.address())).ca_pem(TestCa::new().pem()));

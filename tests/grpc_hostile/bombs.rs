@@ -108,7 +108,7 @@ fn an_answer_of_5_mebibytes_is_broken_off_and_its_connection_is_good() {
 }
 
 #[test]
-fn an_answer_of_4_mebibytes_is_heard_to_its_end() {
+fn an_answer_of_4_mebibytes_is_read_to_its_end() {
     let (outcome, _) = export("4 MiB", Setting::default(), |peer| {
         peer.greet(&[])?;
         let request = peer.request()?;

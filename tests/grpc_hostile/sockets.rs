@@ -58,7 +58,7 @@ fn a_connection_reset_in_the_middle_is_for_trying_again() {
 }
 
 #[test]
-fn an_answer_before_a_connection_is_closed_is_heard() {
+fn an_answer_before_a_connection_is_closed_is_read() {
     let mut stage = Stage::set("answer and close", Setting::default(), |peer| {
         peer.greet(&[])?;
         let request = peer.request()?;

@@ -128,9 +128,9 @@ impl Stage {
             .give_up_after(setting.give_up_after)
             .retry_delays(setting.retry_delay, setting.retry_delay);
         let problems = Arc::<Mutex<Vec<Problem>>>::default();
-        let told = Arc::clone(&problems);
+        let reported = Arc::clone(&problems);
         let config = Config::new().service_name("shop").exporter(exporter);
-        let config = config.on_problem(move |problem| told.lock().unwrap().push(problem.clone()));
+        let config = config.on_problem(move |problem| reported.lock().unwrap().push(problem.clone()));
         Self {
             case,
             telemetry: Some(Telemetry::start(config).expect("a sound configuration")),
@@ -172,9 +172,9 @@ impl Stage {
         let now = telemetry.ledger().total();
         let before = std::mem::replace(&mut self.before, now);
         let problems = std::mem::take(&mut *self.problems.lock().unwrap());
-        let told = |kind| problems.iter().find(|problem| problem.kind == kind);
+        let reported = |kind| problems.iter().find(|problem| problem.kind == kind);
         let (fate, kind) = if now.delivered > before.delivered && now.lost() == before.lost() {
-            let is_warned = told(ProblemKind::PartialSuccess).is_some();
+            let is_warned = reported(ProblemKind::PartialSuccess).is_some();
             (if is_warned { Fate::Warned } else { Fate::Delivered }, ProblemKind::PartialSuccess)
         } else if now.rejected > before.rejected {
             (Fate::Rejected, ProblemKind::PartialSuccess)
@@ -182,13 +182,13 @@ impl Stage {
             (Fate::Later, ProblemKind::Unavailable)
         } else if now.dropped.too_large > before.dropped.too_large {
             (Fate::TooLarge, ProblemKind::TooLarge)
-        } else if told(ProblemKind::NotTaken).is_some() {
+        } else if reported(ProblemKind::NotTaken).is_some() {
             (Fate::NotTaken, ProblemKind::NotTaken)
         } else {
             assert!(now.dropped.refused > before.dropped.refused, "{}: {now}, {problems:?}", self.case);
             (Fate::Refused, ProblemKind::Refused)
         };
-        let words = told(kind).map(|problem| problem.message.clone()).unwrap_or_default();
+        let words = reported(kind).map(|problem| problem.message.clone()).unwrap_or_default();
         Outcome { fate, words, took, case: self.case }
     }
 

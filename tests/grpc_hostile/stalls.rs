@@ -36,7 +36,7 @@ fn stalls(case: &'static str, stall: impl Fn(&mut Peer) -> io::Result<()> + Send
 }
 
 #[test]
-fn a_server_that_never_says_a_word() {
+fn a_server_that_never_sends_a_byte() {
     stalls("silence", |peer| peer.until_gone());
 }
 
@@ -92,7 +92,7 @@ fn a_server_that_stops_between_the_pieces_of_a_header_block() {
 }
 
 #[test]
-fn a_server_that_says_something_all_the_time_and_never_an_answer() {
+fn a_server_that_sends_pings_all_the_time_and_never_an_answer() {
     stalls("pings", |peer| {
         peer.greet(&[])?;
         peer.request()?;
@@ -150,7 +150,7 @@ fn a_server_that_never_reads() {
 
 /// A deadline within a header block leaves a connection that nobody can read any more.
 #[test]
-fn what_a_server_says_after_the_deadline_is_for_nobody() {
+fn what_a_server_says_after_the_deadline_is_ignored() {
     let mut stage = Stage::set("too late", Setting::hasty(), |peer| {
         peer.greet(&[])?;
         let request = peer.request()?;

@@ -184,9 +184,9 @@ fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
         assert_eq!((receiver.span_count(), receiver.connection_count()), (2, 2));
         return;
     };
-    let (told, problems) = mpsc::channel();
+    let (reported, problems) = mpsc::channel();
     let config = Config::new().exporter(Exporter::http(endpoint)).on_problem(move |problem| {
-        let _ = told.send(problem.clone());
+        let _ = reported.send(problem.clone());
     });
     let telemetry = Telemetry::start(config).unwrap();
     let tracer = telemetry.tracer("shop");

@@ -98,23 +98,24 @@ impl Problems {
     pub(crate) fn start_with(&self, config: Config) -> Telemetry {
         let hear = self.clone();
         start_with(config.on_problem(move |problem| {
-            let (told, changed) = &*hear.0;
-            told.lock().unwrap().push(problem.clone());
+            let (reported, changed) = &*hear.0;
+            reported.lock().unwrap().push(problem.clone());
             changed.notify_all();
         }))
     }
 
-    pub(crate) fn told(&self) -> Vec<Problem> {
+    pub(crate) fn reported(&self) -> Vec<Problem> {
         self.0.0.lock().unwrap().clone()
     }
 
     /// Waits for the first problem of this kind.
     pub(crate) fn wait_for(&self, kind: ProblemKind) -> Problem {
-        let (told, changed) = &*self.0;
-        let of_kind = |told: &[Problem]| told.iter().find(|problem| problem.kind == kind).cloned();
-        let (told, _) =
-            changed.wait_timeout_while(told.lock().unwrap(), LONG, |told| of_kind(told).is_none()).unwrap();
-        of_kind(&told).unwrap_or_else(|| panic!("no {kind:?} among {told:?}"))
+        let (reported, changed) = &*self.0;
+        let of_kind = |reported: &[Problem]| reported.iter().find(|problem| problem.kind == kind).cloned();
+        let (reported, _) = changed
+            .wait_timeout_while(reported.lock().unwrap(), LONG, |reported| of_kind(reported).is_none())
+            .unwrap();
+        of_kind(&reported).unwrap_or_else(|| panic!("no {kind:?} among {reported:?}"))
     }
 }
 

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_others_can_reach_is_said() {
+    fn an_address_that_others_can_reach_is_reported() {
         let warning = |http: &str, grpc: &str| {
             let addresses = [http, grpc].map(|address| address.parse().expect("an address"));
             exposure(addresses, &plain_style(80))

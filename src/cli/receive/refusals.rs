@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_said_once_and_again_after_a_while_with_a_count() {
+    fn a_kind_is_reported_once_and_again_after_a_while_with_a_count() {
         let now = Instant::now();
         let (wrong_path, noise) = (refusal(b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n"), refusal(b"\0\0"));
         let mut refusals = Refusals::default();

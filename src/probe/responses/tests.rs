@@ -250,7 +250,7 @@ mod calls {
     }
 
     #[test]
-    fn what_is_good_for_all_signals_is_said_once() {
+    fn what_is_good_for_all_signals_is_reported_once() {
         let ok = || reply(OK, "");
         assert_eq!(judged([ok(), ok(), ok()], Compression::None), "OK");
         assert_eq!(

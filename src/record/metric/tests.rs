@@ -99,7 +99,7 @@ proptest! {
         let mut wire = Vec::new();
         let mut points = 0;
         for story in &stories {
-            story.tell(&mut record);
+            story.write(&mut record);
             points += record.points();
             wire.extend_from_slice(record.finish());
         }
@@ -117,7 +117,7 @@ proptest! {
     ) {
         points_in(&noise);
         let mut record = MetricRecord::default();
-        story.tell(&mut record);
+        story.write(&mut record);
         let mut framed = record.finish().to_vec();
         prop_assume!(!framed.is_empty());
         let kept = cut.index(framed.len());
@@ -285,7 +285,7 @@ mod model {
         }
 
         /// All of it, up to the end.
-        pub(super) fn tell(&self, record: &mut MetricRecord) {
+        pub(super) fn write(&self, record: &mut MetricRecord) {
             self.begin(record, usize::MAX);
             for index in 0..self.points.len() {
                 assert!(self.add(index, record));

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_interruption_nobody_is_connected_to() {
+    fn after_an_interruption_no_connection_is_opened() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let exporter =

@@ -43,17 +43,18 @@ fn endpoints_are_probed_in_parallel() {
     }
     let file = config("side_by_side.toml", &text);
     let output = run(&["check", &file]);
-    let told = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    let places: Vec<_> = endpoints.iter().map(|endpoint| told.find(&format!("probed {endpoint}"))).collect();
-    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {told}");
+    let reported = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{reported}");
+    let places: Vec<_> =
+        endpoints.iter().map(|endpoint| reported.find(&format!("probed {endpoint}"))).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {reported}");
     let (code, found) = checked(&[&file]);
     assert_eq!(code, Some(0), "{found}");
 }
 
 /// A reader that has left before anything was written.
 #[cfg(unix)]
-fn nobody() -> Stdio {
+fn without_reader() -> Stdio {
     let (stdout, reader) = std::os::unix::net::UnixStream::pair().expect("two sockets");
     drop(reader);
     Stdio::from(std::os::fd::OwnedFd::from(stdout))
@@ -79,7 +80,7 @@ fn a_broken_pipe_keeps_the_exit_code() {
         (&["--json", "no/such/file.toml"], 2),
     ] {
         let mut command = standpipe(&[&["check"], arguments].concat());
-        let output = command.stdout(nobody()).output().expect("it runs");
+        let output = command.stdout(without_reader()).output().expect("it runs");
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
     }
 }

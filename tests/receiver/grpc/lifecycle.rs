@@ -79,7 +79,7 @@ fn dropping_is_prompt_whatever_the_clients_do() {
 }
 
 #[test]
-fn a_client_hears_that_the_receiver_stops() {
+fn a_client_gets_a_goaway_when_the_receiver_stops() {
     let receiver = Receiver::start().unwrap();
     let mut client = Grpc::connect(&receiver);
     assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);

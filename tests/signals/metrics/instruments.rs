@@ -186,7 +186,7 @@ fn handles_outlive_their_telemetry() {
 }
 
 #[test]
-fn each_exporter_is_told_in_its_own_way() {
+fn each_exporter_is_reported_in_its_own_way() {
     let (one, other) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let config = Config::new()
         .exporter(exporter(&one).id("one").interval(FOR_EVER))

@@ -53,7 +53,7 @@ fn the_ledger_is_exported_by_the_names_that_opentelemetry_has_for_it() {
 }
 
 #[test]
-fn what_was_turned_away_is_told_by_its_reason() {
+fn what_was_not_enqueued_is_counted_by_its_reason() {
     let (spans, metrics) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let config = Config::new()
         .self_observation(true)

@@ -130,7 +130,7 @@ fn flush_and_stop_push_without_waiting_for_the_interval() {
 }
 
 #[test]
-fn nothing_is_sent_when_there_is_nothing_to_say() {
+fn nothing_is_sent_when_there_is_nothing_to_send() {
     let world = World::new(Temporality::Delta, LONG);
     let _ = world.meter.histogram("unused");
     let _ = world.meter.gauge("unset").with(&[("a", 1)]);

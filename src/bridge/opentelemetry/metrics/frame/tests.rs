@@ -199,7 +199,7 @@ fn an_unsigned_number_beyond_the_largest_signed_one_is_pinned_not_zero() {
 }
 
 #[test]
-fn a_point_that_no_request_can_hold_is_told_and_the_others_are_written() {
+fn a_point_that_no_request_can_hold_is_reported_and_the_others_are_written() {
     let world = World::new(&Program::default());
     let gauge = world.provider.meter("shop").u64_gauge("gauge").build();
     let pair = |length: usize| opentelemetry::KeyValue::new("key", "x".repeat(length));
