@@ -30,7 +30,7 @@ use crate::support::tls::{TestCa, TlsFront};
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 const ROUNDS: u64 = 5;
-/// How a program is told whom to trust.
+/// How a program gets its trusted CA.
 const CA: &str = "TRUSTED_CA";
 /// What the program logs when it hears of a problem, which it does on an exporter's thread.
 const HOOK: &str = "hook";
@@ -183,7 +183,7 @@ fn assert_arrived(receiver: &Receiver, times: u64) {
     );
 }
 
-/// The exporter of a child that was told whom to trust.
+/// The exporter of a child with a trusted CA.
 fn trusting(exporter: Exporter) -> Exporter {
     exporter.ca_pem(std::env::var(CA).unwrap())
 }

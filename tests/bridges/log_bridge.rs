@@ -71,7 +71,7 @@ fn bodies(logs: &[ReceivedLog]) -> Vec<&str> {
     logs.iter().map(body).collect()
 }
 
-/// A logger that remembers what it was told, and by whom.
+/// A logger that remembers its records and their targets.
 #[derive(Clone)]
 struct Listener {
     finest: LevelFilter,

@@ -25,7 +25,7 @@ fn flush(telemetry: &Telemetry) {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
 }
 
-/// A program that is told on demand, and its recorder.
+/// A program that exports on demand, and its recorder.
 fn scene(receiver: &Receiver) -> (Telemetry, MetricsRecorder) {
     let telemetry = start(exporter(receiver).interval(FOR_EVER));
     let recorder = MetricsRecorder::new(&telemetry);

@@ -82,7 +82,7 @@ fn serve(conduct: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
     address
 }
 
-/// Says something, whatever it is told, and waits for the client to leave.
+/// Sends fixed bytes to any client, and waits for it to leave.
 fn saying(words: &'static [u8]) -> SocketAddr {
     serve(move |mut client| {
         let _ = client.read(&mut [0; 4096]);

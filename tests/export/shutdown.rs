@@ -1,4 +1,4 @@
-//! Shutdown returns within its budget plus 50 ms whatever the network does, and tells the truth about what was left.
+//! Shutdown returns within its budget plus 50 ms whatever the network does, and its ledger counts what was left.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -81,7 +81,7 @@ fn is_reported_late(exporter: Exporter) {
     assert!(reported.ends_with(": no answer in time"), "{reported}");
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 fn deserted() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())

@@ -404,7 +404,7 @@ fn a_server_that_stalls_the_handshake_costs_no_more_than_the_time_of_an_attempt(
     assert_eq!(outcome.ledger.total().dropped.gave_up, 1, "{}", outcome.ledger);
 }
 
-/// Copies bytes to wherever it is told, so that one address can have two servers, one after the other.
+/// Copies bytes to an address that can change, so that one address can have two servers, one after the other.
 struct Relay {
     address: SocketAddr,
     target: Arc<Mutex<SocketAddr>>,

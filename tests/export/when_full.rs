@@ -18,7 +18,7 @@ fn shut_gate() -> Receiver {
     receiver
 }
 
-/// A thread that emits spans one by one and tells of each that it got rid of.
+/// A thread that emits spans one by one and reports each that was enqueued or counted.
 fn caller(tracer: &Tracer, spans: u64) -> (JoinHandle<()>, Progress<u64>) {
     let (progress, emitted) = mpsc::channel();
     let tracer = tracer.clone();

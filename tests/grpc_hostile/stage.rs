@@ -31,7 +31,7 @@ static TURN: Mutex<()> = Mutex::new(());
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Delivered,
-    /// Delivered, and the program was told something.
+    /// Delivered, with a problem reported.
     Warned,
     Rejected,
     /// To be tried again; its time is up here.
@@ -45,7 +45,7 @@ pub(crate) enum Fate {
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) fate: Fate,
-    /// What the program was told.
+    /// The message of the problem that was reported.
     pub(crate) words: String,
     pub(crate) took: Duration,
     case: &'static str,
@@ -144,7 +144,7 @@ impl Stage {
         }
     }
 
-    /// Exports so many spans in one request.
+    /// Exports `spans` spans in one request.
     pub(crate) fn export(&mut self, spans: u64) -> Outcome {
         self.export_large(spans, 0)
     }
@@ -161,7 +161,7 @@ impl Stage {
         outcome.is(Fate::Delivered, "");
     }
 
-    /// Exports so many spans with so many bytes of text each.
+    /// Exports `spans` spans with `bytes` of text each.
     pub(crate) fn export_large(&mut self, spans: u64, bytes: usize) -> Outcome {
         self.emit(spans, bytes);
         let telemetry = self.running();
@@ -192,7 +192,7 @@ impl Stage {
         Outcome { fate, words, took, case: self.case }
     }
 
-    /// Emits so many spans with so many bytes of text each, and does not wait for them.
+    /// Emits `spans` spans with `bytes` of text each, and does not wait for them.
     pub(crate) fn emit(&self, spans: u64, bytes: usize) {
         let tracer = self.running().tracer("shop");
         let text = "x".repeat(bytes);
@@ -214,7 +214,7 @@ impl Stage {
         self.shut_down(LONG, 0)
     }
 
-    /// As [`end`](Self::end), with one span under way and so much time for it.
+    /// As [`end`](Self::end), with one span under way and this budget.
     pub(crate) fn end_within(self, budget: Duration) -> Heard {
         self.shut_down(budget, 1)
     }

@@ -7,7 +7,7 @@ use crate::server::Peer;
 use crate::stage::{Fate, HASTY, Setting, Stage};
 use crate::wire::*;
 
-/// Between two words of a server that takes its time.
+/// Between two frames of a slow server.
 const A_MOMENT: Duration = Duration::from_millis(5);
 
 type Stall = fn(&mut Peer) -> io::Result<()>;
@@ -148,7 +148,7 @@ fn a_server_that_never_reads() {
     stage.end();
 }
 
-/// A deadline within a header block leaves a connection that nobody can read any more.
+/// A deadline within a header block leaves a connection that cannot be read any more.
 #[test]
 fn what_a_server_says_after_the_deadline_is_ignored() {
     let mut stage = Stage::set("too late", Setting::hasty(), |peer| {

@@ -85,7 +85,7 @@ pub(crate) fn open_at(address: SocketAddr) -> Receiver {
     }
 }
 
-/// What the program's hook was told.
+/// The problems that reached the program's hook.
 #[derive(Clone, Default)]
 pub(crate) struct Problems(Arc<(Mutex<Vec<Problem>>, Condvar)>);
 

@@ -1,4 +1,4 @@
-//! What a collector is told: fields, budgets, all signals.
+//! What a collector gets: header fields, timeouts, all signals.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a handshake that fails is told as.
+//! How a failed handshake is reported.
 
 use standpipe::probe::probe;
 use standpipe::receiver::Receiver;

@@ -80,7 +80,7 @@ fn the_program_observes_the_exporters_of_both_routes_and_tells_it_on_its_own() {
     emit(&telemetry.tracer("t"), 1);
     emit(&telemetry.application().tracer("t"), 2);
     assert!(own.wait_for_spans(1, LONG) && theirs.wait_for_spans(2, LONG));
-    // what has arrived is settled with the first one, and told with the second
+    // what has arrived is settled with the first one, and reported with the second
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let exported = newest(&own, "otel.sdk.exporter.span.exported");
