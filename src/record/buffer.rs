@@ -113,13 +113,15 @@ impl Buffer {
     pub(crate) fn close(&mut self, nested: &Nested) {
         let body = nested.body;
         let count = self.len - body;
-        let extra = encoded_len_varint(count as u64) - 1;
-        if extra > 0 {
-            if self.claim(extra).is_none() {
-                return;
-            }
-            self.storage.copy_within(body..body + count, body + extra);
+        if count < 0x80 {
+            self.storage[body - 1] = count as u8;
+            return;
         }
+        let extra = encoded_len_varint(count as u64) - 1;
+        if self.claim(extra).is_none() {
+            return;
+        }
+        self.storage.copy_within(body..body + count, body + extra);
         Writer { rest: &mut self.storage[body - 1..body + extra] }.varint(count as u64);
     }
 
@@ -150,14 +152,27 @@ impl Buffer {
         if self.outgrown {
             return None;
         }
+        // nearly every record has one or two bytes of length
         let count = self.len - HEADROOM;
-        if !matches!(count, 0x80..0x4000) {
+        let Some((headroom, _)) = self.storage.split_first_chunk_mut::<HEADROOM>() else {
             return Some(self.framed_by_any_length());
-        }
-        // nearly every record: two bytes of length
-        let (headroom, _) = self.storage.split_first_chunk_mut::<HEADROOM>()?;
-        headroom[HEADROOM - 3..].copy_from_slice(&[FRAME_TAG, count as u8 | 0x80, (count >> 7) as u8]);
-        self.storage.get(HEADROOM - 3..self.len)
+        };
+        let start = match count {
+            0..0x80 => {
+                headroom[HEADROOM - 2..].copy_from_slice(&[FRAME_TAG, count as u8]);
+                HEADROOM - 2
+            }
+            0x80..0x4000 => {
+                headroom[HEADROOM - 3..].copy_from_slice(&[
+                    FRAME_TAG,
+                    count as u8 | 0x80,
+                    (count >> 7) as u8,
+                ]);
+                HEADROOM - 3
+            }
+            _ => return Some(self.framed_by_any_length()),
+        };
+        self.storage.get(start..self.len)
     }
 
     #[cold]
@@ -332,12 +347,15 @@ impl<T, const MOST: usize> Pool<T, MOST> {
     /// `None` if there is none, or the thread is at its end.
     #[inline]
     pub(crate) fn take(pool: &'static LocalKey<Self>) -> Option<Box<T>> {
-        pool.try_with(|pool| pool.last.take().or_else(|| pool.take_other())).ok().flatten()
+        match pool.try_with(|pool| pool.last.take()) {
+            Ok(None) => Self::take_other(pool),
+            taken => taken.ok().flatten(),
+        }
     }
 
     #[inline(never)]
-    fn take_other(&self) -> Option<Box<T>> {
-        self.others.try_borrow_mut().ok()?.pop()
+    fn take_other(pool: &'static LocalKey<Self>) -> Option<Box<T>> {
+        pool.try_with(|pool| pool.others.try_borrow_mut().ok()?.pop()).ok().flatten()
     }
 
     /// Keeps storage of this many bytes, unless it is too large or there is enough.

@@ -107,6 +107,36 @@ impl Chunk {
         }
     }
 
+    /// Appends one record if it has a place and `reserve` finds room for it. The last run is looked up once.
+    #[inline(always)]
+    pub(crate) fn append_reserved<T>(
+        &mut self,
+        scope: &Arc<Scope>,
+        frame: &[u8],
+        reserve: impl FnOnce() -> Option<T>,
+    ) -> Option<T> {
+        let end = self.bytes.len() + frame.len();
+        if end > Self::BYTES {
+            return None;
+        }
+        let can_add_run = self.runs.len() < self.runs.capacity();
+        match self.runs.last_mut() {
+            Some(run) if Arc::ptr_eq(&run.scope, scope) => {
+                let reserved = reserve()?;
+                self.bytes.extend_from_slice(frame);
+                run.records += 1;
+                run.end = end;
+                Some(reserved)
+            }
+            _ if can_add_run => {
+                let reserved = reserve()?;
+                self.append(scope, frame, 1);
+                Some(reserved)
+            }
+            _ => None,
+        }
+    }
+
     /// The stretches that are still there.
     pub(crate) fn runs(&self) -> &[Run] {
         &self.runs[self.first..]

@@ -179,7 +179,7 @@ impl<'a> SpanBuilder<'a> {
             return None;
         }
         let span = parent.child_ref(true);
-        let (open, clock) = self.open(span, Some(parent), Some(*clock));
+        let (open, clock) = self.open(span, Some(parent), "", Some(*clock));
         Some((open, span, clock))
     }
 
@@ -199,7 +199,8 @@ impl<'a> SpanBuilder<'a> {
         if !self.is_recorded(&context, is_detached) {
             return Started { context, can_enter, open: None, clock };
         }
-        let (open, clock) = self.open(context.span_ref(), parent, clock);
+        let trace_state = parent.map_or("", SpanContext::tracestate);
+        let (open, clock) = self.open(context.span_ref(), parent, trace_state, clock);
         Started { context, can_enter, open: Some(open), clock: Some(clock) }
     }
 
@@ -218,6 +219,7 @@ impl<'a> SpanBuilder<'a> {
         &self,
         span: SpanRef,
         parent: Option<&SpanContext>,
+        trace_state: &str,
         clock: Option<Clock>,
     ) -> (Box<OpenSpan>, Clock) {
         let (clock, now) = match clock {
@@ -230,7 +232,7 @@ impl<'a> SpanBuilder<'a> {
             parent: parent.map(|parent| parent.span_id),
             parent_is_remote: parent.is_some_and(|parent| parent.is_remote),
             trace_flags: span.trace_flags,
-            trace_state: parent.map_or("", SpanContext::tracestate),
+            trace_state,
             name: self.name,
             kind: self.kind,
             start: self.start.map_or(now, unix_nanos),

@@ -1,11 +1,10 @@
-//! Does the project keep its own rules: layering, generated code, the README, the tools of tests and benchmarks?
+//! Does the project keep its own rules: layering, the README, the tools of tests and benchmarks?
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
 mod bench_figures;
 mod bench_support;
-mod generated;
 mod readme;
 #[path = "../support/mod.rs"]
 mod support;

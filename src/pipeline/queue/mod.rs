@@ -96,7 +96,7 @@ impl Queue {
     #[inline(never)]
     pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         let shard = self.shards.mine();
-        if self.append_fast(shard, scope, frame, records) {
+        if records == 1 && self.append_fast(shard, scope, frame) {
             return;
         }
         if !self.enqueue_if_room(shard, scope, frame, records) {
@@ -107,7 +107,7 @@ impl Queue {
     /// The same, unless its caller would have to wait for room: then it does nothing and returns false.
     pub(crate) fn try_enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         let shard = self.shards.mine();
-        if self.append_fast(shard, scope, frame, records)
+        if records == 1 && self.append_fast(shard, scope, frame)
             || self.enqueue_if_room(shard, scope, frame, records)
         {
             return true;
@@ -122,16 +122,14 @@ impl Queue {
     /// The fast path: enqueues a record that fits into the open chunk and the queue, with nothing else to do. Otherwise it
     /// does nothing and returns false.
     #[inline(always)]
-    fn append_fast(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+    fn append_fast(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8]) -> bool {
         let bytes = frame.len();
         let mut open = shard.lock();
-        let reservation = open.append_fast(scope, frame, records, || {
+        let reservation = open.append_fast(scope, frame, || {
             // checked under the lock: the worker's last look comes after the closing, so it sees this record
-            let is_simple = !self.is_closed()
-                && !self.backpressure.has_waiters()
-                && records == 1
-                && self.level.is_usual(bytes);
-            if is_simple { self.level.reserve(records, bytes) } else { None }
+            let is_simple =
+                !self.is_closed() && !self.backpressure.has_waiters() && self.level.is_usual(bytes);
+            if is_simple { self.level.reserve(1, bytes) } else { None }
         });
         drop(open);
         if let Some(reservation) = reservation {

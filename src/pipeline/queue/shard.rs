@@ -12,10 +12,12 @@ use crate::record::{Chunk, Run, Scope, Signal};
 /// More would only spread the records over more half-empty chunks.
 const MOST_SHARDS: usize = 16;
 
+/// A thread that has no shard yet. Not an `Option`, which would be two words to look at for each record.
+const UNKNOWN: usize = usize::MAX;
 /// Threads are dealt to the shards in turn.
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
-    static THREAD: Cell<Option<usize>> = const { Cell::new(None) };
+    static THREAD: Cell<usize> = const { Cell::new(UNKNOWN) };
 }
 
 #[derive(Debug)]
@@ -60,13 +62,11 @@ impl Shards {
     /// The shard of this thread.
     #[inline]
     pub(super) fn mine(&self) -> &Shard {
-        let thread = THREAD.get().unwrap_or_else(|| {
-            let thread = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
-            THREAD.set(Some(thread));
-            thread
-        });
+        if THREAD.get() == UNKNOWN {
+            THREAD.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
+        }
         // the count is a power of two
-        &self.0[thread & (self.0.len() - 1)]
+        &self.0[THREAD.get() & (self.0.len() - 1)]
     }
 }
 
@@ -85,13 +85,10 @@ impl OpenChunk {
         &mut self,
         scope: &Arc<Scope>,
         frame: &[u8],
-        records: usize,
         reserve: impl FnOnce() -> Option<Reservation>,
     ) -> Option<Reservation> {
-        let chunk = self.chunk.as_mut().filter(|chunk| chunk.has_place(scope, frame.len()))?;
-        let reservation = reserve()?;
-        chunk.append(scope, frame, records);
-        self.accepted += records as u64;
+        let reservation = self.chunk.as_mut()?.append_reserved(scope, frame, reserve)?;
+        self.accepted += 1;
         Some(reservation)
     }
 

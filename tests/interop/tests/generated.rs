@@ -1,6 +1,7 @@
 //! The committed message types are what the schemas in `proto/` generate, byte for byte.
 //!
-//! After a change of a schema: `STANDPIPE_REGENERATE=1 cargo test --test generated`.
+//! After a change of a schema, in `tests/interop`: `STANDPIPE_REGENERATE=1 cargo test --test generated`. It is here, and not
+//! among the crate's own tests, because the generator would be a quarter of the crates that those are built from.
 
 use std::path::Path;
 use std::{env, fs};
@@ -10,7 +11,7 @@ const COMMITTED: &str = "src/transport/response/generated.rs";
 
 #[test]
 fn committed_message_types_are_what_the_schemas_generate() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let committed = root.join(COMMITTED);
     let generated = generate(root);
 
@@ -22,7 +23,7 @@ fn committed_message_types_are_what_the_schemas_generate() {
     if let Some(line) = first_difference(&found, &generated) {
         panic!(
             "{COMMITTED}:{line}: differs from what proto/ generates\n  committed: {:?}\n  generated: {:?}\n\
-             to rewrite it: STANDPIPE_REGENERATE=1 cargo test --test generated",
+             to rewrite it, in tests/interop: STANDPIPE_REGENERATE=1 cargo test --test generated",
             found.lines().nth(line - 1),
             generated.lines().nth(line - 1),
         );
