@@ -310,7 +310,7 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetWhenDropped(&stop);
-        // so much that callers always wait for room, and chunks are handed over all the time
+        // enough that callers always wait for room, and chunks are handed over all the time
         for _ in 0..4 {
             scope.spawn(|| {
                 let text = "x".repeat(5000);

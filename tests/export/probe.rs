@@ -166,7 +166,7 @@ fn a_refused_connection_asks_whether_a_collector_runs() {
     assert_eq!(advice, "is a collector running? try: standpipe receive");
 }
 
-/// The probe ends with its budget, at this stage and with these words: nobody else would have ended it.
+/// The probe ends with its budget, at this stage and with this message: nothing else would have ended it.
 #[track_caller]
 fn ends_in_time(exporter: &Exporter, stages: &[&str], what: &str) {
     let began = Instant::now();
@@ -200,7 +200,7 @@ fn endpoints_are_probed_at_the_same_time_so_that_one_budget_is_enough_for_all() 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        // nobody is answered before all have asked
+        // no request is answered before all have come
         let clients: Vec<TcpStream> = listener.incoming().take(Signal::ALL.len()).flatten().collect();
         for mut client in clients {
             let _ = client.read(&mut [0; 4096]);
@@ -248,7 +248,7 @@ fn plain_http_on_a_tls_port_is_recognized() {
             .header("content-type", "text/plain")
             .body("Client sent an HTTP request to an HTTPS server."),
     );
-    // hangs up on whoever does not begin a handshake, and forwards those who do
+    // closes connections that begin without a handshake, and forwards the others
     let (strict, tls) = (TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), front.address());
     let silent = format!("http://{}", strict.local_addr().unwrap());
     thread::spawn(move || strict.incoming().take(MOST_CONNECTIONS).flatten().for_each(|c| pass_tls(c, tls)));

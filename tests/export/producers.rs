@@ -1,4 +1,4 @@
-//! Many producers: every span is accounted for, nobody starves; and a producer that panics harms nobody but itself.
+//! Many producers: every span is accounted for, no producer starves; and one that panics harms only itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,10 +53,10 @@ fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
 #[test]
 fn of_64_producers_that_wait_for_room_every_span_arrives_and_nobody_starves() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    // room for one span of each producer: whoever is let in had to wait for it
+    // room for one span of each producer: a producer that is let in had to wait for it
     let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
     let telemetry = start(exporter);
-    // nobody gets far before everybody is there
+    // no producer gets far before all of them are there
     receiver.pause();
     let progress = produce(&telemetry, || {
         assert!(receiver.wait_for_held(1, PATIENCE));

@@ -329,7 +329,7 @@ fn callers_that_wait_for_room_go_on_at_shutdown_and_their_spans_are_counted() {
             let _ = done.send(());
         });
     }
-    // nobody gets in while the queue is full
+    // nothing is enqueued while the queue is full
     assert!(callers_done.recv_timeout(Duration::from_millis(100)).is_err());
     shutdown_in_time(&telemetry, BUDGET);
     for _ in 0..CALLERS {

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// More than the sockets between two ends of loopback can hold.
 const LARGE: usize = 12 << 20;
 
-/// The first attempt to send a span with an attribute of so many bytes ends in time with a problem, and not before.
+/// The first attempt to send a span with an attribute of `attribute_bytes` ends in time with a problem, and not before.
 fn ends_in_time(exporter: Exporter, attribute_bytes: usize) -> (Problem, ExporterLedger) {
     let (reported, problems) = mpsc::channel();
     let exporter = exporter

@@ -196,7 +196,7 @@ fn several_authorities_in_one_file_are_all_trusted() {
     }
 }
 
-/// The collector is restarted with a renewed certificate: what waits must go, nobody restarts the program.
+/// The collector is restarted with a renewed certificate: what waits must be sent without a restart of the program.
 #[test]
 fn after_a_bad_certificate_the_next_batch_is_delivered_to_a_good_one() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());

@@ -128,7 +128,7 @@ fn an_endless_answer_is_broken_off() {
         peer.greet(&[])?;
         let request = peer.request()?;
         peer.say(&head(request.stream))?;
-        // so much is heard, and with the last of it that it is too much
+        // this much is read, and its last byte is too much
         say_data(peer, request.stream, (4 << 20) + LARGEST_FRAME)?;
         while !peer.has_heard(RESET) {
             peer.hear()?;

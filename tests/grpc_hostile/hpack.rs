@@ -59,7 +59,7 @@ fn whatever_the_rules_allow_is_read() {
     }
 }
 
-/// Each block builds on those before it, whether somebody waited for them or not.
+/// Each block builds on those before it, whether a call waited for them or not.
 #[test]
 fn a_head_that_comes_late_on_a_cancelled_stream_is_decoded() {
     let mut stage = Stage::set("late head", Setting::default(), |peer| {

@@ -87,7 +87,7 @@ fn a_connection_closed_while_idle_costs_no_attempt() {
     assert_eq!(stage.end().0.len(), 4);
 }
 
-/// The server leaves when the request is on its way already: nobody can know whether it was heard, and an old
+/// The server leaves when the request is on its way already: it is unknown whether it was processed, and an old
 /// connection had every reason to be dead.
 #[test]
 fn a_request_that_an_old_connection_swallows_is_sent_again_once() {

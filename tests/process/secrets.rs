@@ -1,4 +1,4 @@
-//! Secrets reach the server and nobody else: no `Debug` text, no error, no problem, no ledger, no log at any level.
+//! Secrets reach the server and nothing else: no `Debug` text, no error, no problem, no ledger, no log at any level.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

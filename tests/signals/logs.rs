@@ -30,7 +30,7 @@ fn arrived_with(config: Config, emit: impl FnOnce(&Telemetry, &Logger)) -> Vec<R
     receiver.logs()
 }
 
-/// Emits so many records, numbered from 0 by their attribute `number`.
+/// Emits `records` records, numbered from 0 by their attribute `number`.
 fn log_many(logger: &Logger, records: i64) {
     (0..records).for_each(|number| logger.info("work").set("number", number).emit());
 }

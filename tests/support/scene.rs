@@ -1,4 +1,4 @@
-//! The usual scene of a delivery test: a program with an exporter, and someone who listens to its problems.
+//! The usual scene of a delivery test: a program with an exporter, and a hook for its problems.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ pub(crate) fn start_with(config: Config) -> Telemetry {
     Telemetry::start(config).unwrap()
 }
 
-/// Emits so many spans, numbered from 0 by their attribute `number`.
+/// Emits `spans` spans, numbered from 0 by their attribute `number`.
 pub(crate) fn emit(tracer: &Tracer, spans: u64) {
     for number in 0..spans {
         tracer.span("work").set("number", number as i64);
@@ -66,7 +66,7 @@ pub(crate) fn emit_in_time(tracer: &Tracer, spans: u64) {
     assert_eq!(ended.recv_timeout(LONG), Ok(()), "the caller was not let go");
 }
 
-/// An address where nobody listens, and [`open_at`] can.
+/// An address without a listener, where [`open_at`] can open one.
 pub(crate) fn closed_address() -> SocketAddr {
     let receiver = Receiver::start().unwrap();
     receiver.address()

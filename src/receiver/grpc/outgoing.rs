@@ -41,7 +41,7 @@ impl Session {
     pub(super) fn send_data(&mut self, id: u32, content: &[u8]) -> Result<usize, Gone> {
         let room = self.unanswered(id)?.window.available().min(self.window.available());
         let (content, _) = content.split_at(content.len().min(room));
-        // neither fails, as there is so much room
+        // neither fails, as there is enough room
         let _ = self.window.spend(content.len());
         let _ = self.unanswered(id)?.window.spend(content.len());
         for piece in content.chunks(LEAST_MAX_FRAME) {

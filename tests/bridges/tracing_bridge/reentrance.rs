@@ -1,4 +1,4 @@
-//! The program's own code runs while a field is read: it may trace, it may panic, and nobody waits for it.
+//! The program's own code runs while a field is read: it may trace, it may panic, and no lock is held meanwhile.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -29,7 +29,7 @@ fn garbage_is_an_error() {
         assert!(found["errors"].as_array().is_some_and(|errors| !errors.is_empty()), "{name}: {found}");
         Config::from_file(&file).expect_err(name);
     }
-    // a mistake of somebody else beside what is ours stays one that breaks nothing
+    // a mistake in another program's section breaks nothing of ours
     let mixed = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\n[postgres]\nhello world\n";
     let (code, found) = checked(&["--offline", &config("mixed.toml", mixed)]);
     assert_eq!(code, Some(0), "{found}");

@@ -1,4 +1,4 @@
-//! Metrics that nobody switched on cost no thread and no socket.
+//! Metrics that are not switched on cost no thread and no socket.
 
 use standpipe::{Config, Telemetry};
 

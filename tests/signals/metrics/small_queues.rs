@@ -51,7 +51,7 @@ impl Shop {
         self.visits.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Asserts that exactly what was measured in so many steps has arrived.
+    /// Asserts that exactly what was measured in this many steps has arrived.
     fn assert_arrived(receiver: &Receiver, steps: u64, what: &str) {
         let points = |name| named(receiver, name).iter().flat_map(numbers).collect::<Vec<_>>();
         let orders: i64 = points("orders").iter().map(int).sum();
