@@ -20,11 +20,11 @@ use support::{Error, child};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Spans are made in bursts that stay in the queue, and are sent while nobody looks at the clock.
+/// Spans are made in bursts that stay in the queue, and are sent outside of the measured time.
 const BURST: u64 = 256 * TRACE;
 /// Attributes of the spans whose growth is shown.
 const GROWTH: [u64; 4] = [0, 1, 5, 20];
-/// Parts of the program whose spans nobody records.
+/// Parts of the program whose spans are not recorded.
 const UNSAMPLED_CHILD: &str = "unsampled-child";
 const UNSAMPLED_ROOT: &str = "unsampled-root";
 
@@ -71,7 +71,7 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
     Ok(())
 }
 
-/// How spans with so many attributes fared.
+/// The figures of spans with this many attributes.
 struct Burst {
     attributes: u64,
     /// Nanoseconds for each span in the best round.
@@ -193,7 +193,7 @@ fn play_sampled(part: &Part) -> Result<(), Error> {
     let telemetry = workload::start(Exporter::http(part.text("endpoint")?))?;
     Workload::new(&telemetry, part.number("attributes")?)?.emit(spans);
     workload::finish(&telemetry, spans)?;
-    child::tell("sent", spans);
+    child::report("sent", spans);
     Ok(())
 }
 

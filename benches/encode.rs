@@ -262,6 +262,6 @@ fn play(part: &Part) -> Result<(), Error> {
         contender.encode();
         contender.recover()?;
     }
-    child::tell("spans", bursts * BURST);
+    child::report("spans", bursts * BURST);
     Ok(())
 }

@@ -194,11 +194,11 @@ fn play(part: &Part) -> Result<(), Error> {
     if total.delivered + not_enqueued != sent {
         return Err(format!("{sent} spans were sent, but {ledger}").into());
     }
-    child::tell("wall", wall.as_nanos());
-    child::tell("cpu", cpu.as_nanos());
-    child::tell("callers_cpu", callers_cpu.as_nanos());
-    child::tell("memory", process::resident_peak()?.saturating_sub(idle));
-    child::tell("sent", sent);
-    child::tell("delivered", total.delivered);
+    child::report("wall", wall.as_nanos());
+    child::report("cpu", cpu.as_nanos());
+    child::report("callers_cpu", callers_cpu.as_nanos());
+    child::report("memory", process::resident_peak()?.saturating_sub(idle));
+    child::report("sent", sent);
+    child::report("delivered", total.delivered);
     Ok(())
 }

@@ -66,7 +66,7 @@
 //! | `gzip` | yes | compressed requests |
 //! | `grpc` | yes | [`Exporter::grpc`] and `transport = "grpc"`: OTLP over gRPC |
 //! | `yaml` | no | configuration files in YAML |
-//! | `probe` | no | the module `probe`: asks a collector, stage by stage, whether it can be reached |
+//! | `probe` | no | the module `probe`: checks, stage by stage, whether a collector can be reached |
 //! | `console` | no | [`Exporter::console`]: OTLP JSON on standard output |
 //! | `tracing` | no | [`bridge::tracing`]: a layer for tracing-subscriber |
 //! | `log` | no | [`bridge::log`]: a logger for the `log` crate |
@@ -95,6 +95,27 @@ pub mod trace;
 mod transport;
 
 /// What became of every record: the parts of a [`Ledger`].
+///
+/// [`Telemetry::shutdown`] returns a ledger, and [`Telemetry::ledger`] reads it at any time: one
+/// [`ExporterLedger`](ledger::ExporterLedger) per exporter, with [`Counts`](ledger::Counts) per signal. At every moment
+/// accepted = delivered + rejected + dropped + superseded + in flight; records that were never accepted are in
+/// `not_enqueued`.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use standpipe::{Config, Exporter, Signal, Telemetry};
+///
+/// let telemetry = Telemetry::start(Config::new().exporter(Exporter::http("http://localhost:4318")))?;
+/// telemetry.tracer("shop").span("checkout").end();
+/// let ledger = telemetry.shutdown(Duration::from_secs(5));
+///
+/// let counts = ledger.total();
+/// assert_eq!((counts.accepted, counts.delivered, counts.lost()), (1, 1, 0));
+/// for exporter in &ledger.exporters {
+///     println!("{}: {}", exporter.name, exporter.of(Signal::Traces));
+/// }
+/// # Ok::<(), standpipe::ConfigError>(())
+/// ```
 pub mod ledger {
     pub use crate::pipeline::ledger::{Counts, Dropped, ExporterLedger, NotEnqueued};
 }
@@ -108,7 +129,7 @@ pub use context::{ContextGuard, SpanContext};
 pub use logs::{Log, Logger};
 pub use pipeline::exporter_set::FlushOutcome;
 pub use pipeline::ledger::Ledger;
-pub use record::{IntoValue, Resource, Severity, Signal, SpanId, SpanKind, Status, TraceId, Value};
+pub use record::{IntoValue, Severity, Signal, SpanId, SpanKind, Status, TraceId, Value};
 pub use telemetry::Telemetry;
 pub use telemetry::provider::Provider;
 pub use trace::{DetachedSpan, Span, SpanBuilder, Tracer};

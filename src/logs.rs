@@ -210,7 +210,7 @@ impl Log<'_> {
         self
     }
 
-    /// The severity in the words of where it comes from; [`Severity::name`] unless set.
+    /// The severity text of the source; [`Severity::name`] unless set.
     #[inline]
     pub fn severity_text(mut self, text: &str) -> Self {
         if let Some(open) = &mut self.open {

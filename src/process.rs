@@ -88,7 +88,7 @@ impl Drop for ForkLockHeld {
     }
 }
 
-/// Something that every process makes for itself: a child starts with a fresh one, whatever its parent's was in the
+/// Something that every process makes for itself: a child starts with a fresh one, also if its parent's was in the
 /// middle of.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {

@@ -13,7 +13,7 @@ use crate::config::{
 use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
-use crate::pipeline::exporter_handle::{ExporterSpec, Intake};
+use crate::pipeline::exporter_handle::{ExporterSpec, RecordFilter};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::self_observation::{self, Observed};
@@ -310,7 +310,7 @@ fn exporter_spec(
 ) -> ExporterSpec {
     ExporterSpec {
         name: exporter.name().to_owned(),
-        intake: Intake { signals: exporter.signals, level: exporter.level },
+        filter: RecordFilter { signals: exporter.signals, level: exporter.level },
         queue: exporter.queue,
         batch: exporter.batch,
         pace: exporter.pace,

@@ -32,7 +32,7 @@ const CHECK: &str = "--check";
 const ACCEPT: &str = "--accept";
 const BECAUSE: &str = "--because";
 
-/// For allocations: so many bursts after the one that is for the storage that later ones reuse.
+/// For allocations: this many bursts after the one that is for the storage that later ones reuse.
 const BURSTS: u64 = 4;
 
 fn main() -> Result<ExitCode, Error> {

@@ -1,6 +1,6 @@
 //! The calls whose cost is watched, each a program by itself.
 //!
-//! All of them have a worker that waits until it is told to send: what it does by the clock would differ from run to run.
+//! All of them have a worker that sends at a flush only: what it does by the clock would differ from run to run.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ pub(crate) struct Subject {
 }
 
 enum Work {
-    /// Spans that arrive with so many attributes and events.
+    /// Spans that arrive with this many attributes and events.
     Spans { attributes: u64, events: u64, make: fn(&Telemetry) -> Result<Burst, Error> },
-    /// Spans that nobody records.
+    /// Spans that are not recorded.
     Unsampled(fn(Tracer) -> Burst),
     /// A call that another benchmark makes too.
     Known,
@@ -91,7 +91,7 @@ const fn unsampled(name: &'static str, make: fn(Tracer) -> Burst) -> Subject {
     Subject { name, with_worker: false, work: Work::Unsampled(make) }
 }
 
-/// What is told is one of [`calls::CALLS`].
+/// The reported name is one of [`calls::CALLS`].
 const fn log(name: &'static str) -> Subject {
     Subject { name, with_worker: true, work: Work::Known }
 }

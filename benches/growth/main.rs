@@ -31,7 +31,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const NAME: &str = "growth";
 
 struct Sizes {
-    /// Of all that is timed the best of so many rounds counts.
+    /// Of all that is timed the best of this many rounds counts.
     rounds: usize,
     spans: &'static [u64],
     /// The numbers of spans for which instructions are counted, which takes fifty times as long.
@@ -139,7 +139,7 @@ fn measure(sizes: &Sizes) -> Result<Picture, Error> {
     })
 }
 
-/// Processor time and memory of programs that send so many spans.
+/// Processor time and memory of programs by the number of spans that they send.
 fn over_spans(sizes: &Sizes, sink: &Sink) -> Result<Vec<Option<Chart>>, Error> {
     let [process, caller, memory] = best(sizes.rounds, sizes.spans, |spans| {
         let mut least = [f64::INFINITY; 3];
@@ -198,7 +198,7 @@ fn over_threads(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
     ))
 }
 
-/// A worker that waits until it is told to send, and a queue that fills.
+/// A worker that sends at a flush only, and a queue that fills.
 fn over_waiting(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
     let [caller, sending] = best(sizes.rounds, sizes.waiting, |waiting| {
         let found = play(sink, WAITING_PART, &[("waiting", &waiting)])?;

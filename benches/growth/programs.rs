@@ -48,10 +48,10 @@ fn spans(endpoint: &str, spans: u64) -> Result<(), Error> {
     let caller = before.caller()?;
     flush(&telemetry)?;
     let cpu = before.process()?;
-    child::tell("sent", sent);
-    child::tell("cpu", cpu.as_nanos());
-    child::tell("caller_cpu", caller.as_nanos());
-    child::tell("memory", process::resident_peak()?.saturating_sub(idle));
+    child::report("sent", sent);
+    child::report("cpu", cpu.as_nanos());
+    child::report("caller_cpu", caller.as_nanos());
+    child::report("memory", process::resident_peak()?.saturating_sub(idle));
     finish(&telemetry, TRACE + sent)
 }
 
@@ -71,13 +71,13 @@ fn threads(endpoint: &str, spans: u64, threads: u64) -> Result<(), Error> {
         Ok(())
     })?;
     flush(&telemetry)?;
-    child::tell("wall", begun.elapsed().as_nanos());
-    child::tell("cpu", before.process()?.as_nanos());
-    child::tell("sent", sent);
+    child::report("wall", begun.elapsed().as_nanos());
+    child::report("cpu", before.process()?.as_nanos());
+    child::report("sent", sent);
     finish(&telemetry, TRACE + sent)
 }
 
-/// A burst on top of so many that wait, and then the sending of all of them.
+/// A burst on top of `waiting` queued spans, and then the sending of all of them.
 fn waiting(endpoint: &str, waiting: u64) -> Result<(), Error> {
     let telemetry = workload::start(workload::parked(endpoint))?;
     let workload = Workload::new(&telemetry, ATTRIBUTES)?;
@@ -92,14 +92,14 @@ fn waiting(endpoint: &str, waiting: u64) -> Result<(), Error> {
         flush(&telemetry)?;
         sending = sending.min(before.process()?);
     }
-    child::tell("spans", BURST);
-    child::tell("caller_cpu", caller.as_nanos());
-    child::tell("sent", waiting + BURST);
-    child::tell("sending_cpu", sending.as_nanos());
+    child::report("spans", BURST);
+    child::report("caller_cpu", caller.as_nanos());
+    child::report("sent", waiting + BURST);
+    child::report("sending_cpu", sending.as_nanos());
     finish(&telemetry, (waiting + BURST) * BURSTS as u64)
 }
 
-/// Spans with so many attributes, all of them short texts.
+/// Spans with this many attributes, all of them short texts.
 fn attributes(endpoint: &str, attributes: u64) -> Result<(), Error> {
     let telemetry = workload::start(workload::parked(endpoint))?;
     let tracer = telemetry.tracer(text::SCOPE);
@@ -118,8 +118,8 @@ fn attributes(endpoint: &str, attributes: u64) -> Result<(), Error> {
         caller = caller.min(before.caller()?);
         flush(&telemetry)?;
     }
-    child::tell("spans", BURST);
-    child::tell("caller_cpu", caller.as_nanos());
+    child::report("spans", BURST);
+    child::report("caller_cpu", caller.as_nanos());
     finish(&telemetry, BURST * BURSTS as u64)
 }
 
@@ -158,6 +158,6 @@ fn flush(telemetry: &Telemetry) -> Result<(), Error> {
 
 fn finish(telemetry: &Telemetry, sent: u64) -> Result<(), Error> {
     workload::finish(telemetry, sent)?;
-    child::tell("arrives", sent);
+    child::report("arrives", sent);
     Ok(())
 }

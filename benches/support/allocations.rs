@@ -34,7 +34,7 @@ pub(crate) fn of_all_threads() -> u64 {
 
 fn count() {
     let own = own();
-    // nobody else writes to it, so that no locked instruction is needed
+    // no other thread writes to it, so that no locked instruction is needed
     own.store(own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 

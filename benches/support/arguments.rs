@@ -7,7 +7,7 @@ use super::Error;
 /// Says that the tables go into `benches/README.md` as well.
 const README: &str = "--readme";
 
-/// Whether this process was told so.
+/// Whether this process has the argument.
 pub(crate) fn is_for_readme() -> bool {
     env::args().any(|argument| argument == README)
 }

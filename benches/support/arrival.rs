@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use standpipe::receiver::{Batch, ReceivedMetric, ReceivedSpan, Receiver};
 
-/// A receiver that counts the spans that have a parent, no fewer attributes and exactly so many events. It keeps nothing.
+/// A receiver that counts the spans that have a parent, no fewer attributes and exactly this many events. It keeps nothing.
 ///
 /// # Errors
 /// When there is no free port or no thread.

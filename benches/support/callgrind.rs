@@ -18,7 +18,7 @@ pub(crate) struct Instructions {
 }
 
 impl Instructions {
-    /// By the counts of two runs, the second of which had so many spans more.
+    /// By the counts of two runs, the second of which had this many spans more.
     pub(crate) fn between(short_run: (u64, u64), long_run: (u64, u64), more: u64) -> Self {
         let each = |short: u64, long: u64| (long as f64 - short as f64) / more as f64;
         Self { caller: each(short_run.0, long_run.0), others: each(short_run.1, long_run.1) }

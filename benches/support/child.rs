@@ -37,7 +37,7 @@ pub(crate) fn play(
 }
 
 /// Says something to the parent.
-pub(crate) fn tell(key: &str, value: impl fmt::Display) {
+pub(crate) fn report(key: &str, value: impl fmt::Display) {
     println!("{key}={value}");
 }
 
@@ -45,17 +45,17 @@ impl Findings {
     /// How many times one number is in another.
     ///
     /// # Errors
-    /// When one of them was not told, or is no number.
+    /// When one of them was not reported, or is no number.
     pub(crate) fn ratio(&self, key: &str, of: &str) -> Result<f64, Error> {
         Ok(self.number(key)? as f64 / self.number(of)? as f64)
     }
 
-    /// The number that was told under this key.
+    /// The number that was reported under this key.
     ///
     /// # Errors
     /// When nothing was, or no number.
     pub(crate) fn number(&self, key: &str) -> Result<u64, Error> {
         let value = self.0.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-        Ok(value.ok_or_else(|| format!("the child did not tell {key}"))?.parse()?)
+        Ok(value.ok_or_else(|| format!("the child did not report {key}"))?.parse()?)
     }
 }

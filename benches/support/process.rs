@@ -86,5 +86,5 @@ pub(crate) fn threads() -> Result<u64, Error> {
 fn status_field(process: &str, name: &str) -> Result<u64, Error> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let kibibytes = status.lines().find_map(|line| line.strip_prefix(name)?.strip_suffix("kB"));
-    Ok(kibibytes.ok_or_else(|| format!("the kernel does not tell {name}"))?.trim().parse::<u64>()? * 1024)
+    Ok(kibibytes.ok_or_else(|| format!("the kernel does not report {name}"))?.trim().parse::<u64>()? * 1024)
 }

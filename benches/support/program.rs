@@ -1,6 +1,6 @@
 //! A program that does one thing over and over, and what is seen of it: time, processor time, allocations, instructions.
 //!
-//! It does so in bursts that any queue can hold, and sends while nobody looks at the clock.
+//! It does so in bursts that any queue can hold, and sends outside of the measured time.
 
 use std::fmt;
 use std::hint::black_box;
@@ -21,7 +21,7 @@ const INSTRUCTIONS: (u64, u64) = (BURST / 4, BURST);
 const BURSTS: (u64, u64) = (2, 6);
 const SHORT_BURST: u64 = BURST / 8;
 
-/// Calls as often as it is told.
+/// Calls as often as the argument demands.
 pub(crate) type Burst = Box<dyn Fn(u64)>;
 
 /// The program, in the hands of the child.
@@ -42,7 +42,7 @@ impl Program {
         Self { burst, flush: Box::new(flush), end: Box::new(end) }
     }
 
-    /// Runs as often as the part says, and tells the best time, and the allocations and the processor time of all bursts
+    /// Runs as often as the part demands, and reports the best time, and the allocations and the processor time of all bursts
     /// but the first, which is for the storage that later ones reuse.
     ///
     /// # Errors
@@ -65,9 +65,9 @@ impl Program {
         // ends the span that the calls are made in
         drop(self.burst);
         (self.end)()?;
-        child::tell("nanoseconds", best);
-        child::tell("allocations", allocated);
-        child::tell("cpu", cpu.as_nanos());
+        child::report("nanoseconds", best);
+        child::report("allocations", allocated);
+        child::report("cpu", cpu.as_nanos());
         Ok(())
     }
 }
@@ -84,7 +84,7 @@ pub(crate) fn measured_burst(burst: &dyn Fn(u64), calls: u64) {
 /// Its name.
 pub(crate) const MEASURED: &str = "measured_burst";
 
-/// A burst of this call, which is told how many there were before it in the burst.
+/// A burst of this call, which gets the number of calls before it in the burst.
 pub(crate) fn repeat(call: impl Fn(u64) + 'static) -> Burst {
     Box::new(move |calls| (0..calls).for_each(&call))
 }
@@ -96,7 +96,7 @@ pub(crate) enum Arrives {
     Each,
     /// One record of every burst, as all others are filtered out.
     OneOfBurst,
-    /// A span for every call, with a parent, no fewer attributes and exactly so many events.
+    /// A span for every call, with a parent, no fewer attributes and exactly this many events.
     Spans { attributes: u64, events: u64 },
     /// Nothing, as nothing is sent.
     Nothing,
@@ -134,7 +134,7 @@ pub(crate) struct Play<'a> {
 }
 
 impl Play<'_> {
-    /// Time, allocations and processor time of so many bursts.
+    /// Time, allocations and processor time of this many bursts.
     ///
     /// # Errors
     /// When the child fails, or when its work did not arrive.

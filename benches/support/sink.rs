@@ -23,7 +23,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Starts one that takes so long for each answer.
+    /// Starts one that takes this long for each answer.
     ///
     /// # Errors
     /// When there is no free port or no thread.

@@ -32,7 +32,7 @@ pub(crate) struct Curve {
     pub(crate) show: fn(f64) -> String,
 }
 
-/// What a curve is about has the same colour in all charts. They are told apart also by who sees no red.
+/// What a curve is about has the same colour in all charts. They are distinguishable without red, too.
 #[derive(Clone, Copy)]
 pub(crate) enum Colour {
     Blue,

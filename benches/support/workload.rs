@@ -64,7 +64,7 @@ impl Workload {
         Ok(Self { tracer: telemetry.tracer(text::SCOPE), remote, attributes })
     }
 
-    /// Emits as many whole traces as make up so many spans.
+    /// Emits as many whole traces as make up this many spans.
     pub(crate) fn emit(&self, spans: u64) {
         for _ in 0..spans / TRACE {
             self.emit_root(|| (1..TRACE).for_each(|_| self.emit_child()));
@@ -135,7 +135,7 @@ pub(crate) fn start(exporter: Exporter) -> Result<Telemetry, Error> {
     Ok(Telemetry::start(Config::new().service_name("bench").exporter(exporter.proxy(Proxy::Off)))?)
 }
 
-/// An exporter whose worker sleeps until it is told to flush, so that only the caller is seen.
+/// An exporter whose worker sleeps until a flush, so that only the caller is measured.
 pub(crate) fn parked(endpoint: &str) -> Exporter {
     Exporter::http(endpoint)
         .throttle(Duration::from_secs(3600))

@@ -1,4 +1,4 @@
-//! What a program says through the [`log`](https://docs.rs/log) crate, as log records.
+//! Sends what a program logs through the [`log`](https://docs.rs/log) crate, as log records.
 //!
 //! ```
 //! use std::time::Duration;
@@ -108,7 +108,7 @@ impl LogBridge {
         self
     }
 
-    /// Whether a record says where in the source it was made; it does unless set to false.
+    /// Whether a record has its source location as attributes; it does unless set to false.
     pub fn location(mut self, location: bool) -> Self {
         self.location = location;
         self
@@ -175,14 +175,14 @@ impl Log for LogBridge {
         self.others.iter().for_each(|other| other.log(record));
         let severity = severity(record.level());
         if record.level() <= self.level && self.any.is_of_use(severity) {
-            let unread = Unread { logger: &self.any, severity };
+            let panic_counter = PanicCounter { logger: &self.any, severity };
             self.emit(record);
-            mem::forget(unread);
+            mem::forget(panic_counter);
         }
     }
 
-    /// Flushes the chained loggers, and sends what the provider has: a program that calls this means to go on only when it
-    /// is said. It waits no longer than two seconds, and not on an exporter's own thread.
+    /// Flushes the chained loggers, and sends what the provider has: a program that calls this expects its records to be
+    /// delivered when it returns. It waits no longer than two seconds, and not on an exporter's own thread.
     fn flush(&self) {
         self.others.iter().for_each(|other| other.flush());
         // This method cannot report an outcome; the ledger has it.
@@ -201,12 +201,12 @@ impl fmt::Debug for LogBridge {
 }
 
 /// A record whose values are being read. If that ends in a panic, it is counted.
-struct Unread<'a> {
+struct PanicCounter<'a> {
     logger: &'a Logger,
     severity: Severity,
 }
 
-impl Drop for Unread<'_> {
+impl Drop for PanicCounter<'_> {
     fn drop(&mut self) {
         self.logger.count_panic(self.severity);
     }
@@ -248,7 +248,7 @@ impl Scratch {
         Pool::take(&POOL).unwrap_or_default()
     }
 
-    /// What `value` says; one that fails has said what it said until then.
+    /// The text of `value`; of one that fails, what it wrote until then.
     fn format(&mut self, value: &dyn fmt::Display) -> &str {
         self.0.clear();
         let _ = write!(self.0, "{value}");

@@ -56,7 +56,7 @@ const CARDINALITY: usize = 2000;
 /// - A gauge starts at zero, but is sent only once it was set or moved.
 /// - NaN and infinities are left out, and reported to [`Config::on_problem`](crate::Config::on_problem).
 /// - Units are sent by the Unified Code for Units of Measure. A metric may be described before its first use or at any
-///   time after; what is said first counts.
+///   time after; the first description counts.
 /// - Durations are recorded in seconds. The default bounds of a histogram are meant for milliseconds: give it
 ///   [bounds](Self::bounds), or have the exporter make [exponential ones](crate::config::Histograms::Exponential).
 /// - A name that is used for a counter and for a gauge is two metrics. Both are sent, and it is reported.

@@ -18,7 +18,7 @@ pub(super) struct ScopeCache<K, V, const MOST: usize = MOST_SCOPES> {
 }
 
 impl<K, V: Clone, const MOST: usize> ScopeCache<K, V, MOST> {
-    /// The value of `key`; `is_it` tells the key from others with its hash. A key that is not known gets what `make`
+    /// The value of `key`; `is_it` distinguishes the key from others with its hash. A key that is not known gets what `make`
     /// returns, which is remembered if there is room.
     #[inline]
     pub(super) fn get_or_make(

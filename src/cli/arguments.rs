@@ -1,4 +1,4 @@
-//! Arguments → what to do. Pure: the words come in as an argument.
+//! Arguments → what to do. Pure: the process's arguments come in as a parameter.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -36,12 +36,12 @@ const OPTIONS: [&str; 12] = [
     "--svg",
 ];
 
-/// Everything that was asked for.
+/// Everything that the command line selects.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arguments {
     pub(crate) command: Command,
     pub(crate) color: ColorChoice,
-    /// Draw with ASCII only, whatever the locale says.
+    /// Draw with ASCII only, also in a UTF-8 locale.
     pub(crate) ascii: bool,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Version,
 }
 
-/// Words that make no sense, and what was probably meant.
+/// Arguments that are invalid, and what was probably meant.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UsageError(String);
 
@@ -71,42 +71,42 @@ impl From<lexopt::Error> for UsageError {
     }
 }
 
-/// Reads the words after the program's name.
+/// Reads the arguments after the program's name.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, UsageError> {
     let mut parser = Parser::from_args(words);
-    let mut given = Given::default();
+    let mut raw = RawArguments::default();
     while let Some(argument) = parser.next()? {
         match argument {
-            Arg::Long("help") | Arg::Short('h') => given.help = true,
-            Arg::Long("version") | Arg::Short('V') => given.version = true,
-            Arg::Long("ascii") => given.ascii = true,
-            Arg::Long("color") => given.color = color(&parser.value()?.string()?)?,
+            Arg::Long("help") | Arg::Short('h') => raw.help = true,
+            Arg::Long("version") | Arg::Short('V') => raw.version = true,
+            Arg::Long("ascii") => raw.ascii = true,
+            Arg::Long("color") => raw.color = color(&parser.value()?.string()?)?,
             Arg::Long("address") => {
-                given.address = Some(address("--address", HTTP_PORT, &parser.value()?.string()?)?);
+                raw.address = Some(address("--address", HTTP_PORT, &parser.value()?.string()?)?);
             }
             Arg::Long("grpc-address") => {
-                given.grpc_address = Some(address("--grpc-address", GRPC_PORT, &parser.value()?.string()?)?);
+                raw.grpc_address = Some(address("--grpc-address", GRPC_PORT, &parser.value()?.string()?)?);
             }
-            Arg::Long("env") => given.env = true,
-            Arg::Long("grpc") => given.grpc = true,
-            Arg::Long("offline") => given.offline = true,
-            Arg::Long("json") => given.json = true,
-            Arg::Long("stdout") => given.stdout = true,
-            Arg::Long("svg") => given.svg = Some(parser.value()?.into()),
-            Arg::Value(word) if given.command.is_none() => given.command = Some(command(word)?),
-            // An empty word is most often a variable of the shell that was never set.
+            Arg::Long("env") => raw.env = true,
+            Arg::Long("grpc") => raw.grpc = true,
+            Arg::Long("offline") => raw.offline = true,
+            Arg::Long("json") => raw.json = true,
+            Arg::Long("stdout") => raw.stdout = true,
+            Arg::Long("svg") => raw.svg = Some(parser.value()?.into()),
+            Arg::Value(word) if raw.command.is_none() => raw.command = Some(command(word)?),
+            // An empty argument is most often a variable of the shell that was never set.
             Arg::Value(word) if word.is_empty() => {}
-            Arg::Value(word) => given.operands.push(word),
+            Arg::Value(word) => raw.operands.push(word),
             Arg::Long(name) => return Err(unknown("option", &format!("--{name}"), &OPTIONS)),
             Arg::Short(letter) => return Err(unknown("option", &format!("-{letter}"), &[])),
         }
     }
-    given.into_arguments()
+    raw.into_arguments()
 }
 
-/// The words as they were found, before they are seen together.
+/// The arguments as they were found, before they are checked together.
 #[derive(Default)]
-struct Given {
+struct RawArguments {
     command: Option<String>,
     operands: Vec<OsString>,
     address: Option<SocketAddr>,
@@ -123,7 +123,7 @@ struct Given {
     version: bool,
 }
 
-impl Given {
+impl RawArguments {
     fn into_arguments(self) -> Result<Arguments, UsageError> {
         let (color, ascii) = (self.color, self.ascii);
         let command = self.into_command()?;
@@ -174,7 +174,7 @@ impl Given {
 
     fn into_receive(self) -> Result<Command, UsageError> {
         let http = self.address.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), HTTP_PORT));
-        // who asks for a free port wants to be in nobody's way
+        // with a free port for HTTP, the fixed port of gRPC could collide with another receiver
         let beside = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
         let grpc = self.grpc_address.unwrap_or(beside);
         self.without_operands(Command::Receive(receive::Addresses { http, grpc }))
@@ -191,7 +191,7 @@ impl Given {
                 return Err(UsageError("check takes a FILE or --env, not both".to_owned()));
             }
         };
-        let probing = if self.offline { Probing::Offline } else { Probing::Ask };
+        let probing = if self.offline { Probing::Offline } else { Probing::Online };
         let form = if self.json { Form::Json } else { Form::Drawing };
         Ok(Command::Check(check::Options { subject, probing, form }))
     }
@@ -214,7 +214,7 @@ impl Given {
     }
 }
 
-/// The words behind the command, of which there may be `N`.
+/// The operands of the command, of which there may be `N`.
 fn operands<const N: usize>(words: Vec<OsString>) -> Result<[Option<OsString>; N], UsageError> {
     let mut words = words.into_iter();
     let taken = std::array::from_fn(|_| words.next());
@@ -268,7 +268,7 @@ mod tests {
 
     fn check(file: &str) -> check::Options {
         let subject = Subject::File(file.into());
-        check::Options { subject, probing: Probing::Ask, form: Form::Drawing }
+        check::Options { subject, probing: Probing::Online, form: Form::Drawing }
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl Caller {
         Self::read(env::var_os(PARENT), env::var_os(STATE))
     }
 
-    /// What cannot be used is reported and ignored, as W3C Trace Context asks.
+    /// What cannot be used is reported and ignored, as W3C Trace Context requires.
     fn read(parent: Option<OsString>, state: Option<OsString>) -> Self {
         let mut caller = Self::default();
         let parent = caller.text(PARENT, parent);
@@ -35,7 +35,7 @@ impl Caller {
         match SpanContext::from_traceparent(&parent) {
             Ok(context) => caller.context = Some(caller.with_state(context, state.as_deref())),
             Err(error) => {
-                // the error names the header, which is the same word
+                // the error names the header, which has the variable's name
                 let error = error.to_string();
                 let reason = error.strip_prefix("traceparent: ").unwrap_or(&error);
                 caller.report_error(PARENT, reason);

@@ -11,7 +11,7 @@ use standpipe::{Exporter, Signal, Transport};
 use super::caller::Caller;
 use super::demo_program::DemoProgram;
 use super::describe::{self, SpanView};
-use super::ledger::{self, Account};
+use super::ledger::{self, LedgerEntry};
 use super::log_view::LogView;
 use super::point_view::{self, PointView};
 use super::style::{Ink, Palette, Style};
@@ -20,7 +20,7 @@ use super::{Failure, metrics_table, print, report_error, waterfall};
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
 
-/// What the command line asks of the demo.
+/// The options of the demo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) transport: Transport,
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
     let transport = options.transport;
     let receiver = Receiver::start();
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
-    // The first request with spans is turned down, to show that it comes again.
+    // The first request with spans is answered with 503, to show the retry.
     receiver.script_for(Signal::Traces, [Answer::status(503)]);
     caller.complaints.iter().for_each(|complaint| report_error(complaint));
     let (endpoint, exporter) = match transport {
@@ -44,24 +44,24 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
     let shop = shop.map_err(|error| Failure::Message(error.to_string()))?;
     print(&greeting(&endpoint, caller, style))?;
     shop.run();
-    let accounts_of = shop.shutdown(BUDGET);
+    let entries_by_signal = shop.shutdown(BUDGET);
 
-    let arrived = Arrived::new(&receiver, &accounts_of);
-    let accounts: Vec<Account> = accounts_of.into_iter().map(|(_, account)| account).collect();
+    let arrived = Arrived::new(&receiver, &entries_by_signal);
+    let entries: Vec<LedgerEntry> = entries_by_signal.into_iter().map(|(_, entry)| entry).collect();
     let mut lines = draw(&receiver, style);
     lines.push(String::new());
-    lines.extend(ledger::draw(&accounts, style));
+    lines.extend(ledger::draw(&entries, style));
     lines.extend(arrived.draw(transport, style));
     print(&lines)?;
     if let Some(path) = &options.svg {
         save_svg(&receiver, path)?;
     }
 
-    let is_whole = ledger::total(&accounts).is_whole() && arrived.is_all();
+    let is_whole = ledger::total(&entries).is_whole() && arrived.is_all();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Said at once, since the shop takes a second.
+/// Printed at once, since the shop takes a second.
 fn greeting(endpoint: &str, caller: &Caller, style: &Style) -> Vec<String> {
     let line = |before: &str, what: &str| {
         let mut line = style.line();
@@ -101,7 +101,7 @@ fn save_svg(receiver: &Receiver, path: &Path) -> Result<(), Failure> {
     written.map_err(|error| Failure::Message(format!("write {}: {error}", path.display())))
 }
 
-/// What the receiver counted on its side of the wire, beside what the services say they delivered.
+/// What the receiver counted on its side of the wire, beside what the services delivered by their own ledgers.
 struct Arrived {
     records: [Count; 3],
     requests: u64,
@@ -114,10 +114,10 @@ struct Count {
 }
 
 impl Arrived {
-    fn new(receiver: &Receiver, accounts_of: &[(Signal, Account)]) -> Self {
+    fn new(receiver: &Receiver, entries_by_signal: &[(Signal, LedgerEntry)]) -> Self {
         let count = |signal: Signal, what, received| {
-            let of_signal = accounts_of.iter().filter(|(of, _)| *of == signal);
-            Count { what, received, delivered: of_signal.map(|(_, account)| account.delivered).sum() }
+            let of_signal = entries_by_signal.iter().filter(|(of, _)| *of == signal);
+            Count { what, received, delivered: of_signal.map(|(_, entry)| entry.delivered).sum() }
         };
         Self {
             records: [

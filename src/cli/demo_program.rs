@@ -16,7 +16,7 @@ use standpipe::{
     Telemetry, UpDownCounter,
 };
 
-use super::ledger::Account;
+use super::ledger::LedgerEntry;
 
 /// A real program would push once a minute; this one runs for a second.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -43,7 +43,7 @@ impl DemoProgram {
     /// If the endpoint of `exporter` is invalid.
     pub(crate) fn start(exporter: &Exporter, caller: Option<SpanContext>) -> Result<Self, ConfigError> {
         let start = |service: &str| {
-            // The receiver is on this machine, so whatever proxy the environment names must not be asked.
+            // The receiver is on this machine: a proxy from the environment must not be used.
             let exporter = exporter.clone().proxy(Proxy::Off).interval(INTERVAL);
             Telemetry::start(Config::new().service_name(service).exporter(exporter))
         };
@@ -58,7 +58,7 @@ impl DemoProgram {
         self.storefront.logger("shop").info("open for business").emit();
         let (door, closed) = mpsc::channel();
         thread::scope(move |scope| {
-            // the visitors leave when it is dropped, whatever happens to the customers
+            // the visitors leave when it is dropped, also if a customer panics
             let _door: Sender<Infallible> = door;
             scope.spawn(move || self.serve_visitors(&closed));
             let order = self.checkout(4711, Card::Good);
@@ -70,13 +70,14 @@ impl DemoProgram {
     }
 
     /// Shuts the services down and returns the ledger of each, signal by signal.
-    pub(crate) fn shutdown(self, budget: Duration) -> Vec<(Signal, Account)> {
+    pub(crate) fn shutdown(self, budget: Duration) -> Vec<(Signal, LedgerEntry)> {
         let services =
             [("storefront", self.storefront), ("payments", self.payments), ("warehouse", self.warehouse)];
         let shutdown = |(name, telemetry): (&'static str, Telemetry)| {
             let exporters = telemetry.shutdown(budget).exporters;
             let by_signal = exporters.into_iter().flat_map(|exporter| exporter.by_signal());
-            by_signal.map(move |(signal, counts)| (signal, Account::new(name, records_of(signal), &counts)))
+            by_signal
+                .map(move |(signal, counts)| (signal, LedgerEntry::new(name, records_of(signal), &counts)))
         };
         services.into_iter().flat_map(shutdown).collect()
     }

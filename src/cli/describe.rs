@@ -1,4 +1,4 @@
-//! How is a span put into words? And what all signals share: durations, times of day, ids, kinds, attributes.
+//! How is a span shown as text? And what all signals share: durations, times of day, ids, kinds, attributes.
 
 use standpipe::receiver::ReceivedSpan;
 use standpipe::receiver::proto::common::v1::any_value::Value;

@@ -1,4 +1,4 @@
-//! What `--help` says.
+//! The texts of `--help`.
 
 /// What help can be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ options:
 
 If TRACEPARENT is set, and TRACESTATE, the shop's traces continue that one.
 
-The drawing is as wide as COLUMNS says, or the terminal, or 100 cells.
+The drawing is as wide as COLUMNS, or else the terminal, or else 100 cells.
 
 exit code: 0 if all that was accepted arrived, 1 if not or if FILE cannot be written
 ";
@@ -87,10 +87,10 @@ is one line, with up to 65,536 characters of each text. Batches that come faster
 is read are counted instead of shown, so that no sender waits. Ctrl-C or SIGTERM ends it with a
 summary (on Windows without one).
 
-What is refused is said on standard error, once for each kind, with what to do about it. On an
-address of loopback that is also what is meant for another host than this machine: no web page can
-send here. All requests together may take 256 MiB of memory: one that would unfold to more is
-refused with 413, and one that finds no room now is asked to come again (503).
+Refused requests are reported on standard error, once for each kind, with what to do about it. On a
+loopback address a request for a host other than this machine is refused too, so that no web page
+can send here. All requests together may take 256 MiB of memory: one that would decode to more is
+refused with 413, and one for which there is no memory now with 503, which is retryable.
 
 options:
   --address ADDRESS        where to listen for HTTP; 127.0.0.1:4318 if not given, port 0 takes a
@@ -107,15 +107,15 @@ usage: standpipe check FILE|- [--offline] [--json] [--color WHEN] [--ascii]
 
 Reads a configuration file, or OpenTelemetry's environment variables, and shows for each exporter
 where its signals go, the value of every setting and where it came from; then every problem with
-its line and what to do about it. Then it asks each endpoint, with a request that holds no
-telemetry, and says what became of it. The values of headers are never shown.
+its line and what to do about it. Then it probes each endpoint with a request that holds no
+telemetry and shows the result of each stage. The values of headers are never shown.
 
 A file whose name ends in .yaml or .yml is read as YAML, every other one as TOML. With - it is
 read from standard input, as TOML or YAML, and paths in it start at the working directory.
 
 options:
   --env       check the environment instead of a file
-  --offline   ask nobody
+  --offline   do not probe the endpoints
   --json      print one JSON object instead: exporters, warnings and errors
 
 exit code: 0 if every exporter can be used (there may be warnings), 1 if there are errors or an
@@ -126,14 +126,14 @@ const INIT: &str = "\
 usage: standpipe init [FLAVOUR] [FILE]
        standpipe init [FLAVOUR] --stdout
 
-Writes a commented configuration file to begin with and says how to use it. It asks nothing, and
-never overwrites a file. A FILE alone tells its flavour by its ending.
+Writes a commented configuration file to begin with and shows how to use it. It is not interactive
+and never overwrites a file. If only FILE is given, its extension selects the flavour.
 
 flavours:
   stalwart       TOML with [tracer.<id>] and [metrics.open-telemetry]; telemetry.toml if no FILE
-                 is given. This is the default; toml is another word for it
+                 is given. This is the default; toml is an alias
   tracetest      YAML with telemetry.exporters and server.telemetry; tracetest.yaml. yaml is
-                 another word for it
+                 an alias
   qualitytrace   the same with Qualitytrace's names; qualitytrace.yaml
   env            OpenTelemetry's environment variables, for a shell, docker or systemd;
                  telemetry.env

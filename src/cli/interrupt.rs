@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Calls `on_first` on a thread of its own when the process is asked to end for the first time. The second time ends it at once.
+/// Calls `on_first` on a thread of its own at the first SIGINT or SIGTERM. The second time ends it at once.
 ///
 /// On Windows nothing changes: Ctrl-C ends the process.
 pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {

@@ -13,7 +13,7 @@ const SHORTEST_NAME: usize = 10;
 
 /// One row of the table, in records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct LedgerEntry {
     pub(crate) name: String,
     /// What the records are.
     pub(crate) records: &'static str,
@@ -32,7 +32,7 @@ pub(crate) struct Account {
 /// A reason, and how many records it cost.
 type Loss = (&'static str, u64);
 
-impl Account {
+impl LedgerEntry {
     /// From the counts that the library returns at shutdown.
     pub(crate) fn new(name: &str, records: &'static str, counts: &Counts) -> Self {
         let (dropped, not_enqueued) = (&counts.dropped, &counts.not_enqueued);
@@ -104,28 +104,28 @@ fn add_losses(sums: &mut Vec<Loss>, losses: &[Loss]) {
     }
 }
 
-/// The sum of all accounts.
-pub(crate) fn total(accounts: &[Account]) -> Account {
-    let mut total = Account { name: "total".to_owned(), ..Account::default() };
-    for account in accounts {
-        total.add(account);
+/// The sum of all entries.
+pub(crate) fn total(entries: &[LedgerEntry]) -> LedgerEntry {
+    let mut total = LedgerEntry { name: "total".to_owned(), ..LedgerEntry::default() };
+    for entry in entries {
+        total.add(entry);
     }
     total
 }
 
-/// Draws the accounts, their sum, and in one line what it means.
-pub(crate) fn draw(accounts: &[Account], style: &Style) -> Vec<String> {
-    let total = total(accounts);
-    let table = layout(accounts, &total, style);
+/// Draws the entries, their sum, and in one line what it means.
+pub(crate) fn draw(entries: &[LedgerEntry], style: &Style) -> Vec<String> {
+    let total = total(entries);
+    let table = layout(entries, &total, style);
     let mut lines = vec![table.row(heading())];
     let mut above = "";
-    for account in accounts {
+    for entry in entries {
         // a name stands in the first of its rows only
-        let name = if account.name == above { "" } else { &account.name };
-        lines.push(table.row(row(name, account, Ink::PLAIN)));
-        above = &account.name;
+        let name = if entry.name == above { "" } else { &entry.name };
+        lines.push(table.row(row(name, entry, Ink::PLAIN)));
+        above = &entry.name;
     }
-    if accounts.len() > 1 {
+    if entries.len() > 1 {
         lines.push(table.row(row(&total.name, &total, Ink::PLAIN.bold())));
     }
     let rejected = [("by the collector", total.rejected)];
@@ -141,10 +141,10 @@ pub(crate) fn draw(accounts: &[Account], style: &Style) -> Vec<String> {
 }
 
 /// The table with a column for each count; those that are empty make room on a narrow terminal.
-fn layout<'a>(accounts: &[Account], total: &Account, style: &'a Style) -> Table<'a> {
-    let name = table::widest(accounts.iter().map(|account| &account.name), style);
+fn layout<'a>(entries: &[LedgerEntry], total: &LedgerEntry, style: &'a Style) -> Table<'a> {
+    let name = table::widest(entries.iter().map(|entry| &entry.name), style);
     let name = name.clamp(SHORTEST_NAME, SHORTEST_NAME.max(style.width / 4));
-    let records = table::widest(accounts.iter().map(|account| account.records), style);
+    let records = table::widest(entries.iter().map(|entry| entry.records), style);
     let counts = COLUMNS.iter().zip(total.counts()).map(|(head, count)| {
         let column = Column::right(head.len());
         if count == 0 && !NEEDED.contains(head) { column.optional() } else { column.if_room() }
@@ -156,8 +156,8 @@ fn heading<'a>() -> impl Iterator<Item = Text<'a>> {
     ["ledger", ""].into_iter().chain(COLUMNS).map(|head| Text::new(Ink::FAINT, head))
 }
 
-fn row<'a>(name: &'a str, account: &Account, ink: Ink) -> impl Iterator<Item = Text<'a>> {
-    let counts = COLUMNS.into_iter().zip(account.counts()).map(move |(head, count)| {
+fn row<'a>(name: &'a str, entry: &LedgerEntry, ink: Ink) -> impl Iterator<Item = Text<'a>> {
+    let counts = COLUMNS.into_iter().zip(entry.counts()).map(move |(head, count)| {
         let ink = match count {
             0 => Ink::FAINT,
             _ if head == "lost" => Ink::BAD.bold(),
@@ -165,7 +165,7 @@ fn row<'a>(name: &'a str, account: &Account, ink: Ink) -> impl Iterator<Item = T
         };
         Text::new(ink, count.to_string())
     });
-    [Text::new(ink, name), Text::new(ink, account.records)].into_iter().chain(counts)
+    [Text::new(ink, name), Text::new(ink, entry.records)].into_iter().chain(counts)
 }
 
 fn note(text: &str, style: &Style) -> String {
@@ -174,7 +174,7 @@ fn note(text: &str, style: &Style) -> String {
     line.finish()
 }
 
-fn verdict(total: &Account, style: &Style) -> String {
+fn verdict(total: &LedgerEntry, style: &Style) -> String {
     let mut line = style.line();
     if total.lost() > 0 {
         let text = format!("{} {} lost", style.glyphs.cross, describe::count(total.lost(), "record"));
@@ -201,13 +201,19 @@ mod tests {
     use super::super::text;
     use super::*;
 
-    fn account(name: &str, records: &'static str, delivered: u64) -> Account {
-        Account { name: name.to_owned(), records, accepted: delivered, delivered, ..Account::default() }
+    fn entry(name: &str, records: &'static str, delivered: u64) -> LedgerEntry {
+        LedgerEntry {
+            name: name.to_owned(),
+            records,
+            accepted: delivered,
+            delivered,
+            ..LedgerEntry::default()
+        }
     }
 
-    fn shop() -> [Account; 3] {
-        let points = Account { accepted: 120, superseded: 6, ..account("storefront", "points", 114) };
-        [account("storefront", "spans", 14), points, account("payments", "spans", 4)]
+    fn shop() -> [LedgerEntry; 3] {
+        let points = LedgerEntry { accepted: 120, superseded: 6, ..entry("storefront", "points", 114) };
+        [entry("storefront", "spans", 14), points, entry("payments", "spans", 4)]
     }
 
     #[test]
@@ -244,13 +250,13 @@ mod tests {
     fn only_what_was_delivered_or_superseded_is_whole() {
         let whole = total(&shop());
         assert!(whole.is_whole());
-        assert!(!Account { accepted: whole.accepted + 1, in_flight: 1, ..whole.clone() }.is_whole());
-        assert!(!Account { not_enqueued: vec![("queue full", 1)], ..whole }.is_whole());
+        assert!(!LedgerEntry { accepted: whole.accepted + 1, in_flight: 1, ..whole.clone() }.is_whole());
+        assert!(!LedgerEntry { not_enqueued: vec![("queue full", 1)], ..whole }.is_whole());
     }
 
     #[test]
     fn every_loss_is_shown_with_its_reason() {
-        let lossy = Account {
+        let lossy = LedgerEntry {
             name: "shop".to_owned(),
             records: "logs",
             accepted: 100,
@@ -275,7 +281,7 @@ mod tests {
 
     #[test]
     fn what_is_still_under_way_is_not_called_delivered() {
-        let busy = Account { accepted: 3, delivered: 2, in_flight: 1, ..account("shop", "spans", 0) };
+        let busy = LedgerEntry { accepted: 3, delivered: 2, in_flight: 1, ..entry("shop", "spans", 0) };
         let lines = draw(&[busy], &plain_style(100));
         assert_eq!(lines.last().map(String::as_str), Some("nothing lost so far, 1 record in flight"));
     }

@@ -1,4 +1,4 @@
-//! How is a log record put into words? Its severity, its body, its ids.
+//! How is a log record shown as text? Its severity, its body, its ids.
 
 use standpipe::receiver::ReceivedLog;
 use standpipe::receiver::proto::common::v1::any_value::Value;
@@ -29,7 +29,7 @@ impl LogView<'_> {
         }
     }
 
-    /// `WARN`, `INFO2`; the sender's own word, with the number, if it is another: `notice(10)`.
+    /// `WARN`, `INFO2`; the sender's own text, with the number, if it differs: `notice(10)`.
     pub(crate) fn severity(&self) -> String {
         let (number, text) = (self.log.severity_number, self.log.severity_text.as_str());
         match (name_of(number), text) {

@@ -9,7 +9,7 @@
 //! | `--help`, options | `help.rs`, `arguments.rs` |
 //!
 //! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
-//! `metrics_table/`, `ledger.rs`; how records are put into words: `describe.rs` (spans), `log_view.rs`,
+//! `metrics_table/`, `ledger.rs`; how records are shown as text: `describe.rs` (spans), `log_view.rs`,
 //! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`, `spark.rs`.
 
 mod arguments;
@@ -47,9 +47,9 @@ use style::{Style, TerminalInfo};
 /// The exit code for an invalid command line, and for a file that cannot be read.
 const UNUSABLE: u8 = 2;
 
-/// Runs the command that the words after the program's name ask for.
-pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match arguments::parse(words) {
+/// Runs the command that the arguments after the program's name select.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match arguments::parse(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
             report_error(&format!("{error}\ntry: standpipe --help"));
@@ -89,7 +89,7 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 enum Failure {
     /// Standard output could not be written.
     Output(io::Error),
-    /// Anything else, in words.
+    /// Anything else, as a message.
     Message(String),
 }
 

@@ -1,4 +1,4 @@
-//! How is a data point put into words? Its kind, its value with the unit, the shape of its buckets.
+//! How is a data point shown as text? Its kind, its value with the unit, the shape of its buckets.
 
 use std::fmt;
 

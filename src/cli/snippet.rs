@@ -52,7 +52,7 @@ impl Snippet {
         Self::showing(Setting::is_harmless, is_key, text, syntax, line, column)
     }
 
-    /// The same where every value is secret, whatever its key is called: among headers.
+    /// The same where every value is secret, regardless of its key: among headers.
     pub(crate) fn of_headers(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
         Self::showing(|_| false, is_header, text, syntax, line, column)
     }

@@ -12,7 +12,7 @@ const DEFAULT_WIDTH: usize = 100;
 const NARROWEST: usize = 44;
 const WIDEST: usize = 240;
 
-/// What `--color` asks for.
+/// The value of `--color`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ColorChoice {
     /// Colours on a terminal, unless `NO_COLOR` is set.
@@ -22,7 +22,7 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// What the environment states about the terminal, or whatever the output goes to.
+/// What the environment states about the terminal, or about whatever else the output goes to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TerminalInfo {
     pub(crate) is_terminal: bool,
@@ -66,7 +66,7 @@ impl TerminalInfo {
     }
 }
 
-/// The terminal's own answer, since few shells export `COLUMNS`; `None` where there is no `stty` to ask.
+/// The terminal's own answer, since few shells export `COLUMNS`; `None` where there is no `stty`.
 fn terminal_columns() -> Option<String> {
     let terminal = File::open("/dev/tty").ok()?;
     let stty = Command::new("stty").arg("size").stdin(terminal).stderr(Stdio::null()).output().ok()?;
@@ -232,20 +232,20 @@ impl Ink {
     }
 }
 
-/// The colours of the services of one drawing, in the order they are met.
+/// The colours of the services of one drawing, in the order of their first use.
 #[derive(Debug, Default)]
 pub(crate) struct Palette<'a> {
     services: Vec<&'a str>,
 }
 
 impl<'a> Palette<'a> {
-    pub(crate) fn meet(&mut self, service: &'a str) {
+    pub(crate) fn assign(&mut self, service: &'a str) {
         if self.place(service).is_none() {
             self.services.push(service);
         }
     }
 
-    /// Which of the services it is, if it was met.
+    /// Which of the services it is, if it has a colour.
     pub(crate) fn place(&self, service: &str) -> Option<usize> {
         self.services.iter().position(|known| *known == service)
     }

@@ -1,6 +1,6 @@
 //! How does a string become safe to print? Nothing in it can move the cursor, and its width is known.
 //!
-//! Also: which known word a misspelt one stands for.
+//! Also: which known name a misspelt one stands for.
 
 use std::borrow::Cow;
 
@@ -108,7 +108,7 @@ pub(crate) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
     }
 }
 
-/// The known word that a typing mistake or two could have made into `word`.
+/// The known name that is within two edits of `word`.
 fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // Nothing this long is a typing mistake, and the distance takes the square of the length.
     let word: Vec<char> = word.chars().take(32).collect();

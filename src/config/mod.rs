@@ -58,7 +58,7 @@ pub(crate) use values::words::{Level, Signals};
 use self::settings::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
 use self::summary::Few;
 use self::values::{endpoint, header, no_proxy, units};
-use crate::record::Value;
+use crate::record::IntoValue;
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
 ///
@@ -106,8 +106,8 @@ impl Config {
 
     /// Sets an attribute of the program itself, sent with every request; of a key set twice the last value counts.
     #[must_use]
-    pub fn resource<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
-        self.main.set_resource(key, value.into(), SettingSource::Code);
+    pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
+        value.with_value(|value| self.main.set_resource(key, value, SettingSource::Code));
         self
     }
 

@@ -6,7 +6,7 @@ use super::summary::Few;
 use super::text::shown;
 use super::{Exporter, Setting, SettingSource};
 use crate::config::sampler::Sampler;
-use crate::record::{Resource, Value};
+use crate::record::{IntoValue, Resource, Value};
 
 pub(super) const SERVICE_NAME: &str = "service.name";
 
@@ -45,8 +45,8 @@ impl Application {
 
     /// Sets an attribute of the application, sent with every request; of a key set twice the last value counts.
     #[must_use]
-    pub fn resource<'v>(mut self, key: &str, value: impl Into<Value<'v>>) -> Self {
-        self.settings.set_resource(key, value.into(), SettingSource::Code);
+    pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
+        value.with_value(|value| self.settings.set_resource(key, value, SettingSource::Code));
         self
     }
 

@@ -13,7 +13,7 @@ thread_local! {
     static IN_PROGRAM: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Tells one [`Telemetry`](crate::Telemetry) from another; a forked child's is that of its parent.
+/// Identifies a [`Telemetry`](crate::Telemetry); a forked child's is that of its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner(NonZeroU64);
 
@@ -34,7 +34,7 @@ pub(crate) fn exports_for(owner: Owner) -> bool {
     EXPORTS_FOR.get() == Some(owner)
 }
 
-/// Keeps this thread's own doings out of the telemetry from now on: what the worker and the libraries
+/// Suppresses instrumentation on this thread from now on: what the worker and the libraries
 /// it calls would record about sending would be sent in turn, for ever.
 pub(crate) fn suppress_for_ever() {
     MAY_BE_SUPPRESSED.set(true);

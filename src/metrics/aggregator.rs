@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::{iter, thread};
 
-use crate::metrics::aggregation::{Compensated, ExplicitHistogram, ExponentialHistogram};
+use crate::metrics::aggregation::{ExplicitHistogram, ExponentialHistogram, NeumaierSum};
 use crate::record::Number;
 
 /// How a series aggregates its measurements.
@@ -18,14 +18,14 @@ pub(super) enum AggregationKind {
     Exponential,
 }
 
-/// The state of one series. Integers are one atomic step; the rest is behind a lock that callers share only if
-/// they meet, see [`Striped`].
+/// The state of one series. Integers are one atomic step; the rest is behind locks that callers share only under
+/// contention, see [`Striped`].
 #[derive(Debug)]
 pub(super) enum Aggregator {
     IntSum(AtomicI64),
-    FloatSum(Striped<Compensated>),
-    IntGauge(Latest),
-    FloatGauge(Latest),
+    FloatSum(Striped<NeumaierSum>),
+    IntGauge(LastValue),
+    FloatGauge(LastValue),
     Explicit(Striped<ExplicitHistogram>),
     Exponential(Striped<ExponentialHistogram>),
 }
@@ -35,7 +35,7 @@ pub(super) enum Aggregator {
 pub(super) enum PointValue {
     Number(Number),
     /// With the bits that rounding would drop: what is put back is as exact as it was.
-    FloatSum(Compensated),
+    FloatSum(NeumaierSum),
     Explicit(ExplicitHistogram),
     Exponential(ExponentialHistogram),
 }
@@ -45,8 +45,8 @@ impl Aggregator {
         match aggregation {
             AggregationKind::IntSum => Self::IntSum(AtomicI64::new(0)),
             AggregationKind::FloatSum => Self::FloatSum(Striped::new(())),
-            AggregationKind::IntGauge => Self::IntGauge(Latest::default()),
-            AggregationKind::FloatGauge => Self::FloatGauge(Latest::default()),
+            AggregationKind::IntGauge => Self::IntGauge(LastValue::default()),
+            AggregationKind::FloatGauge => Self::FloatGauge(LastValue::default()),
             AggregationKind::Explicit(bounds) => Self::Explicit(Striped::new(Arc::clone(bounds))),
             AggregationKind::Exponential => Self::Exponential(Striped::new(())),
         }
@@ -183,12 +183,12 @@ fn add(sum: &AtomicI64, value: i64) {
 
 /// The last value that was set.
 #[derive(Debug, Default)]
-pub(super) struct Latest {
+pub(super) struct LastValue {
     bits: AtomicU64,
     is_set: AtomicBool,
 }
 
-impl Latest {
+impl LastValue {
     #[inline]
     fn set(&self, bits: u64) {
         self.bits.store(bits, Ordering::Relaxed);
@@ -210,7 +210,7 @@ impl Latest {
 }
 
 #[cfg(feature = "metrics")]
-impl Latest {
+impl LastValue {
     fn shift(&self, by: f64) {
         // at the end of the scale it stays there
         let shifted = |bits| Some((f64::from_bits(bits) + by).clamp(f64::MIN, f64::MAX).to_bits());
@@ -229,7 +229,7 @@ pub(super) trait Mergeable: Clone {
     fn take(&mut self) -> Self;
 }
 
-impl Mergeable for Compensated {
+impl Mergeable for NeumaierSum {
     type Parameters = ();
 
     fn empty((): &()) -> Self {
@@ -237,7 +237,7 @@ impl Mergeable for Compensated {
     }
 
     fn merge(&mut self, other: &Self) {
-        Compensated::merge(self, other);
+        NeumaierSum::merge(self, other);
     }
 
     fn take(&mut self) -> Self {

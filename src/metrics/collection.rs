@@ -12,7 +12,8 @@ use super::storage::PendingPoint;
 use crate::config::ProblemKind;
 use crate::config::Temporality;
 use crate::record::{
-    AttributeSet, FrameLimits, MetricHead, MetricParts, MetricRecord, Number, Part, Period, Scope, Shape,
+    AttributeSet, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, Number, Period,
+    PointKind, Scope,
 };
 
 /// One exporter's view of the instruments.
@@ -101,20 +102,21 @@ impl Reader {
         let reader = &self.registry.shared.readers[self.exporter];
         let descriptor = &instrument.descriptor;
         let temporality = descriptor.temporality(reader.temporality, false);
-        let shape = descriptor.shape(reader.histograms, temporality);
+        let point_kind = descriptor.point_kind(reader.histograms, temporality);
         let progress = Progress::new();
-        let mut parts = framed(instrument.head(shape), &instrument.scope, record, limits, &progress, sink);
+        let mut framer =
+            framed(instrument.head(point_kind), &instrument.scope, record, limits, &progress, sink);
         let storage = &instrument.storages()[self.exporter];
         // points whose part is not accepted yet, in their order
         let mut held = VecDeque::new();
         storage.collect(self.registry.shared.now(), |next| {
             let PendingPoint { series, period, value, .. } = &next;
-            parts.add(|record| write(record, shape, &series.attributes, *period, value));
+            framer.add(|record| write(record, point_kind, &series.attributes, *period, value));
             held.push_back(next);
             held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
             progress.status() == SinkStatus::Accepted
         });
-        parts.end();
+        framer.end();
         held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
         if progress.status() == SinkStatus::Accepted && storage.is_overflowing() {
             let (name, limit) = (&descriptor.name, descriptor.limit);
@@ -136,20 +138,20 @@ impl Reader {
         let reader = &self.registry.shared.readers[self.exporter];
         let descriptor = &observable.descriptor;
         let temporality = descriptor.temporality(reader.temporality, true);
-        let shape = descriptor.shape(reader.histograms, temporality);
+        let point_kind = descriptor.point_kind(reader.histograms, temporality);
         let progress = Progress::new();
         let outcome =
             observable.collect(self.exporter, temporality, &self.registry.shared, callbacks, |pending| {
-                let mut parts =
-                    framed(descriptor.head(shape), &observable.scope, record, limits, &progress, sink);
+                let mut framer =
+                    framed(descriptor.head(point_kind), &observable.scope, record, limits, &progress, sink);
                 for ObservedPoint { attributes, period, number } in pending {
                     let value = PointValue::Number(*number);
-                    parts.add(|record| write(record, shape, attributes, *period, &value));
+                    framer.add(|record| write(record, point_kind, attributes, *period, &value));
                     if progress.status() != SinkStatus::Accepted {
                         break;
                     }
                 }
-                parts.end();
+                framer.end();
                 progress.newly_accepted()
             });
         if let (SinkStatus::Accepted, Err(message)) = (progress.status(), outcome) {
@@ -197,30 +199,30 @@ fn framed<'a>(
     limits: FrameLimits,
     progress: &'a Progress,
     sink: &'a mut Sink<'_>,
-) -> MetricParts<'a, impl FnMut(Part<'_>)> {
-    let forward = move |part: Part<'_>| {
+) -> MetricFramer<'a, impl FnMut(FramedPoints<'_>)> {
+    let forward = move |part: FramedPoints<'_>| {
         if progress.status() != SinkStatus::Accepted {
             return;
         }
         let (points, collected) = match part {
-            Part::Frame { bytes, points } => (points, Collected::Frame { scope, bytes, points }),
-            Part::TooLarge { points } => (points, Collected::TooLarge { points }),
+            FramedPoints::Frame { bytes, points } => (points, Collected::Frame { scope, bytes, points }),
+            FramedPoints::TooLarge { points } => (points, Collected::TooLarge { points }),
         };
         progress.note(points, sink(collected));
     };
-    MetricParts::begin(head, record, limits.beside(scope), forward)
+    MetricFramer::begin(head, record, limits.beside(scope), forward)
 }
 
 /// False if the point does not fit beside what is there.
 fn write(
     record: &mut MetricRecord,
-    shape: Shape,
+    point_kind: PointKind,
     attributes: &AttributeSet,
     period: Period,
     value: &PointValue,
 ) -> bool {
     // a gauge has a moment, not a period
-    let start = if matches!(shape, Shape::Gauge) { 0 } else { period.start };
+    let start = if matches!(point_kind, PointKind::Gauge) { 0 } else { period.start };
     let period = Period { start, ..period };
     match value {
         PointValue::Number(number) => record.number(attributes, period, *number),

@@ -22,35 +22,43 @@ use crate::record::Number;
 /// orders.add(1, &[("shop.country", "SE")]);
 /// ```
 #[derive(Debug)]
+#[must_use = "an instrument measures nothing by itself"]
 pub struct Counter<N = u64>(Handle<N>);
 
 /// A sum that rises and falls: open connections, items in a queue. From
 /// [`Meter::up_down_counter`](crate::Meter::up_down_counter).
 #[derive(Debug)]
+#[must_use = "an instrument measures nothing by itself"]
 pub struct UpDownCounter<N = i64>(Handle<N>);
 
 /// A current value: a temperature, a setting. The last one counts. From [`Meter::gauge`](crate::Meter::gauge).
 #[derive(Debug)]
+#[must_use = "an instrument measures nothing by itself"]
 pub struct Gauge<N = f64>(Handle<N>);
 
 /// Values of which the distribution matters: durations, sizes. From [`Meter::histogram`](crate::Meter::histogram).
 #[derive(Debug)]
+#[must_use = "an instrument measures nothing by itself"]
 pub struct Histogram<N = f64>(Handle<N>);
 
 /// A [`Counter`] with its attributes set once and for all, for hot code.
 #[derive(Debug)]
+#[must_use = "a bound instrument measures nothing by itself"]
 pub struct BoundCounter<N = u64>(Bound<N>);
 
 /// An [`UpDownCounter`] with its attributes set once and for all.
 #[derive(Debug)]
+#[must_use = "a bound instrument measures nothing by itself"]
 pub struct BoundUpDownCounter<N = i64>(Bound<N>);
 
 /// A [`Gauge`] with its attributes set once and for all.
 #[derive(Debug)]
+#[must_use = "a bound instrument measures nothing by itself"]
 pub struct BoundGauge<N = f64>(Bound<N>);
 
 /// A [`Histogram`] with its attributes set once and for all.
 #[derive(Debug)]
+#[must_use = "a bound instrument measures nothing by itself"]
 pub struct BoundHistogram<N = f64>(Bound<N>);
 
 macro_rules! handles {

@@ -11,7 +11,7 @@ use super::storage::MetricStorage;
 use crate::config::{Histograms, PeriodicReaderSettings, Temporality};
 use crate::metrics::aggregation::DEFAULT_BOUNDS;
 use crate::process::PerProcess;
-use crate::record::{AggregationTemporality, AttributeSet, MetricHead, Scope, Shape};
+use crate::record::{AggregationTemporality, AttributeSet, MetricHead, PointKind, Scope};
 
 /// What an instrument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,19 +111,23 @@ impl Descriptor {
         }
     }
 
-    pub(super) fn head(&self, shape: Shape) -> MetricHead<'_> {
+    pub(super) fn head(&self, point_kind: PointKind) -> MetricHead<'_> {
         let Metadata { unit, description } = &self.metadata;
-        MetricHead { name: &self.name, description, unit, shape }
+        MetricHead { name: &self.name, description, unit, point_kind }
     }
 
-    pub(super) fn shape(&self, histograms: Histograms, temporality: AggregationTemporality) -> Shape {
+    pub(super) fn point_kind(
+        &self,
+        histograms: Histograms,
+        temporality: AggregationTemporality,
+    ) -> PointKind {
         match self.kind {
-            InstrumentKind::Gauge => Shape::Gauge,
+            InstrumentKind::Gauge => PointKind::Gauge,
             InstrumentKind::Histogram if self.is_exponential(histograms) => {
-                Shape::ExponentialHistogram { temporality }
+                PointKind::ExponentialHistogram { temporality }
             }
-            InstrumentKind::Histogram => Shape::Histogram { temporality },
-            kind => Shape::Sum { monotonic: kind == InstrumentKind::Counter, temporality },
+            InstrumentKind::Histogram => PointKind::Histogram { temporality },
+            kind => PointKind::Sum { monotonic: kind == InstrumentKind::Counter, temporality },
         }
     }
 }
@@ -150,8 +154,8 @@ impl Instrument {
     }
 
     /// What OTLP has ahead of its points.
-    pub(super) fn head(&self, shape: Shape) -> MetricHead<'_> {
-        let head = self.descriptor.head(shape);
+    pub(super) fn head(&self, point_kind: PointKind) -> MetricHead<'_> {
+        let head = self.descriptor.head(point_kind);
         match self.late_metadata.get() {
             Some(Metadata { unit, description }) => MetricHead {
                 unit: first_given(head.unit, unit),

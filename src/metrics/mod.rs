@@ -1,20 +1,39 @@
-//! How measurements become data points: instruments, their series, and the collection.
+//! Instruments: what a program measures, aggregated in place and sent once per interval.
 //!
-//! ```text
-//!  caller                               │ worker, once per interval
-//!  Counter::add ─► series ─► aggregator │
-//!  Histogram::record …  (no queue)      ├─► collect ─► record::MetricRecord ─► batch …
-//!                      callback ◄───────┤
+//! A [`Meter`] makes them: a [`Counter`] adds up, an [`UpDownCounter`] goes both ways, a [`Gauge`] has a last value, and a
+//! [`Histogram`] counts values in buckets. [`Meter::build`] sets unit, description, buckets and limits, and makes
+//! observable instruments, whose callback every collection calls.
+//!
 //! ```
+//! # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+//! let meter = telemetry.meter("shop");
 //!
-//! A measurement does not cross the queue: it is aggregated where it is made, and the worker of each exporter collects
-//! once per interval.
+//! let requests = meter.counter("http.requests");
+//! requests.add(1, &[("http.request.method", "GET")]);
 //!
-//! - `builder` and `handles`: the public instruments; `measurement`: what they accept.
-//! - `registry` finds an instrument by its name; `instrument` holds its descriptor and its storages.
-//! - `storage`: the series for one exporter, by temporality; `table` finds the `series` of a set of attributes.
-//! - `aggregator`: the state of a series, shared by threads; `aggregation`: the arithmetic.
-//! - `observable`: instruments with a callback; `collection`: the pass over all of them.
+//! let duration = meter.build("http.server.request.duration").unit("s").histogram();
+//! duration.record(0.042, &[("http.request.method", "GET")]);
+//!
+//! meter.build("queue.length").observe_gauge(|observer| observer.observe(3.0, ()));
+//! ```
+
+// How measurements become data points:
+//
+// ```text
+//  caller                               │ worker, once per interval
+//  Counter::add ─► series ─► aggregator │
+//  Histogram::record …  (no queue)      ├─► collect ─► record::MetricRecord ─► batch …
+//                      callback ◄───────┤
+// ```
+//
+// A measurement does not cross the queue: it is aggregated where it is made, and the worker of each exporter collects
+// once per interval.
+//
+// - `builder` and `handles`: the public instruments; `measurement`: what they accept.
+// - `registry` finds an instrument by its name; `instrument` holds its descriptor and its storages.
+// - `storage`: the series for one exporter, by temporality; `table` finds the `series` of a set of attributes.
+// - `aggregator`: the state of a series, shared by threads; `aggregation`: the arithmetic.
+// - `observable`: instruments with a callback; `collection`: the pass over all of them.
 
 mod aggregation;
 mod aggregator;

@@ -113,13 +113,13 @@ impl Table {
 
     /// Takes the series out that nothing was measured under and no handle is bound to. To be dropped when no lock is held.
     #[must_use]
-    pub(super) fn forget_idle(&mut self) -> Forgotten {
+    pub(super) fn forget_idle(&mut self) -> RemovedSeries {
         let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
         for series in &*all {
             // once for each: a handle may be dropped at any time
             series.is_forgotten.store(series.is_idle(), Ordering::Relaxed);
         }
-        let mut forgotten = Forgotten::default();
+        let mut forgotten = RemovedSeries::default();
         for (kept, gone) in
             [(&mut self.bare, &mut forgotten.bare), (&mut self.overflow, &mut forgotten.overflow)]
         {
@@ -274,14 +274,14 @@ impl Table {
 
 /// Series that were taken out of their table.
 #[derive(Debug, Default)]
-pub(super) struct Forgotten {
+pub(super) struct RemovedSeries {
     bare: Option<Arc<Series>>,
     overflow: Option<Arc<Series>>,
     /// The others, each before the next.
     nodes: Option<Box<Node>>,
 }
 
-impl Forgotten {
+impl RemovedSeries {
     /// Moves those of a chain that are forgotten over here.
     fn unlink_from(&mut self, mut slot: &mut Slot) {
         while let Some(mut node) = slot.take() {
@@ -304,7 +304,7 @@ impl Forgotten {
     }
 }
 
-impl Drop for Forgotten {
+impl Drop for RemovedSeries {
     fn drop(&mut self) {
         // one after the other: a long chain would take too much stack
         while let Some(mut node) = self.nodes.take() {

@@ -30,7 +30,7 @@ const LONGEST_START: Duration = Duration::from_secs(5);
 /// Everything that is needed to start an exporter, in this process or in a forked child.
 pub(crate) struct ExporterSpec {
     pub(crate) name: String,
-    pub(crate) intake: Intake,
+    pub(crate) filter: RecordFilter,
     pub(crate) queue: QueueSettings,
     pub(crate) batch: BatchSettings,
     pub(crate) pace: PaceSettings,
@@ -93,12 +93,12 @@ impl Prepared<'_> {
 
 /// Which records an exporter takes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Intake {
+pub(crate) struct RecordFilter {
     pub(crate) signals: Signals,
     pub(crate) level: Level,
 }
 
-impl Intake {
+impl RecordFilter {
     #[inline]
     pub(crate) fn takes(self, signal: Signal) -> bool {
         self.signals.contain(signal)
@@ -120,7 +120,7 @@ type Queues = [Option<Arc<Queue>>; Signal::COUNT];
 /// A running exporter, as its callers and its owner see it.
 pub(crate) struct ExporterHandle {
     name: String,
-    intake: Intake,
+    filter: RecordFilter,
     /// One for each signal that it takes: a signal whose collector is in trouble takes no room from the others.
     queues: Queues,
     counters: Arc<Counters>,
@@ -183,11 +183,11 @@ impl ExporterHandle {
             own_counters.close(|| accepted(&own_queues));
             drop((of_worker, running));
         })?;
-        let (name, intake) = (spec.name.clone(), spec.intake);
+        let (name, filter) = (spec.name.clone(), spec.filter);
         let reader = spec.metrics.as_ref().map(|(reader, _)| reader.clone());
         Ok(Self {
             name,
-            intake,
+            filter,
             queues,
             counters,
             stop,
@@ -209,7 +209,7 @@ impl ExporterHandle {
         queues.iter().flatten().for_each(|queue| queue.close_for(reason));
         Self {
             name: spec.name.clone(),
-            intake: spec.intake,
+            filter: spec.filter,
             queues,
             counters,
             stop: bounded(1).0,
@@ -227,8 +227,8 @@ impl ExporterHandle {
 
     /// Which records it takes.
     #[inline]
-    pub(crate) fn intake(&self) -> Intake {
-        self.intake
+    pub(crate) fn filter(&self) -> RecordFilter {
+        self.filter
     }
 
     /// Enqueues what is framed as one and counts as `records` records, if the exporter takes their signal.
@@ -324,7 +324,7 @@ impl ExporterHandle {
 
 fn open_queues(spec: &ExporterSpec, counters: &Arc<Counters>, wake: &Sender<()>) -> Queues {
     let queue = || Queue::new(&spec.queue, spec.largest_record(), Arc::clone(counters), wake.clone());
-    Signal::ALL.map(|signal| spec.intake.takes(signal).then(|| Arc::new(queue())))
+    Signal::ALL.map(|signal| spec.filter.takes(signal).then(|| Arc::new(queue())))
 }
 
 fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {

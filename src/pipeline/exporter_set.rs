@@ -11,7 +11,7 @@ use crossbeam_channel::Receiver;
 use crate::config::Temporality;
 use crate::config::sampler::Sampler;
 use crate::context::{self, Owner, Suppression};
-use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake, Prepared};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
@@ -81,10 +81,10 @@ impl ExporterSet {
         let start = || prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<_>>();
         let handles = PerProcess::new(process::with_fork_lock(start)?);
         let largest_of = |signal| {
-            let takers = spec.exporters.iter().filter(|spec| spec.intake.takes(signal));
+            let takers = spec.exporters.iter().filter(|spec| spec.filter.takes(signal));
             takers.map(ExporterSpec::largest_record).max()
         };
-        let least_severities = spec.exporters.iter().map(|spec| spec.intake.least_severity());
+        let least_severities = spec.exporters.iter().map(|spec| spec.filter.least_severity());
         Ok(Self {
             largest_record: Signal::ALL.map(largest_of),
             least_severity: least_severities.min().unwrap_or(u8::MAX),
@@ -125,7 +125,7 @@ impl ExporterSet {
     /// Enqueues a framed span for every exporter that takes spans.
     #[inline]
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
-        self.enqueue(scope, record, |intake| intake.takes(Signal::Traces));
+        self.enqueue(scope, record, |filter| filter.takes(Signal::Traces));
     }
 
     /// Starts the exporters of a forked child that has something to send.
@@ -139,14 +139,14 @@ impl ExporterSet {
     /// Enqueues a framed log record for every exporter whose level lets it pass.
     #[inline]
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
-        self.enqueue(scope, record, |intake| intake.takes_log(severity));
+        self.enqueue(scope, record, |filter| filter.takes_log(severity));
     }
 
     #[inline]
-    fn enqueue(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(Intake) -> bool) {
+    fn enqueue(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(RecordFilter) -> bool) {
         match self.handles() {
             // the usual case
-            [only] if takes(only.intake()) => only.enqueue(scope, record, 1),
+            [only] if takes(only.filter()) => only.enqueue(scope, record, 1),
             [_] => {}
             several => enqueue_to_each(several, scope, record, 1, &takes),
         }
@@ -154,13 +154,13 @@ impl ExporterSet {
 
     /// Counts a span that cannot be sent.
     pub(crate) fn count_span_not_enqueued(&self, reason: NotEnqueuedReason) {
-        self.takers(|intake| intake.takes(Signal::Traces))
+        self.takers(|filter| filter.takes(Signal::Traces))
             .for_each(|handle| handle.count_not_enqueued(Signal::Traces, reason, 1));
     }
 
     /// Counts a log record that cannot be sent.
     pub(crate) fn count_log_not_enqueued(&self, severity: Severity, reason: NotEnqueuedReason) {
-        self.takers(|intake| intake.takes_log(severity))
+        self.takers(|filter| filter.takes_log(severity))
             .for_each(|handle| handle.count_not_enqueued(Signal::Logs, reason, 1));
     }
 
@@ -191,8 +191,8 @@ impl ExporterSet {
     }
 
     #[inline]
-    fn takers(&self, takes: impl Fn(Intake) -> bool) -> impl Iterator<Item = &ExporterHandle> {
-        self.handles().iter().filter(move |handle| takes(handle.intake()))
+    fn takers(&self, takes: impl Fn(RecordFilter) -> bool) -> impl Iterator<Item = &ExporterHandle> {
+        self.handles().iter().filter(move |handle| takes(handle.filter()))
     }
 
     /// The exporters of this process; in a child that has sent nothing yet, none.
@@ -271,7 +271,7 @@ impl ExporterSet {
     /// How metrics are divided so that every exporter can take the parts; only a single point may be too large for
     /// some of them. `None` if no exporter takes metrics.
     pub(crate) fn frame_limits(&self) -> Option<FrameLimits> {
-        let takers = self.spec.exporters.iter().filter(|spec| spec.intake.takes(Signal::Metrics));
+        let takers = self.spec.exporters.iter().filter(|spec| spec.filter.takes(Signal::Metrics));
         takers.map(ExporterSpec::frame_limits).reduce(|one, other| FrameLimits {
             bytes: one.bytes.min(other.bytes),
             points: one.points.min(other.points),
@@ -281,13 +281,13 @@ impl ExporterSet {
 
     /// Enqueues a framed metric of `points` data points for every exporter that takes metrics.
     pub(crate) fn enqueue_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
-        let takes = |intake: Intake| intake.takes(Signal::Metrics);
+        let takes = |filter: RecordFilter| filter.takes(Signal::Metrics);
         enqueue_to_each(self.handles(), scope, frame, points as usize, &takes);
     }
 
     /// Counts data points that cannot be sent.
     pub(crate) fn count_points_not_enqueued(&self, points: u64, reason: NotEnqueuedReason) {
-        self.takers(|intake| intake.takes(Signal::Metrics))
+        self.takers(|filter| filter.takes(Signal::Metrics))
             .for_each(|handle| handle.count_not_enqueued(Signal::Metrics, reason, points));
     }
 }
@@ -300,10 +300,10 @@ fn enqueue_to_each(
     scope: &Arc<Scope>,
     frame: &[u8],
     records: usize,
-    takes: &dyn Fn(Intake) -> bool,
+    takes: &dyn Fn(RecordFilter) -> bool,
 ) {
     for (index, handle) in handles.iter().enumerate() {
-        if takes(handle.intake()) && !handle.try_enqueue(scope, frame, records) {
+        if takes(handle.filter()) && !handle.try_enqueue(scope, frame, records) {
             // the stack remembers the exporters still to be waited for: a list would have to be allocated
             enqueue_to_each(&handles[index + 1..], scope, frame, records, takes);
             return handle.enqueue(scope, frame, records);
@@ -317,7 +317,7 @@ pub(crate) fn flush<'o>(
     deadline: Instant,
 ) -> FlushOutcome {
     let handles: Vec<_> = exporter_sets.into_iter().flat_map(ExporterSet::running).collect();
-    // an exporter's own thread would wait for itself, and a flush for each of its doings would never end
+    // an exporter's own thread would wait for itself
     if !context::may_be_suppressed() && are_flushed_by(deadline, &handles) {
         return FlushOutcome::Complete;
     }

@@ -136,7 +136,7 @@ pub struct Counts {
     pub rejected: u64,
     /// Accepted, but lost afterwards.
     pub dropped: Dropped,
-    /// Data points that could not be delivered before newer ones of the same series said all that they had to say;
+    /// Data points that were not delivered before newer ones of the same series replaced them;
     /// only cumulative metrics of [`Meter`](crate::Meter)s can be superseded, and nothing is lost by it.
     pub superseded: u64,
     /// Queued or being sent.

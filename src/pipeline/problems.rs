@@ -1,4 +1,4 @@
-//! How the program hears of trouble at run time: its hook is called once per kind, signal and period. The library never prints.
+//! How problems at run time reach the program: its hook is called once per kind, signal and period. The library never prints.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ impl ProblemReporter {
         }
     }
 
-    /// Reports what is not said again, whatever else of its kind was reported.
+    /// Reports what happens once, also if others of its kind were reported within the period.
     pub(crate) fn report_once(&self, signal: Signal, kind: ProblemKind, message: String) {
         self.call_hook(Some(signal), kind, message, 1);
     }

@@ -28,7 +28,7 @@ pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
             format!("no name server answered in time for {who}"),
             "is there a network? is the name right?",
         ),
-        // the system's words for EAI_AGAIN
+        // the system's message for EAI_AGAIN
         ProbeFailure::Io { text, .. } if text.contains("emporary failure") => Problem::new(
             format!("no name server knows {who} at the moment"),
             "is the name right? in a container, is it on the same network? is there a network at all?",
@@ -163,7 +163,7 @@ pub(super) fn broken_tls() -> Problem {
     Problem::new("the server sends what is no valid TLS", "is there something between that alters it?")
 }
 
-/// TLS is fine, but gRPC cannot be spoken over it.
+/// TLS is fine, but the server does not negotiate HTTP/2 over it.
 pub(super) fn no_http2() -> Problem {
     Problem::new(
         "the server offers no HTTP/2 (ALPN h2), which gRPC needs",

@@ -8,7 +8,7 @@ use crate::record::Signal;
 
 const HIDDEN: &str = "***";
 
-/// A URL to ask, and the signals that go there.
+/// A URL to probe, and the signals that go there.
 pub(super) struct Endpoint {
     pub(super) url: String,
     pub(super) shown: String,

@@ -1,4 +1,4 @@
-//! Asks a collector, stage by stage, whether it can be reached, and says in a person's words what is wrong.
+//! Checks, stage by stage, whether a collector can be reached, and reports what is wrong and what to do about it.
 //!
 //! ```text
 //! Exporter → each endpoint → resolve → connect → TLS → HTTP/2 → empty export → Report
@@ -27,12 +27,12 @@ use crate::process::spawn_scoped;
 use crate::record::Signal;
 use crate::transport::{GrpcSpec, HttpSpec};
 
-/// More patience than anyone has, for a budget that no clock can hold.
+/// Stands in for a budget that no clock can hold.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Asks each endpoint of an exporter whether it would take what is sent there.
+/// Checks for each endpoint of an exporter whether it would take what is sent there.
 ///
-/// All endpoints are asked at the same time, each within the budget; what only prints has none. This blocks until the
+/// All endpoints are probed at the same time, each within the budget; an exporter that only prints has none. This blocks until the
 /// last has answered or the budget is used up, and never fails: what is wrong is in the report.
 ///
 /// ```
@@ -54,22 +54,22 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
     let deadline = now.checked_add(budget).unwrap_or(now + LONGEST);
     let endpoints = endpoints(exporter);
     let endpoints = thread::scope(|scope| {
-        let asked: Vec<_> = endpoints
+        let probes: Vec<_> = endpoints
             .iter()
             .map(|endpoint| {
-                let ask = || ask(exporter, endpoint, deadline);
-                // a machine without room for another thread asks one after the other
-                spawn_scoped(scope, "standpipe-probe", ask).map_err(|_| ask())
+                let probe = || probe_endpoint(exporter, endpoint, deadline);
+                // where no more threads can be started, one after the other
+                spawn_scoped(scope, "standpipe-probe", probe).map_err(|_| probe())
             })
             .collect();
-        let answers = asked.into_iter().zip(&endpoints).map(|(asked, endpoint)| {
-            let stages = match asked {
+        let reports = probes.into_iter().zip(&endpoints).map(|(probe, endpoint)| {
+            let stages = match probe {
                 Ok(thread) => thread.join().unwrap_or_else(|_| given_up()),
                 Err(stages) => stages,
             };
             EndpointReport { url: endpoint.shown.clone(), signals: endpoint.signals.clone(), stages }
         });
-        answers.collect()
+        reports.collect()
     });
     Report { exporter: exporter.name().to_owned(), endpoints }
 }
@@ -77,6 +77,7 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
 /// What was found out about an exporter, from [`probe`]. Shown as a line for each stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use = "a probe changes nothing: its report is all there is"]
 pub struct Report {
     /// The exporter's [name](Exporter::name).
     pub exporter: String,
@@ -163,7 +164,7 @@ pub enum StageKind {
     Connect,
     /// Agreeing on encryption, and verifying the certificate; only for `https`.
     Tls,
-    /// Finding out whether the peer speaks HTTP/2; only for gRPC, and only without a proxy: with one, the export finds
+    /// The HTTP/2 preface and settings; only for gRPC, and only without a proxy: with one, the export finds
     /// out.
     Http2,
     /// Sending a request without records; over gRPC one for each signal.
@@ -213,7 +214,7 @@ pub enum Outcome {
     },
 }
 
-fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
+fn probe_endpoint(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
     let mut stages = Stages::begin(Instant::now());
     let settings = &exporter.connection;
     let spec = HttpSpec::new(settings).map_err(|what| Problem::new(what, ""));
@@ -229,7 +230,7 @@ fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage
                     Ok(spec) => ask_grpc(&target, &spec, endpoint, &mut stages),
                     Err(what) => stages.fail(StageKind::Settings, Instant::now(), Problem::new(what, "")),
                 },
-                // has no endpoint to ask
+                // has no endpoint to probe
                 Transport::Console => {}
             }
         }
@@ -238,7 +239,7 @@ fn ask(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage
     stages.finish()
 }
 
-/// A panic on the way is a bug of ours, but the other endpoints still have something to say.
+/// A panic on the way is a bug of ours, but the other endpoints still have their reports.
 fn given_up() -> Vec<Stage> {
     let now = Instant::now();
     let mut stages = Stages::begin(now);
@@ -267,7 +268,7 @@ impl Stages {
 
     fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome) {
         let shown = |text: String| escape_all_but(shows_itself, &text).into_owned();
-        // peers and proxies have their say in them
+        // they hold text from peers and proxies
         let outcome = match outcome {
             Outcome::Passed { detail } => Outcome::Passed { detail: shown(detail) },
             Outcome::Noted { detail } => Outcome::Noted { detail: shown(detail) },

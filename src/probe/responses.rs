@@ -48,7 +48,7 @@ fn failed(problem: Problem) -> Outcome {
 fn success(reply: &ProbeResponse, sent: &SentExport<'_>) -> Outcome {
     let status = &reply.status_text;
     let usual = || format!("are host, port and path right? usual is {}", usual(sent));
-    let said = match &reply.body {
+    let detail = match &reply.body {
         ProbeBody::Foreign => {
             let kind = &reply.content_type;
             let what = format!("{status}: the server answers, but not as a collector would: with {kind}");
@@ -56,14 +56,14 @@ fn success(reply: &ProbeResponse, sent: &SentExport<'_>) -> Outcome {
         }
         ProbeBody::TooLong(what) => return failed(Problem::new(format!("{status}: {what}"), usual())),
         ProbeBody::Odd(what) => return Outcome::Noted { detail: format!("{status}, but {what}") },
-        ProbeBody::Says(message) => format!("{status}, and the collector says: {message}"),
+        ProbeBody::Text(message) => format!("{status}, and the collector says: {message}"),
         ProbeBody::Fine => status.clone(),
     };
     // an empty request is welcome on any path, but records would not be
     if let Some(mistake) = path_mistake(sent.path, sent.signals) {
         return Outcome::Noted { detail: format!("{status}, but {}: {}", mistake.what, mistake.advice) };
     }
-    Outcome::Passed { detail: said }
+    Outcome::Passed { detail }
 }
 
 fn redirected(reply: &ProbeResponse) -> Problem {
@@ -86,7 +86,7 @@ fn refused(reply: &ProbeResponse, sent: &SentExport<'_>) -> Problem {
     let path = if sent.path.is_empty() { "/" } else { sent.path };
     let usual = usual(sent);
     match reply.status {
-        401 | 403 | 407 => Problem::new(said(reply), credentials(sent.headers)),
+        401 | 403 | 407 => Problem::new(message_of(reply), credentials(sent.headers)),
         404 | 501 => Problem::new(
             format!("{}: nothing is taken at {path}", reply.status_text),
             match sent.path == usual {
@@ -101,36 +101,41 @@ fn refused(reply: &ProbeResponse, sent: &SentExport<'_>) -> Problem {
                 false => format!("is it a collector? is the path right? usual is {usual}"),
             },
         ),
-        413 => Problem::new(said(reply), "not even an empty request is taken: look into the server's limits"),
+        413 => Problem::new(
+            message_of(reply),
+            "not even an empty request is taken: look into the server's limits",
+        ),
         415 if sent.is_compressed => Problem::new(
-            said(reply),
+            message_of(reply),
             "does the server take gzip, and OTLP as protobuf? try compression = \"none\"",
         ),
-        415 => Problem::new(said(reply), "does the server take OTLP as protobuf, application/x-protobuf?"),
-        429 => Problem::new(said(reply), "the server is there, but asks for patience: try again later"),
+        415 => {
+            Problem::new(message_of(reply), "does the server take OTLP as protobuf, application/x-protobuf?")
+        }
+        429 => Problem::new(message_of(reply), "the server is there, but asks for patience: try again later"),
         505 => Problem::new(
-            said(reply),
+            message_of(reply),
             "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport",
         ),
-        502 | 504 => Problem::new(said(reply), "a gateway is there, but not the collector behind it"),
-        500..600 => Problem::new(said(reply), "the server is there, but in trouble: look into its log"),
-        _ => Problem::new(said(reply), "is it a collector?"),
+        502 | 504 => Problem::new(message_of(reply), "a gateway is there, but not the collector behind it"),
+        500..600 => Problem::new(message_of(reply), "the server is there, but in trouble: look into its log"),
+        _ => Problem::new(message_of(reply), "is it a collector?"),
     }
 }
 
 /// The status, and what the body adds; a page in HTML adds nothing.
-fn said(reply: &ProbeResponse) -> String {
+fn message_of(reply: &ProbeResponse) -> String {
     match &reply.body {
-        ProbeBody::Says(text) if !text.is_empty() && !reply.content_type.contains("html") => {
+        ProbeBody::Text(text) if !text.is_empty() && !reply.content_type.contains("html") => {
             format!("{}: {text}", reply.status_text)
         }
         _ => reply.status_text.clone(),
     }
 }
 
-/// The usual servers' words for a client that should have spoken TLS.
+/// The usual servers' messages for plain HTTP at a TLS port.
 fn wants_tls(reply: &ProbeResponse) -> bool {
-    let ProbeBody::Says(text) = &reply.body else { return false };
+    let ProbeBody::Text(text) = &reply.body else { return false };
     let text = text.to_ascii_lowercase();
     ["https server", "https port", "ssl-enabled server port", "requires tls"]
         .iter()
@@ -213,7 +218,7 @@ fn refused_calls(signals: &str, reply: &CallResponse, sent: &SentCalls<'_>) -> P
 fn refused_call(reply: &CallResponse, sent: &SentCalls<'_>) -> Problem {
     let advice = match reply.code {
         UNAUTHENTICATED | PERMISSION_DENIED => credentials(sent.headers),
-        UNIMPLEMENTED | NOT_FOUND if speaks_of(reply, "compress") => uncompressed(),
+        UNIMPLEMENTED | NOT_FOUND if mentions(reply, "compress") => uncompressed(),
         UNIMPLEMENTED | NOT_FOUND => "is it the gRPC port of a collector, usually 4317?".to_owned(),
         RESOURCE_EXHAUSTED => "the server is there, but asks for patience: try again later".to_owned(),
         UNAVAILABLE => "the server is there, but not ready, or not the collector behind it".to_owned(),
@@ -221,18 +226,18 @@ fn refused_call(reply: &CallResponse, sent: &SentCalls<'_>) -> Problem {
         INTERNAL | INVALID_ARGUMENT if sent.compression == Compression::Gzip => uncompressed(),
         _ => "the server is there, but in trouble: look into its log".to_owned(),
     };
-    Problem::new(said_of_call(reply), advice)
+    Problem::new(message_of_call(reply), advice)
 }
 
 fn uncompressed() -> String {
     "does the server take gzip? try compression = \"none\"".to_owned()
 }
 
-fn speaks_of(reply: &CallResponse, word: &str) -> bool {
+fn mentions(reply: &CallResponse, word: &str) -> bool {
     reply.message.to_ascii_lowercase().contains(word)
 }
 
-fn said_of_call(reply: &CallResponse) -> String {
+fn message_of_call(reply: &CallResponse) -> String {
     match reply.message.is_empty() {
         true => reply.name.clone(),
         false => format!("{}: {}", reply.name, reply.message),

@@ -207,7 +207,7 @@ pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, endpoint: &End
     }
 }
 
-/// Asks about each signal: a collector may take one and not another.
+/// Probes each signal: a collector may take one and not another.
 fn call(
     target: &ProbeTarget<'_>,
     spec: &GrpcSpec,
@@ -271,7 +271,7 @@ fn failure(error: &io::Error) -> ProbeFailure {
     }
 }
 
-/// What every client says first, then settings that change nothing.
+/// The client's connection preface, with empty settings.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
 /// The head of a frame is enough to know the protocol.
 const ENOUGH: usize = 9;
@@ -281,7 +281,7 @@ const ENOUGH: usize = 9;
 /// # Errors
 /// When nothing came before the connection broke or its time was up.
 fn greet(stream: &mut dyn ReadWrite) -> io::Result<Vec<u8>> {
-    // A peer that closes the connection may have sent the reason before; that says more than the failed write.
+    // A peer that closes the connection may have sent the reason before; that explains more than the failed write.
     let _ = stream.write_all(GREETING).and_then(|()| stream.flush());
     let mut answer = Vec::new();
     let mut piece = [0; ENOUGH];
@@ -324,7 +324,7 @@ fn protocol_of(first_bytes: &[u8]) -> Protocol {
         [ALERT | HANDSHAKE, 3, ..] => Protocol::Tls,
         // an alert may come a byte at a time
         [ALERT | HANDSHAKE] => Protocol::Tls,
-        // length, type, flags, stream 0: what an HTTP/2 server says first
+        // length, type, flags, stream 0: the first frame of an HTTP/2 server
         [_, _, _, SETTINGS | GO_AWAY, 0 | 1, 0, 0, 0, 0, ..] => Protocol::Http2,
         bytes if bytes.starts_with(b"HTTP/1.") => Protocol::Http1,
         _ => Protocol::Unknown,

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use prost::Message;
 
 use super::rpc;
-pub(super) use over_grpc::{Farewell, Shape};
+pub(super) use over_grpc::{GoAwayTiming, GrpcFraming};
 
 /// An answer for the receiver to give instead of the honest one, over HTTP or over gRPC.
 ///
@@ -18,7 +18,7 @@ pub(super) use over_grpc::{Farewell, Shape};
 /// [`Receiver::always`](super::Receiver::always). An answer starts as one of the constructors and is refined by the
 /// methods; what has no meaning for it (a header on [`Answer::hang`]) is ignored.
 ///
-/// The same answer serves both transports. What is said of the connection is true of both. Over gRPC, a head is the
+/// The same answer serves both transports, and acts on the connection alike. Over gRPC, a head is the
 /// header block of the answer, a body is its message, and a status is the gRPC code that goes with it, which
 /// [`Answer::grpc`] sets exactly:
 ///
@@ -48,8 +48,9 @@ pub(super) use over_grpc::{Farewell, Shape};
 /// assert!(slow.accepts());
 /// ```
 #[derive(Debug, Clone)]
+#[must_use = "an answer is given by script(), always() and their like"]
 pub struct Answer {
-    pub(super) manner: Manner,
+    pub(super) delivery_mode: DeliveryMode,
     pub(super) status: u16,
     /// Another than the one that goes with the status.
     code: Option<u32>,
@@ -63,13 +64,13 @@ pub struct Answer {
     pub(super) rejected: u64,
     pub(super) delay: Duration,
     pub(super) closes: bool,
-    pub(super) shape: Shape,
-    pub(super) farewell: Farewell,
+    pub(super) grpc_framing: GrpcFraming,
+    pub(super) go_away: GoAwayTiming,
 }
 
 /// How an answer is delivered, if at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum DeliveryMode {
     Whole,
     SlowHead(Duration),
     SlowBody(Duration),
@@ -87,9 +88,9 @@ pub(super) enum Manner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
     Bytes(Vec<u8>),
-    /// So many bytes of nothing, made while they are sent.
+    /// This many zeros, generated while they are sent.
     Zeros(u64),
-    /// So many bytes once the client has unpacked them.
+    /// This many bytes once the client has decompressed them.
     GzipBomb(u64),
 }
 
@@ -103,7 +104,7 @@ impl Answer {
     /// whatever is set.
     pub fn status(status: u16) -> Self {
         Self {
-            manner: Manner::Whole,
+            delivery_mode: DeliveryMode::Whole,
             status,
             code: None,
             headers: Vec::new(),
@@ -114,8 +115,8 @@ impl Answer {
             rejected: 0,
             delay: Duration::ZERO,
             closes: false,
-            shape: Shape::Usual,
-            farewell: Farewell::Unsaid,
+            grpc_framing: GrpcFraming::Usual,
+            go_away: GoAwayTiming::Never,
         }
     }
 
@@ -163,7 +164,7 @@ impl Answer {
     /// Reads the request and never answers, until the client leaves or the receiver stops. Over gRPC, other requests of
     /// the connection are answered meanwhile.
     pub fn hang() -> Self {
-        Self::without_status(Manner::Hang)
+        Self::without_status(DeliveryMode::Hang)
     }
 
     /// Leaves the request unread, until the receiver stops.
@@ -171,7 +172,7 @@ impl Answer {
     /// It is taken as soon as a request's first byte arrives, over gRPC its header block, and what is not read is not
     /// counted as a request. Nothing else of the connection is read or answered either.
     pub fn never_read() -> Self {
-        Self::without_status(Manner::NeverRead)
+        Self::without_status(DeliveryMode::NeverRead)
     }
 
     /// Resets the connection (RST) at a request's first byte, over gRPC at its header block, while the client is still
@@ -179,22 +180,22 @@ impl Answer {
     ///
     /// What is not read is not counted as a request.
     pub fn reset() -> Self {
-        Self::without_status(Manner::Reset)
+        Self::without_status(DeliveryMode::Reset)
     }
 
     /// Reads the whole request, then resets the connection (RST) instead of answering.
     pub fn reset_after_request() -> Self {
-        Self::without_status(Manner::ResetAfterRequest)
+        Self::without_status(DeliveryMode::ResetAfterRequest)
     }
 
     /// Reads the whole request, then closes the connection in good order (FIN) instead of answering.
     pub fn close() -> Self {
-        Self::without_status(Manner::Close)
+        Self::without_status(DeliveryMode::Close)
     }
 
     /// Answers with bytes that are not HTTP, then closes.
     pub fn garbage(bytes: impl Into<Vec<u8>>) -> Self {
-        Self::without_status(Manner::Garbage(bytes.into()))
+        Self::without_status(DeliveryMode::Garbage(bytes.into()))
     }
 
     /// Adds a header field. One that the receiver would send by itself (`content-type`, `content-length`) is replaced.
@@ -242,14 +243,14 @@ impl Answer {
 
     /// Sends the head one byte per `interval`.
     pub fn slow_headers(mut self, interval: Duration) -> Self {
-        self.manner = Manner::SlowHead(interval);
+        self.delivery_mode = DeliveryMode::SlowHead(interval);
         self
     }
 
     /// Sends the body one byte per `interval`, over gRPC in as many frames. An empty body is filled up with a field that
     /// decoders skip.
     pub fn slow_body(mut self, interval: Duration) -> Self {
-        self.manner = Manner::SlowBody(interval);
+        self.delivery_mode = DeliveryMode::SlowBody(interval);
         if self.body == Body::Bytes(Vec::new()) {
             self.body = Body::Bytes(skipped_field(SLOW_BODY_FILLING));
         }
@@ -258,7 +259,7 @@ impl Answer {
 
     /// Announces a longer body than it sends, then closes.
     pub fn cut_short(mut self) -> Self {
-        self.manner = Manner::CutShort;
+        self.delivery_mode = DeliveryMode::CutShort;
         self
     }
 
@@ -274,8 +275,8 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    fn without_status(manner: Manner) -> Self {
-        Self { manner, ..Self::status(NO_STATUS) }
+    fn without_status(delivery_mode: DeliveryMode) -> Self {
+        Self { delivery_mode, ..Self::status(NO_STATUS) }
     }
 
     /// The status that goes over the wire, if one does.
@@ -293,7 +294,10 @@ impl Answer {
 
     /// Whether it must be known before the request is read.
     pub(super) fn precedes_reading(&self) -> bool {
-        matches!(self.manner, Manner::NeverRead | Manner::Reset | Manner::ResetAfterRequest)
+        matches!(
+            self.delivery_mode,
+            DeliveryMode::NeverRead | DeliveryMode::Reset | DeliveryMode::ResetAfterRequest
+        )
     }
 }
 

@@ -58,10 +58,10 @@ impl Builder {
         }
     }
 
-    /// Where to listen for OTLP over HTTP; `127.0.0.1:0`, a free port of this machine, if not said.
+    /// Where to listen for OTLP over HTTP; `127.0.0.1:0`, a free port of this machine, by default.
     ///
-    /// If a name stands for several addresses, the first that is free is taken. Anyone who can reach the address can
-    /// send: the receiver asks for no credentials.
+    /// If a name stands for several addresses, the first that is free is taken. Every host that can reach the address can
+    /// send: the receiver checks no credentials.
     pub fn address(mut self, address: impl ToSocketAddrs) -> Self {
         self.address = address.to_socket_addrs().map(Iterator::collect);
         self
@@ -73,7 +73,7 @@ impl Builder {
         self
     }
 
-    /// The longest body, after decompression, that is not answered with 413; 64 MiB if not said.
+    /// The longest body, after decompression, that is not answered with 413; 64 MiB by default.
     ///
     /// Over gRPC the answer is `RESOURCE_EXHAUSTED`. The calls of one connection that are on their way in or not answered
     /// yet may have twice as much together; what is more is answered with `UNAVAILABLE`.
@@ -85,10 +85,10 @@ impl Builder {
     }
 
     /// How many bytes of memory all requests together may take, of all connections: while they are read, decompressed,
-    /// decoded and answered, and as long as a clone of their [`Batch`] is kept; 512 MiB if not said.
+    /// decoded and answered, and as long as a clone of their [`Batch`] is kept; 512 MiB by default.
     ///
     /// A request that needs more than all of it is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`; one that needs
-    /// what others use with 503 or `UNAVAILABLE`, which asks the client to come again. The memory is estimated before a
+    /// what others use with 503 or `UNAVAILABLE`, which are retryable. The memory is estimated before a
     /// request is decoded: an empty span of two bytes takes about 600. What is kept afterwards is not part of it: see
     /// [`Builder::keep_bytes`].
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
@@ -96,16 +96,16 @@ impl Builder {
         self
     }
 
-    /// The longest request head that is not answered with 431; 32 KiB if not said.
+    /// The longest request head that is not answered with 431; 32 KiB by default.
     ///
     /// Over gRPC each header counts for 32 bytes more than its name and value, and the answer is `RESOURCE_EXHAUSTED`.
-    /// There, more than 32 KiB in compressed form end the connection whatever is said here.
+    /// There, more than 32 KiB in compressed form end the connection regardless of this setting.
     pub fn max_header_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_header_bytes = bytes;
         self
     }
 
-    /// How many connections, of both protocols together, may be open at a time; 256 if not said.
+    /// How many connections, of both protocols together, may be open at a time; 256 by default.
     ///
     /// A further one takes the place of the connection that brought nothing for longest, which is closed. If all wait for an
     /// answer, the new one is closed at once. Each has a thread, over gRPC one more that answers; up to 256 more threads are
@@ -116,7 +116,7 @@ impl Builder {
     }
 
     /// How long a client may take to send a request, to take in an answer, and to stay silent between two
-    /// requests; 30 seconds if not said, and a millisecond at least.
+    /// requests; 30 seconds by default, and a millisecond at least.
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.settings.read_timeout = timeout.max(Duration::from_millis(1));
         self
@@ -159,7 +159,7 @@ impl Builder {
     }
 
     /// How many bytes of memory the kept spans, log records and metrics may take together, and as many the kept
-    /// requests; 256 MiB if not said, 0 keeps nothing.
+    /// requests; 256 MiB by default, 0 keeps nothing.
     ///
     /// Beyond it the oldest are forgotten. The counts stay exact.
     pub fn keep_bytes(mut self, bytes: usize) -> Self {

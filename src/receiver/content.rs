@@ -1,4 +1,4 @@
-//! What the message of a request says.
+//! The content of a request's message.
 
 use std::borrow::Cow;
 use std::io::Read;

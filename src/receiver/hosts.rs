@@ -25,7 +25,7 @@ impl Hosts {
         if local_only && address.is_loopback() { Hosts::Local(address) } else { Hosts::Any }
     }
 
-    /// Judges what a request says that it is meant for.
+    /// Checks the host that a request is meant for.
     pub(super) fn check<'a>(self, mut hosts: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
         let Hosts::Local(address) = self else { return Ok(()) };
         match hosts.find(|host| !is_local(host, address)) {

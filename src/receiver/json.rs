@@ -70,8 +70,8 @@ fn write_fields<'de, A: MapAccess<'de>>(
     while let Some(field) = map.next_key_seed(Name(message))? {
         match field {
             Some(field) => {
-                let place = if field.is_list { Place::List } else { Place::Field };
-                map.next_value_seed(Value { field, place, out })?;
+                let context = if field.is_list { ValueContext::List } else { ValueContext::Field };
+                map.next_value_seed(Value { field, context, out })?;
             }
             // of a later version, or of the sender's own
             None => _ = map.next_value::<IgnoredAny>()?,
@@ -105,7 +105,7 @@ impl Visitor<'_> for Name {
 
 /// Where a value stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ValueContext {
     Field,
     List,
     Element,
@@ -116,13 +116,13 @@ enum Place {
 /// The value of a field, or an element of its list.
 struct Value<'a> {
     field: &'static Field,
-    place: Place,
+    context: ValueContext,
     out: &'a mut Vec<u8>,
 }
 
 impl Value<'_> {
     fn key(&mut self, wire_type: WireType) {
-        if self.place != Place::Packed {
+        if self.context != ValueContext::Packed {
             encode_key(self.field.number, wire_type, self.out);
         }
     }
@@ -157,7 +157,7 @@ impl Value<'_> {
     /// Writes a whole number; `None` if it is no value of this field.
     fn whole(&mut self, number: i128) -> Option<()> {
         // a list is none, and what is no number is refused by the ranges below
-        if self.place == Place::List {
+        if self.context == ValueContext::List {
             return None;
         }
         match self.field.kind {
@@ -184,7 +184,7 @@ impl Value<'_> {
 
     fn float(&mut self, number: f64) -> Option<()> {
         match self.field.kind {
-            Kind::Double if self.place != Place::List => self.fixed(number.to_bits()),
+            Kind::Double if self.context != ValueContext::List => self.fixed(number.to_bits()),
             // 1e3 is a whole number, too
             _ if number.fract() == 0.0 => self.whole(number as i128)?,
             _ => return None,
@@ -194,7 +194,7 @@ impl Value<'_> {
 
     fn text(&mut self, text: &str) -> Option<()> {
         match self.field.kind {
-            _ if self.place == Place::List => return None,
+            _ if self.context == ValueContext::List => return None,
             Kind::Text => self.bytes(text.as_bytes()),
             Kind::Id => self.bytes(&decode_hex(text.as_bytes())?),
             Kind::Bytes => self.bytes(&decode_base64(text.replace('-', "+").replace('_', "/").as_bytes())?),
@@ -218,8 +218,8 @@ impl<'de> Visitor<'de> for Value<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.place, self.field.kind) {
-            (Place::List, _) => "a list",
+        f.write_str(match (self.context, self.field.kind) {
+            (ValueContext::List, _) => "a list",
             (_, Kind::Message(_)) => "an object",
             (_, Kind::Text) => "a string",
             (_, Kind::Id) => "an id in hexadecimal",
@@ -236,8 +236,8 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     /// `null` is a field that is not there; in a list it keeps its place.
     fn visit_unit<E: Error>(mut self) -> Result<(), E> {
-        match (self.place, self.field.kind) {
-            (Place::Field | Place::List, _) => Ok(()),
+        match (self.context, self.field.kind) {
+            (ValueContext::Field | ValueContext::List, _) => Ok(()),
             (_, Kind::Message(_)) => self.delimited(|_| Ok(())),
             _ => Err(E::invalid_type(Unexpected::Unit, &self)),
         }
@@ -245,7 +245,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_bool<E: Error>(mut self, value: bool) -> Result<(), E> {
         match self.field.kind {
-            Kind::Bool if self.place != Place::List => self.varint(value.into()),
+            Kind::Bool if self.context != ValueContext::List => self.varint(value.into()),
             _ => return Err(E::invalid_type(Unexpected::Bool(value), &self)),
         }
         Ok(())
@@ -270,22 +270,25 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
         let field = self.field;
-        if self.place != Place::List {
+        if self.context != ValueContext::List {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
         if matches!(field.kind, Kind::Message(_) | Kind::Text) {
-            while list.next_element_seed(Value { field, place: Place::Element, out: self.out })?.is_some() {}
+            while list
+                .next_element_seed(Value { field, context: ValueContext::Element, out: self.out })?
+                .is_some()
+            {}
             return Ok(());
         }
         self.delimited(|out| {
-            while list.next_element_seed(Value { field, place: Place::Packed, out })?.is_some() {}
+            while list.next_element_seed(Value { field, context: ValueContext::Packed, out })?.is_some() {}
             Ok(())
         })
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, map: A) -> Result<(), A::Error> {
         match self.field.kind {
-            Kind::Message(message) if self.place != Place::List => {
+            Kind::Message(message) if self.context != ValueContext::List => {
                 self.delimited(|out| write_fields(message, map, out))
             }
             _ => Err(A::Error::invalid_type(Unexpected::Map, &self)),

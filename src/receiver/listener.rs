@@ -128,24 +128,24 @@ fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: Serve) -> Option<JoinHa
     socket.set_write_timeout(Some(timeout)).ok()?;
     let socket = Arc::new(socket);
     let number = shared.admit(&socket)?;
-    let guest = Guest { shared: shared.clone(), number };
+    let registered = RegisteredConnection { shared: shared.clone(), number };
     spawn(format!("standpipe-in-{number}"), move || {
-        serve(&guest.shared, &socket, guest.number);
+        serve(&registered.shared, &socket, registered.number);
         drop(socket);
-        drop(guest);
+        drop(registered);
     })
     .ok()
 }
 
-/// A connection's place among the open ones, given up however its thread ends.
-struct Guest {
+/// Keeps a connection registered as open until its thread ends, also by a panic.
+struct RegisteredConnection {
     shared: Arc<Shared>,
     number: u64,
 }
 
-impl Drop for Guest {
+impl Drop for RegisteredConnection {
     fn drop(&mut self) {
-        self.shared.dismiss(self.number);
+        self.shared.unregister(self.number);
     }
 }
 

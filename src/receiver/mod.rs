@@ -70,6 +70,7 @@ use crate::record::Signal;
 /// [`Receiver::start`] is all that most tests need; [`Receiver::builder`] changes address and limits.
 /// Dropping it closes the listeners and all connections, and the ports are free again.
 #[derive(Debug)]
+#[must_use = "dropping it stops the receiver"]
 pub struct Receiver {
     shared: Arc<Shared>,
     http: Listener,

@@ -1,4 +1,4 @@
-//! Why a request is turned down: in words for the client, and for those who run the receiver.
+//! Why a request is refused: a message for the client, and a kind for the program that runs the receiver.
 
 use std::time::Duration;
 
@@ -24,17 +24,17 @@ pub enum RefusalKind {
     /// It is larger than [`Builder::max_body_bytes`](super::Builder::max_body_bytes) or
     /// [`Builder::max_memory_bytes`](super::Builder::max_memory_bytes) allows, or its head is too long.
     TooLarge,
-    /// Others take the memory that it needs. The client is asked to come again.
+    /// Others take the memory that it needs. The client may retry.
     Busy,
     /// It took too long to arrive.
     Late,
     /// It is meant for another host: see [`Builder::local_hosts_only`](super::Builder::local_hosts_only).
     Host,
-    /// Its client speaks gRPC, and this is the port for HTTP.
+    /// A gRPC request at the port for HTTP.
     GrpcAtHttpPort,
-    /// Its client speaks HTTP/1, and this is the port for gRPC.
+    /// An HTTP/1 request at the port for gRPC.
     HttpAtGrpcPort,
-    /// Its client speaks TLS, which the receiver does not.
+    /// A TLS handshake, which the receiver does not support.
     Tls,
     /// It breaks the rules of HTTP.
     Malformed,
@@ -52,7 +52,7 @@ pub struct RefusedRequest {
     pub protocol: Protocol,
     /// The HTTP status of the answer. Over gRPC, what the client sees is the gRPC code that goes with it.
     pub status: u16,
-    /// What the client is answered, in words.
+    /// The message that the client gets.
     pub message: String,
     /// The request, as far as it could be read; `None` without a readable head.
     pub request: Option<ReceivedRequest>,
@@ -100,7 +100,7 @@ impl Refusal {
         Self::new(413, format!("request body too large: it unfolds to more than {limit} bytes in memory"))
     }
 
-    /// For a request that may come again, when others are done.
+    /// For a request that may be retried, when others are done.
     pub(super) fn too_much_at_a_time() -> Self {
         Self::new(503, "too much at a time on all connections; try again")
     }

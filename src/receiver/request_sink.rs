@@ -21,8 +21,8 @@ pub(super) fn take_in(
     decided: Option<Answer>,
 ) -> Option<Answer> {
     // until the answer is about to be sent: a client that has it may make room for others at once
-    let _in_hand = shared.take_in_hand(request.connection);
-    // the body, and what the decoder built besides, is gone by now
+    let _in_hand = shared.begin_request(request.connection);
+    // the body, and what the decoder built besides, is freed by now
     content.share.shrink_to(content.weight);
     if !shared.pass_gate() {
         return None;
@@ -90,12 +90,12 @@ fn note_answer(request: &mut ReceivedRequest, answer: &Answer) {
 /// The answers to give instead of the honest one: what was ordered for a signal outranks what was ordered for all.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    for_all: Orders,
-    for_signal: [Orders; Signal::COUNT],
+    for_all: ScriptedAnswers,
+    for_signal: [ScriptedAnswers; Signal::COUNT],
 }
 
 #[derive(Debug, Default)]
-struct Orders {
+struct ScriptedAnswers {
     next: VecDeque<Answer>,
     always: Option<Answer>,
 }
@@ -137,7 +137,7 @@ impl Script {
     }
 }
 
-impl Orders {
+impl ScriptedAnswers {
     fn take(&mut self) -> Option<Answer> {
         self.next.pop_front().or_else(|| self.always.clone())
     }

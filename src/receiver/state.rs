@@ -15,7 +15,7 @@ use super::refusal::RefusedRequest;
 use super::request_sink::Script;
 use super::store::{Batch, Store};
 
-/// How long stopping waits for threads to say farewell to their clients.
+/// How long stopping waits for threads to send GOAWAY to their clients.
 const FAREWELL: Duration = Duration::from_millis(20);
 /// How long it waits for threads that are busy in a callback of the user's.
 const PATIENCE: Duration = Duration::from_millis(80);
@@ -210,17 +210,17 @@ impl Shared {
     }
 
     /// A request of this connection was decoded, and is in hand until what is returned is dropped.
-    pub(super) fn take_in_hand(&self, connection: u64) -> InHand<'_> {
+    pub(super) fn begin_request(&self, connection: u64) -> ActiveRequest<'_> {
         self.change(|state| {
             if let Some(open) = state.open.get_mut(&connection) {
                 open.in_hand += 1;
                 open.has_brought = true;
             }
         });
-        InHand { shared: self, connection }
+        ActiveRequest { shared: self, connection }
     }
 
-    pub(super) fn dismiss(&self, connection: u64) {
+    pub(super) fn unregister(&self, connection: u64) {
         // closed outside the lock, should this be its last handle
         let open = self.change(|state| state.open.remove(&connection));
         drop(open);
@@ -245,13 +245,13 @@ impl Shared {
     }
 }
 
-/// A request in hand: its connection is not idle.
-pub(super) struct InHand<'a> {
+/// A request being handled: its connection is not idle.
+pub(super) struct ActiveRequest<'a> {
     shared: &'a Shared,
     connection: u64,
 }
 
-impl Drop for InHand<'_> {
+impl Drop for ActiveRequest<'_> {
     fn drop(&mut self) {
         self.shared.change(|state| {
             if let Some(open) = state.open.get_mut(&self.connection) {

@@ -143,8 +143,8 @@ impl Batch {
 pub(super) struct Store {
     request_count: u64,
     record_counts: [u64; Signal::COUNT],
-    requests: Kept<ReceivedRequest>,
-    records: Kept<Records>,
+    requests: BoundedFifo<ReceivedRequest>,
+    records: BoundedFifo<Records>,
 }
 
 impl Store {
@@ -153,8 +153,8 @@ impl Store {
         Self {
             request_count: 0,
             record_counts: [0; Signal::COUNT],
-            requests: Kept::new(budget),
-            records: Kept::new(budget),
+            requests: BoundedFifo::new(budget),
+            records: BoundedFifo::new(budget),
         }
     }
 
@@ -204,15 +204,15 @@ impl Store {
     }
 }
 
-/// A first-in-first-out shelf that forgets its oldest when it is over budget.
+/// A first-in-first-out queue that drops its oldest items when it is over budget.
 #[derive(Debug)]
-struct Kept<T> {
+struct BoundedFifo<T> {
     items: VecDeque<(usize, T)>,
     bytes: usize,
     budget: usize,
 }
 
-impl<T> Kept<T> {
+impl<T> BoundedFifo<T> {
     fn new(budget: usize) -> Self {
         Self { items: VecDeque::new(), bytes: 0, budget }
     }

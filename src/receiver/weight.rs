@@ -29,14 +29,14 @@ const MAX_DEPTH: usize = 100;
 /// What cannot be decoded weighs as much as the decoder would have built when it gave up.
 pub(super) fn of(signal: Signal, body: &[u8]) -> usize {
     let mut weight = body.len();
-    // the decoder meets the same error and says it better
-    let _ = add(&mut weight, Part::Request(signal), body, 0);
+    // the decoder reports the same error, with more detail
+    let _ = add(&mut weight, MessageKind::Request(signal), body, 0);
     weight
 }
 
 /// What can come many times, or contains what can.
 #[derive(Clone, Copy)]
-enum Part {
+enum MessageKind {
     Request(Signal),
     OfResource(Signal),
     OfScope(Signal),
@@ -71,103 +71,119 @@ enum Part {
     Varint,
 }
 
-impl Part {
+impl MessageKind {
     /// The part that the field `tag` of this one holds.
-    fn within(self, tag: u32) -> Option<Part> {
+    fn within(self, tag: u32) -> Option<MessageKind> {
         Some(match (self, tag) {
-            (Part::Request(signal), 1) => Part::OfResource(signal),
-            (Part::OfResource(_), 1) => Part::Resource,
-            (Part::OfResource(signal), 2) => Part::OfScope(signal),
-            (Part::OfScope(_), 1) => Part::Scope,
-            (Part::OfScope(Signal::Traces), 2) => Part::Span,
-            (Part::OfScope(Signal::Logs), 2) => Part::LogRecord,
-            (Part::OfScope(Signal::Metrics), 2) => Part::Metric,
-            (Part::Resource, 3) => Part::EntityRef,
-            (Part::EntityRef, 3 | 4) => Part::Text,
+            (MessageKind::Request(signal), 1) => MessageKind::OfResource(signal),
+            (MessageKind::OfResource(_), 1) => MessageKind::Resource,
+            (MessageKind::OfResource(signal), 2) => MessageKind::OfScope(signal),
+            (MessageKind::OfScope(_), 1) => MessageKind::Scope,
+            (MessageKind::OfScope(Signal::Traces), 2) => MessageKind::Span,
+            (MessageKind::OfScope(Signal::Logs), 2) => MessageKind::LogRecord,
+            (MessageKind::OfScope(Signal::Metrics), 2) => MessageKind::Metric,
+            (MessageKind::Resource, 3) => MessageKind::EntityRef,
+            (MessageKind::EntityRef, 3 | 4) => MessageKind::Text,
 
-            (Part::Span, 11) => Part::Event,
-            (Part::Span, 13) => Part::Link,
+            (MessageKind::Span, 11) => MessageKind::Event,
+            (MessageKind::Span, 13) => MessageKind::Link,
 
-            (Part::Metric, 5 | 7) => Part::Numbers,
-            (Part::Metric, 9) => Part::Histogram,
-            (Part::Metric, 10) => Part::ExponentialHistogram,
-            (Part::Metric, 11) => Part::Summary,
-            (Part::Numbers, 1) => Part::NumberPoint,
-            (Part::Histogram, 1) => Part::HistogramPoint,
-            (Part::ExponentialHistogram, 1) => Part::ExponentialPoint,
-            (Part::Summary, 1) => Part::SummaryPoint,
-            (Part::HistogramPoint, 6 | 7) => Part::Fixed,
-            (Part::ExponentialPoint, 8 | 9) => Part::Buckets,
-            (Part::Buckets, 2) => Part::Varint,
-            (Part::SummaryPoint, 6) => Part::Quantile,
-            (Part::NumberPoint, 5) | (Part::HistogramPoint, 8) | (Part::ExponentialPoint, 11) => {
-                Part::Exemplar
+            (MessageKind::Metric, 5 | 7) => MessageKind::Numbers,
+            (MessageKind::Metric, 9) => MessageKind::Histogram,
+            (MessageKind::Metric, 10) => MessageKind::ExponentialHistogram,
+            (MessageKind::Metric, 11) => MessageKind::Summary,
+            (MessageKind::Numbers, 1) => MessageKind::NumberPoint,
+            (MessageKind::Histogram, 1) => MessageKind::HistogramPoint,
+            (MessageKind::ExponentialHistogram, 1) => MessageKind::ExponentialPoint,
+            (MessageKind::Summary, 1) => MessageKind::SummaryPoint,
+            (MessageKind::HistogramPoint, 6 | 7) => MessageKind::Fixed,
+            (MessageKind::ExponentialPoint, 8 | 9) => MessageKind::Buckets,
+            (MessageKind::Buckets, 2) => MessageKind::Varint,
+            (MessageKind::SummaryPoint, 6) => MessageKind::Quantile,
+            (MessageKind::NumberPoint, 5)
+            | (MessageKind::HistogramPoint, 8)
+            | (MessageKind::ExponentialPoint, 11) => MessageKind::Exemplar,
+
+            (MessageKind::Resource | MessageKind::KeyValueList | MessageKind::ExponentialPoint, 1) => {
+                MessageKind::KeyValue
             }
-
-            (Part::Resource | Part::KeyValueList | Part::ExponentialPoint, 1) => Part::KeyValue,
-            (Part::Scope | Part::Event, 3) | (Part::Link, 4) | (Part::LogRecord, 6) => Part::KeyValue,
-            (Part::NumberPoint | Part::SummaryPoint | Part::Exemplar, 7) => Part::KeyValue,
-            (Part::Span | Part::HistogramPoint, 9) | (Part::Metric, 12) => Part::KeyValue,
-            (Part::LogRecord, 5) | (Part::KeyValue, 2) | (Part::Array, 1) => Part::AnyValue,
-            (Part::AnyValue, 5) => Part::Array,
-            (Part::AnyValue, 6) => Part::KeyValueList,
+            (MessageKind::Scope | MessageKind::Event, 3)
+            | (MessageKind::Link, 4)
+            | (MessageKind::LogRecord, 6) => MessageKind::KeyValue,
+            (MessageKind::NumberPoint | MessageKind::SummaryPoint | MessageKind::Exemplar, 7) => {
+                MessageKind::KeyValue
+            }
+            (MessageKind::Span | MessageKind::HistogramPoint, 9) | (MessageKind::Metric, 12) => {
+                MessageKind::KeyValue
+            }
+            (MessageKind::LogRecord, 5) | (MessageKind::KeyValue, 2) | (MessageKind::Array, 1) => {
+                MessageKind::AnyValue
+            }
+            (MessageKind::AnyValue, 5) => MessageKind::Array,
+            (MessageKind::AnyValue, 6) => MessageKind::KeyValueList,
             _ => return None,
         })
     }
 
     fn is_message(self) -> bool {
-        !matches!(self, Part::Text | Part::Fixed | Part::Varint)
+        !matches!(self, MessageKind::Text | MessageKind::Fixed | MessageKind::Varint)
     }
 
     fn is_number(self) -> bool {
-        matches!(self, Part::Fixed | Part::Varint)
+        matches!(self, MessageKind::Fixed | MessageKind::Varint)
     }
 
     /// The memory of one, without what it points to.
     fn size(self) -> usize {
         match self {
-            Part::OfResource(Signal::Traces) => size_of::<ResourceSpans>(),
-            Part::OfResource(Signal::Logs) => size_of::<ResourceLogs>(),
-            Part::OfResource(Signal::Metrics) => size_of::<ResourceMetrics>(),
-            Part::OfScope(Signal::Traces) => size_of::<ScopeSpans>(),
-            Part::OfScope(Signal::Logs) => size_of::<ScopeLogs>(),
-            Part::OfScope(Signal::Metrics) => size_of::<ScopeMetrics>(),
-            Part::Resource => size_of::<Resource>(),
-            Part::EntityRef => size_of::<EntityRef>(),
-            Part::Scope => size_of::<InstrumentationScope>(),
-            Part::Span => size_of::<Span>() + size_of::<ReceivedSpan>(),
-            Part::Event => size_of::<Event>(),
-            Part::Link => size_of::<Link>(),
-            Part::LogRecord => size_of::<LogRecord>() + size_of::<ReceivedLog>(),
-            Part::Metric => size_of::<Metric>() + size_of::<ReceivedMetric>(),
-            Part::NumberPoint => size_of::<NumberDataPoint>(),
-            Part::HistogramPoint => size_of::<HistogramDataPoint>(),
-            Part::ExponentialPoint => size_of::<ExponentialHistogramDataPoint>(),
-            Part::SummaryPoint => size_of::<SummaryDataPoint>(),
-            Part::Quantile => size_of::<ValueAtQuantile>(),
-            Part::Exemplar => size_of::<Exemplar>(),
-            Part::KeyValue => size_of::<KeyValue>(),
-            Part::AnyValue => size_of::<AnyValue>(),
-            Part::Text => size_of::<String>(),
-            Part::Fixed | Part::Varint => size_of::<u64>(),
+            MessageKind::OfResource(Signal::Traces) => size_of::<ResourceSpans>(),
+            MessageKind::OfResource(Signal::Logs) => size_of::<ResourceLogs>(),
+            MessageKind::OfResource(Signal::Metrics) => size_of::<ResourceMetrics>(),
+            MessageKind::OfScope(Signal::Traces) => size_of::<ScopeSpans>(),
+            MessageKind::OfScope(Signal::Logs) => size_of::<ScopeLogs>(),
+            MessageKind::OfScope(Signal::Metrics) => size_of::<ScopeMetrics>(),
+            MessageKind::Resource => size_of::<Resource>(),
+            MessageKind::EntityRef => size_of::<EntityRef>(),
+            MessageKind::Scope => size_of::<InstrumentationScope>(),
+            MessageKind::Span => size_of::<Span>() + size_of::<ReceivedSpan>(),
+            MessageKind::Event => size_of::<Event>(),
+            MessageKind::Link => size_of::<Link>(),
+            MessageKind::LogRecord => size_of::<LogRecord>() + size_of::<ReceivedLog>(),
+            MessageKind::Metric => size_of::<Metric>() + size_of::<ReceivedMetric>(),
+            MessageKind::NumberPoint => size_of::<NumberDataPoint>(),
+            MessageKind::HistogramPoint => size_of::<HistogramDataPoint>(),
+            MessageKind::ExponentialPoint => size_of::<ExponentialHistogramDataPoint>(),
+            MessageKind::SummaryPoint => size_of::<SummaryDataPoint>(),
+            MessageKind::Quantile => size_of::<ValueAtQuantile>(),
+            MessageKind::Exemplar => size_of::<Exemplar>(),
+            MessageKind::KeyValue => size_of::<KeyValue>(),
+            MessageKind::AnyValue => size_of::<AnyValue>(),
+            MessageKind::Text => size_of::<String>(),
+            MessageKind::Fixed | MessageKind::Varint => size_of::<u64>(),
             // these lie within what holds them
-            Part::Request(_) | Part::Array | Part::KeyValueList | Part::Buckets => 0,
-            Part::Numbers | Part::Histogram | Part::ExponentialHistogram | Part::Summary => 0,
+            MessageKind::Request(_)
+            | MessageKind::Array
+            | MessageKind::KeyValueList
+            | MessageKind::Buckets => 0,
+            MessageKind::Numbers
+            | MessageKind::Histogram
+            | MessageKind::ExponentialHistogram
+            | MessageKind::Summary => 0,
         }
     }
 
     /// How many of it a field with this content holds: numbers come packed.
     fn count_in(self, content: &[u8]) -> usize {
         match self {
-            Part::Fixed => content.len() / size_of::<u64>(),
+            MessageKind::Fixed => content.len() / size_of::<u64>(),
             // the last byte of each is below 0x80
-            Part::Varint => content.iter().filter(|byte| **byte < 0x80).count(),
+            MessageKind::Varint => content.iter().filter(|byte| **byte < 0x80).count(),
             _ => 1,
         }
     }
 }
 
-fn add(weight: &mut usize, part: Part, mut bytes: &[u8], depth: usize) -> Result<(), DecodeError> {
+fn add(weight: &mut usize, part: MessageKind, mut bytes: &[u8], depth: usize) -> Result<(), DecodeError> {
     if depth > MAX_DEPTH {
         return Ok(());
     }
@@ -186,7 +202,7 @@ fn add(weight: &mut usize, part: Part, mut bytes: &[u8], depth: usize) -> Result
             (inner, _) => {
                 skip_field(wire_type, tag, &mut bytes, DecodeContext::default())?;
                 // numbers may also come one by one
-                *weight += inner.filter(|inner| inner.is_number()).map_or(0, Part::size);
+                *weight += inner.filter(|inner| inner.is_number()).map_or(0, MessageKind::size);
             }
         }
     }

@@ -16,7 +16,7 @@ const HEADROOM: usize = 6;
 pub(crate) struct Buffer {
     storage: Vec<u8>,
     len: usize,
-    /// A record that outgrows this can never be sent: it stops growing and is given up at its end.
+    /// A record that outgrows this can never be sent: it stops growing and is dropped at its end.
     max_len: usize,
     outgrown: bool,
 }

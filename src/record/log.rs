@@ -36,7 +36,7 @@ mod tag {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are those of the specification")]
 pub enum Severity {
     Trace = 1,
     Trace2,

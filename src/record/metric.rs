@@ -28,12 +28,12 @@ pub(crate) struct MetricHead<'a> {
     pub(crate) name: &'a str,
     pub(crate) description: &'a str,
     pub(crate) unit: &'a str,
-    pub(crate) shape: Shape,
+    pub(crate) point_kind: PointKind,
 }
 
 /// Which kind of points a metric has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum PointKind {
     Gauge,
     Sum { monotonic: bool, temporality: AggregationTemporality },
     Histogram { temporality: AggregationTemporality },
@@ -53,7 +53,7 @@ pub(crate) enum AggregationTemporality {
 #[derive(Debug, Default)]
 pub(crate) struct MetricRecord {
     buffer: Buffer,
-    shape: Option<Shape>,
+    point_kind: Option<PointKind>,
     /// The data field, while points may still come.
     data: Option<Nested>,
     /// Bytes before the data field, and in it.
@@ -69,24 +69,24 @@ impl MetricRecord {
         // the largest message that decoders read
         self.max_bytes = max_bytes.min(i32::MAX as usize);
         self.buffer.reset();
-        self.shape = Some(head.shape);
+        self.point_kind = Some(head.point_kind);
         self.head_len = head.len();
-        self.data_len = head.shape.settings_len();
+        self.data_len = head.point_kind.settings_len();
         self.points = 0;
         self.data = if self.has_room(0) { self.write_head(head) } else { None };
     }
 
     fn write_head(&mut self, head: &MetricHead<'_>) -> Option<Nested> {
         head.write(&mut self.buffer.claim(self.head_len)?);
-        let data = self.buffer.open(head.shape.tag())?;
-        head.shape.write_settings(&mut self.buffer.claim(self.data_len)?);
+        let data = self.buffer.open(head.point_kind.tag())?;
+        head.point_kind.write_settings(&mut self.buffer.claim(self.data_len)?);
         Some(data)
     }
 
     /// Adds a point to a gauge or a sum. Like the others, false if it does not fit beside what is there (or is of
     /// another kind than the metric): then nothing was written.
     pub(crate) fn number(&mut self, attributes: &AttributeSet, period: Period, value: Number) -> bool {
-        let is_right = matches!(self.shape, Some(Shape::Gauge | Shape::Sum { .. }));
+        let is_right = matches!(self.point_kind, Some(PointKind::Gauge | PointKind::Sum { .. }));
         is_right && self.append(attributes, period, &value)
     }
 
@@ -97,7 +97,7 @@ impl MetricRecord {
         period: Period,
         point: &HistogramPoint<'_>,
     ) -> bool {
-        let is_right = matches!(self.shape, Some(Shape::Histogram { .. }));
+        let is_right = matches!(self.point_kind, Some(PointKind::Histogram { .. }));
         is_right && self.append(attributes, period, point)
     }
 
@@ -108,7 +108,7 @@ impl MetricRecord {
         period: Period,
         point: &ExponentialPoint<'_>,
     ) -> bool {
-        let is_right = matches!(self.shape, Some(Shape::ExponentialHistogram { .. }));
+        let is_right = matches!(self.point_kind, Some(PointKind::ExponentialHistogram { .. }));
         is_right && self.append(attributes, period, point)
     }
 
@@ -162,27 +162,27 @@ impl MetricHead<'_> {
     }
 }
 
-impl Shape {
+impl PointKind {
     fn tag(self) -> u8 {
         match self {
-            Shape::Gauge => tag::GAUGE,
-            Shape::Sum { .. } => tag::SUM,
-            Shape::Histogram { .. } => tag::HISTOGRAM,
-            Shape::ExponentialHistogram { .. } => tag::EXPONENTIAL_HISTOGRAM,
+            PointKind::Gauge => tag::GAUGE,
+            PointKind::Sum { .. } => tag::SUM,
+            PointKind::Histogram { .. } => tag::HISTOGRAM,
+            PointKind::ExponentialHistogram { .. } => tag::EXPONENTIAL_HISTOGRAM,
         }
     }
 
     fn temporality(self) -> Option<AggregationTemporality> {
         match self {
-            Shape::Gauge => None,
-            Shape::Sum { temporality, .. }
-            | Shape::Histogram { temporality }
-            | Shape::ExponentialHistogram { temporality } => Some(temporality),
+            PointKind::Gauge => None,
+            PointKind::Sum { temporality, .. }
+            | PointKind::Histogram { temporality }
+            | PointKind::ExponentialHistogram { temporality } => Some(temporality),
         }
     }
 
     fn is_monotonic(self) -> bool {
-        matches!(self, Shape::Sum { monotonic: true, .. })
+        matches!(self, PointKind::Sum { monotonic: true, .. })
     }
 
     /// Bytes of the settings that hold for all points.
@@ -265,7 +265,7 @@ impl FrameLimits {
 
 /// What became of some points of a metric.
 #[derive(Debug)]
-pub(crate) enum Part<'a> {
+pub(crate) enum FramedPoints<'a> {
     Frame {
         bytes: &'a [u8],
         points: u64,
@@ -277,14 +277,14 @@ pub(crate) enum Part<'a> {
 }
 
 /// Frames the points of one metric and passes every part that is full to `give`.
-pub(crate) struct MetricParts<'a, G> {
+pub(crate) struct MetricFramer<'a, G> {
     head: MetricHead<'a>,
     record: &'a mut MetricRecord,
     limits: FrameLimits,
     give: G,
 }
 
-impl<'a, G: FnMut(Part<'_>)> MetricParts<'a, G> {
+impl<'a, G: FnMut(FramedPoints<'_>)> MetricFramer<'a, G> {
     /// `record` is storage to reuse.
     pub(crate) fn begin(
         head: MetricHead<'a>,
@@ -316,7 +316,7 @@ impl<'a, G: FnMut(Part<'_>)> MetricParts<'a, G> {
         match write(self.record) {
             true => self.hand_over(),
             false => {
-                (self.give)(Part::TooLarge { points: 1 });
+                (self.give)(FramedPoints::TooLarge { points: 1 });
                 self.record.begin(&self.head, self.limits.bytes);
             }
         }
@@ -330,7 +330,7 @@ impl<'a, G: FnMut(Part<'_>)> MetricParts<'a, G> {
     fn hand_over(&mut self) {
         let points = self.record.points();
         if points > 0 {
-            (self.give)(Part::Frame { bytes: self.record.finish(), points });
+            (self.give)(FramedPoints::Frame { bytes: self.record.finish(), points });
         }
         self.record.begin(&self.head, self.limits.bytes);
     }

@@ -50,10 +50,10 @@ pub use limits::{LogLimits, SpanLimits};
 pub use log::Severity;
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
 pub(crate) use metric::{
-    AggregationTemporality, FrameLimits, MetricHead, MetricParts, MetricRecord, Part, Shape,
+    AggregationTemporality, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, PointKind,
 };
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
-pub use resource::Resource;
+pub(crate) use resource::Resource;
 pub(crate) use resource::Scope;
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
 pub use span::{SpanKind, Status};

@@ -16,14 +16,14 @@ use super::{Signal, Value};
 
 /// The attributes of the program itself; of a key set twice the last value counts.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Resource {
+pub(crate) struct Resource {
     attributes: Vec<KeyValue>,
 }
 
 impl Resource {
     /// Sets one attribute. An empty key is ignored, and so is a value nested so deeply that collectors would refuse
     /// every request for it.
-    pub fn set(&mut self, key: &str, value: Value<'_>) {
+    pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
         if key.is_empty() || is_too_deep(&value) {
             return;
         }
@@ -69,7 +69,7 @@ impl Resource {
     }
 
     /// The value of a key, if it is set to a string.
-    pub fn get_str(&self, key: &str) -> Option<&str> {
+    pub(crate) fn get_str(&self, key: &str) -> Option<&str> {
         let known = self.attributes.iter().find(|known| known.key == key)?;
         match known.value.as_ref()?.value.as_ref()? {
             ProtoValue::StringValue(text) => Some(text),

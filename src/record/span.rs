@@ -93,9 +93,9 @@ pub enum SpanKind {
 /// two for a program to set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status<'a> {
-    /// It went well, whatever else was recorded.
+    /// It succeeded, also if errors were recorded.
     Ok,
-    /// It failed; the text says why.
+    /// It failed, for this reason.
     Error(&'a str),
 }
 

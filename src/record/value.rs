@@ -1,4 +1,4 @@
-//! What can an attribute be set to? To a [`Value`], and to whatever turns into one.
+//! What can an attribute be set to? To a [`Value`], and to everything that converts into one.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ pub enum Value<'a> {
     Map(&'a [(&'a str, Value<'a>)]),
 }
 
-/// What an attribute can be set to: whatever converts into a [`Value`] without owning anything, and strings that are
+/// What an attribute can be set to: everything that converts into a [`Value`] without owning anything, and strings that are
 /// owned. An `Option` sets the attribute if there is a value; `None` sets nothing, and leaves what was set before.
 ///
 /// ```

@@ -1,12 +1,20 @@
-use crate::ledger::Counts;
+use crate::config::{
+    Diagnostic, DiagnosticSeverity, ExporterSummary, Histograms, Location, LogLimits, ProviderName, Proxy,
+    Setting, SettingSource, SpanLimits, Temporality,
+};
+use crate::ledger::{Counts, Dropped, ExporterLedger, NotEnqueued};
 use crate::metrics::{
     BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, InstrumentBuilder, Observation,
 };
-use crate::{Counter, FlushOutcome, Gauge, Histogram, Ledger, Meter, Provider, Telemetry, UpDownCounter};
+use crate::trace::{InvalidId, ParseContextError};
+use crate::{
+    Application, Compression, Counter, FlushOutcome, Gauge, Histogram, Ledger, Meter, Problem, ProblemKind,
+    Provider, Sampler, Severity, Signal, SpanKind, Status, Telemetry, Transport, UpDownCounter, WhenFull,
+};
 
 const fn is_shared_by_threads<T: Send + Sync>() {}
 
-/// Checked by the compiler: programs keep these in statics and hand them to any thread.
+/// Checked by the compiler, with the list in `trace/tests.rs`: programs keep these in statics and send them to any thread.
 const _: () = {
     is_shared_by_threads::<Telemetry>();
     is_shared_by_threads::<Provider>();
@@ -17,5 +25,40 @@ const _: () = {
     is_shared_by_threads::<(UpDownCounter, BoundUpDownCounter)>();
     is_shared_by_threads::<(Gauge, BoundGauge)>();
     is_shared_by_threads::<(Histogram, BoundHistogram)>();
-    is_shared_by_threads::<(Ledger, Counts, FlushOutcome)>();
+    is_shared_by_threads::<(Ledger, ExporterLedger, Counts, Dropped, NotEnqueued, FlushOutcome)>();
+    is_shared_by_threads::<(Application, ProviderName, Problem, ProblemKind, Sampler)>();
+    is_shared_by_threads::<(Diagnostic, DiagnosticSeverity, Location)>();
+    is_shared_by_threads::<(ExporterSummary, Setting, SettingSource)>();
+    is_shared_by_threads::<(Compression, Proxy, Transport, WhenFull, Histograms, Temporality)>();
+    is_shared_by_threads::<(LogLimits, SpanLimits, Severity, Signal, SpanKind, Status<'_>)>();
+    is_shared_by_threads::<(ParseContextError, InvalidId)>();
+};
+
+#[cfg(feature = "receiver")]
+const _: () = {
+    use crate::receiver::*;
+    is_shared_by_threads::<(Receiver, Builder, Answer, Batch, Protocol, RefusalKind, RefusedRequest)>();
+    is_shared_by_threads::<(ReceivedRequest, ReceivedSpan, ReceivedLog, ReceivedMetric)>();
+};
+
+#[cfg(feature = "probe")]
+const _: () = {
+    use crate::probe::*;
+    is_shared_by_threads::<(Report, EndpointReport, Stage, StageKind, Outcome)>();
+};
+
+#[cfg(feature = "tracing")]
+const _: () =
+    is_shared_by_threads::<(crate::bridge::tracing::TracingLayer, crate::bridge::tracing::Events)>();
+
+#[cfg(feature = "log")]
+const _: () = is_shared_by_threads::<crate::bridge::log::LogBridge>();
+
+#[cfg(feature = "metrics")]
+const _: () = is_shared_by_threads::<crate::bridge::metrics::MetricsRecorder>();
+
+#[cfg(feature = "opentelemetry")]
+const _: () = {
+    use crate::bridge::opentelemetry::*;
+    is_shared_by_threads::<(SpanExporter, LogExporter, MetricExporter)>();
 };

@@ -1,13 +1,27 @@
-//! How does a program record spans? A [`Tracer`] starts them: a [`Span`] is its thread's current one until it is dropped,
-//! a [`DetachedSpan`] belongs to no thread.
+//! Spans: what a program did, and how long it took.
 //!
-//! | file | what it holds |
-//! |---|---|
-//! | `builder.rs` | [`SpanBuilder`], and how every span starts |
-//! | `span.rs` | [`Span`], and the setters that all spans have |
-//! | `detached.rs` | [`DetachedSpan`], whose parent and end are its own |
-//! | `sub_message.rs` | [`EventBuilder`] and [`LinkBuilder`] |
-//! | `open.rs` | the record of an open span in storage that its thread reuses, and how every span ends |
+//! A [`Tracer`] starts them. A [`Span`] is its thread's current span until it is dropped, and the parent of spans that start
+//! meanwhile; a [`DetachedSpan`] belongs to no thread. [`Tracer::build`] sets kind, parent, links and start time.
+//!
+//! ```
+//! use standpipe::{SpanKind, Status};
+//!
+//! # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+//! let tracer = telemetry.tracer("shop");
+//! let mut request = tracer.build("GET /cart").kind(SpanKind::Server).start();
+//! request.set("http.request.method", "GET");
+//! {
+//!     let mut query = tracer.span("select items"); // a child of the request
+//!     query.event("cache miss").set("key", "cart 7");
+//! }
+//! request.status(Status::Error("no such cart"));
+//! ```
+
+// builder.rs      SpanBuilder, and how every span starts
+// span.rs         Span, and the setters that all spans have
+// detached.rs     DetachedSpan, whose parent and end are its own
+// sub_message.rs  EventBuilder and LinkBuilder
+// open.rs         the record of an open span in storage that its thread reuses, and how every span ends
 
 mod builder;
 mod detached;

@@ -12,7 +12,6 @@ const _: () = {
     is_send_and_sync::<ConfigError>();
     is_send_and_sync::<Exporter>();
     is_send_and_sync::<Ledger>();
-    is_send_and_sync::<Resource>();
     is_send_and_sync::<Tracer>();
     is_send_and_sync::<SpanBuilder<'_>>();
     is_send_and_sync::<DetachedSpan>();

@@ -44,8 +44,8 @@ impl DeadlineStream {
         self.deadline = deadline;
     }
 
-    /// Does `work` with a socket that never waits: where it would, `work` sees `WouldBlock`. The deadline counts all the
-    /// same: a peer may have something to say without end.
+    /// Does `work` with a socket that never waits: where it would, `work` sees `WouldBlock`. The deadline still
+    /// applies: a peer may send without end.
     #[cfg(feature = "grpc")]
     pub(super) fn without_waiting<T>(&mut self, work: impl FnOnce(&TcpStream) -> Result<T>) -> Result<T> {
         time_left(Some(self.deadline))?;

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::base64;
 
-/// Shorter words of a secret, such as `Basic` and `Bearer`, may be said. Of longer ones no part of this length is, wherever
-/// it stands.
+/// Shorter words of a secret, such as `Basic` and `Bearer`, may be shown. Of longer ones no part of this length is, at any
+/// position.
 const PART: usize = 8;
 /// The shortest beginning of a longer word that is redacted at the end of a message, which may have been cut there.
 const CUT: usize = 3;

@@ -50,18 +50,18 @@ pub(super) fn is_hang_up(error: &io::Error) -> bool {
 
 /// Ends what is under way on another thread: for good, or just this attempt.
 #[derive(Debug, Default)]
-pub(super) struct Breaker {
+pub(super) struct Interrupter {
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    is_tripped: bool,
+    is_interrupted_for_good: bool,
     is_cut: bool,
     socket: Weak<TcpStream>,
 }
 
-impl Breaker {
+impl Interrupter {
     /// An attempt begins: that the one before was cut is of no interest to it.
     pub(super) fn begin(&self) {
         self.lock().is_cut = false;
@@ -84,9 +84,9 @@ impl Breaker {
 
     /// Ends this attempt and all that would follow.
     #[cfg(feature = "grpc")]
-    pub(super) fn trip(&self) {
+    pub(super) fn interrupt_for_good(&self) {
         let mut state = self.lock();
-        state.is_tripped = true;
+        state.is_interrupted_for_good = true;
         state.shut_socket();
     }
 
@@ -104,7 +104,7 @@ impl Breaker {
 
 impl State {
     fn is_broken(&self) -> bool {
-        self.is_tripped || self.is_cut
+        self.is_interrupted_for_good || self.is_cut
     }
 
     fn shut_socket(&self) {
@@ -126,14 +126,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let connect = || Arc::new(TcpStream::connect(address).expect("someone listens"));
-        let breaker = Breaker::default();
-        breaker.begin();
-        breaker.watch(&connect()).expect("nothing is broken yet");
-        breaker.cut();
-        assert!(breaker.is_broken());
-        assert_eq!(breaker.watch(&connect()).unwrap_err().kind(), ErrorKind::ConnectionAborted);
-        breaker.begin();
-        assert!(!breaker.is_broken());
-        breaker.watch(&connect()).expect("another attempt");
+        let interrupter = Interrupter::default();
+        interrupter.begin();
+        interrupter.watch(&connect()).expect("nothing is broken yet");
+        interrupter.cut();
+        assert!(interrupter.is_broken());
+        assert_eq!(interrupter.watch(&connect()).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+        interrupter.begin();
+        assert!(!interrupter.is_broken());
+        interrupter.watch(&connect()).expect("another attempt");
     }
 }

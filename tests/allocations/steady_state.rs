@@ -247,7 +247,7 @@ fn a_log_record_with_five_attributes_allocates_nothing() {
 }
 
 #[test]
-fn a_log_record_with_all_that_can_be_said_allocates_nothing() {
+fn a_log_record_with_all_that_can_be_set_allocates_nothing() {
     let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let context = SpanContext::from_traceparent(header).unwrap().with_tracestate("vendor=value");
     let emit = |logger: &Logger| {

@@ -30,7 +30,7 @@ use crate::support::tls::{TestCa, TlsFront};
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 const ROUNDS: u64 = 5;
-/// How a program is told whom to trust.
+/// How a program gets its trusted CA.
 const CA: &str = "TRUSTED_CA";
 /// What the program logs when it hears of a problem, which it does on an exporter's thread.
 const HOOK: &str = "hook";
@@ -72,7 +72,7 @@ const LOGS: u64 = 4;
 
 impl Program {
     fn start(exporter: Exporter) -> Self {
-        let telemetry = Telemetry::start(Config::new().exporter(hasty(exporter)).on_problem(tell)).unwrap();
+        let telemetry = Telemetry::start(Config::new().exporter(hasty(exporter)).on_problem(report)).unwrap();
         // what is logged becomes a record of its own, and an event of tracing besides
         LogBridge::new(&telemetry).chain(LogTracer::new()).chain(OwnThreads).install().unwrap();
         let layer = TracingLayer::new(&telemetry).events(Events::Both);
@@ -138,7 +138,7 @@ fn hasty(exporter: Exporter) -> Exporter {
 }
 
 /// A hook that says what it hears in every way is the likeliest feedback of all.
-fn tell(problem: &Problem) {
+fn report(problem: &Problem) {
     let _problem = tracing::error_span!("problem").entered();
     log::warn!(target: HOOK, "{problem}");
     tracing::error!("{problem}");
@@ -183,16 +183,16 @@ fn assert_arrived(receiver: &Receiver, times: u64) {
     );
 }
 
-/// The exporter of a child that was told whom to trust.
+/// The exporter of a child with a trusted CA.
 fn trusting(exporter: Exporter) -> Exporter {
     exporter.ca_pem(std::env::var(CA).unwrap())
 }
 
 #[test]
-fn after_what_the_program_said_the_exporter_falls_silent() {
+fn after_what_the_program_logged_the_exporter_logs_nothing() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
-        process::run("after_what_the_program_said_the_exporter_falls_silent", &receiver.endpoint());
+        process::run("after_what_the_program_logged_the_exporter_logs_nothing", &receiver.endpoint());
         return assert_arrived(&receiver, ROUNDS);
     };
     let program = Program::start(Exporter::http(endpoint));

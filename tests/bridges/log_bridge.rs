@@ -71,7 +71,7 @@ fn bodies(logs: &[ReceivedLog]) -> Vec<&str> {
     logs.iter().map(body).collect()
 }
 
-/// A logger that remembers what it was told, and by whom.
+/// A logger that remembers its records and their targets.
 #[derive(Clone)]
 struct Listener {
     finest: LevelFilter,
@@ -105,7 +105,7 @@ impl Log for Listener {
 }
 
 #[test]
-fn a_record_arrives_with_all_that_was_said() {
+fn a_record_arrives_with_all_that_was_set() {
     let log = only(arrived(|bridge| {
         let left = 3;
         let mut record = Record::builder();
@@ -285,7 +285,7 @@ fn the_limits_of_log_records_hold() {
 }
 
 #[test]
-fn a_source_that_fails_has_said_what_came_before() {
+fn a_source_that_fails_keeps_what_came_before() {
     struct Failing;
     impl Source for Failing {
         fn visit<'kvs>(&'kvs self, visitor: &mut dyn VisitSource<'kvs>) -> Result<(), Error> {
@@ -298,7 +298,7 @@ fn a_source_that_fails_has_said_what_came_before() {
 }
 
 #[test]
-fn a_value_that_fails_to_be_formatted_has_said_what_came_before() {
+fn a_value_that_fails_to_be_formatted_keeps_what_came_before() {
     struct Failing;
     impl fmt::Display for Failing {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -532,7 +532,7 @@ fn records_after_the_shutdown_are_counted() {
 }
 
 #[test]
-fn a_flush_of_the_logger_sends_what_was_said() {
+fn a_flush_of_the_logger_sends_what_was_logged() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(gathering(&receiver));
     let bridge = LogBridge::new(&telemetry);

@@ -25,7 +25,7 @@ fn flush(telemetry: &Telemetry) {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
 }
 
-/// A program that is told on demand, and its recorder.
+/// A program that exports on demand, and its recorder.
 fn scene(receiver: &Receiver) -> (Telemetry, MetricsRecorder) {
     let telemetry = start(exporter(receiver).interval(FOR_EVER));
     let recorder = MetricsRecorder::new(&telemetry);
@@ -107,20 +107,20 @@ fn an_absolute_value_never_makes_a_counter_fall() {
     let receiver = Receiver::start().unwrap();
     let (telemetry, recorder) = scene(&receiver);
     with_local_recorder(&recorder, || {
-        let told = |value| {
+        let reported = |value| {
             counter!("orders").absolute(value);
             flush(&telemetry);
             int(&newest(&receiver, "orders")[0])
         };
-        assert_eq!(told(0), 0);
-        assert_eq!(told(10), 10);
-        assert_eq!(told(7), 10);
+        assert_eq!(reported(0), 0);
+        assert_eq!(reported(10), 10);
+        assert_eq!(reported(7), 10);
         counter!("orders").increment(5);
-        assert_eq!(told(12), 15, "increments count as well");
-        assert_eq!(told(20), 20);
-        assert_eq!(told(u64::MAX), i64::MAX, "OTLP has no larger number");
+        assert_eq!(reported(12), 15, "increments count as well");
+        assert_eq!(reported(20), 20);
+        assert_eq!(reported(u64::MAX), i64::MAX, "OTLP has no larger number");
         counter!("orders").increment(u64::MAX);
-        assert_eq!(told(1), i64::MAX);
+        assert_eq!(reported(1), i64::MAX);
     });
 }
 
@@ -183,7 +183,7 @@ fn gauges_are_exact_from_eight_threads() {
 }
 
 #[test]
-fn a_gauge_goes_on_from_where_it_was_also_where_it_is_told_only_when_it_changes() {
+fn a_gauge_goes_on_from_where_it_was_also_where_it_is_reported_only_when_it_changes() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).interval(FOR_EVER).temporality(Temporality::Delta));
     let recorder = MetricsRecorder::new(&telemetry);
@@ -194,8 +194,8 @@ fn a_gauge_goes_on_from_where_it_was_also_where_it_is_told_only_when_it_changes(
             flush(&telemetry);
         }
     });
-    let told: Vec<_> = named(&receiver, "open").iter().map(|metric| float(&numbers(metric)[0])).collect();
-    assert_eq!(told, [5.0, 3.0, 3.5]);
+    let reported: Vec<_> = named(&receiver, "open").iter().map(|metric| float(&numbers(metric)[0])).collect();
+    assert_eq!(reported, [5.0, 3.0, 3.5]);
 }
 
 #[test]
@@ -219,8 +219,8 @@ fn histograms_have_the_default_bounds_or_their_own() {
         assert_eq!(totals, (4, Some(3.25), Some(0.25), Some(1.0)), "{name}");
     }
     assert_eq!(histograms(&named(&receiver, "own")[0])[0].bucket_counts, [1, 3, 0]);
-    let told = problems.wait_for(ProblemKind::Instrument);
-    assert!(told.message.starts_with("metric \"falling\": its bounds are not used: "), "{told}");
+    let reported = problems.wait_for(ProblemKind::Instrument);
+    assert!(reported.message.starts_with("metric \"falling\": its bounds are not used: "), "{reported}");
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn describing_while_others_measure_loses_nothing() {
 }
 
 #[test]
-fn a_name_for_a_counter_and_a_gauge_is_sent_as_both_and_told() {
+fn a_name_for_a_counter_and_a_gauge_is_sent_as_both_and_reported() {
     let receiver = Receiver::start().unwrap();
     let problems = Problems::default();
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
@@ -339,13 +339,13 @@ fn a_name_for_a_counter_and_a_gauge_is_sent_as_both_and_told() {
     flush(&telemetry);
     let [counter, gauge] = &named(&receiver, "orders")[..] else { panic!() };
     assert_eq!((int(&numbers(counter)[0]), float(&numbers(gauge)[0])), (1, 2.5));
-    let told = problems.wait_for(ProblemKind::Instrument);
+    let reported = problems.wait_for(ProblemKind::Instrument);
     let expected = "metric \"orders\" is there twice, as a counter and as a gauge: both are sent; rename one";
-    assert_eq!(told.message, expected);
+    assert_eq!(reported.message, expected);
 }
 
 #[test]
-fn nan_and_infinities_are_left_out_and_told_once() {
+fn nan_and_infinities_are_left_out_and_reported_once() {
     let receiver = Receiver::start().unwrap();
     let problems = Problems::default();
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
@@ -365,15 +365,15 @@ fn nan_and_infinities_are_left_out_and_told_once() {
     flush(&telemetry);
     assert_eq!(float(&newest(&receiver, "level")[0]), 4.0);
     assert_eq!(histograms(&named(&receiver, "size")[0])[0].count, 1);
-    let told: Vec<_> = problems.told().into_iter().map(|problem| problem.message).collect();
+    let reported: Vec<_> = problems.reported().into_iter().map(|problem| problem.message).collect();
     let expected = [("level", "a gauge"), ("size", "a histogram")].map(|(name, kind)| {
         format!("metric {name:?}: a value that is NaN or infinite is left out: {kind} takes none")
     });
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
-fn each_exporter_is_told_in_its_own_way() {
+fn each_exporter_is_reported_in_its_own_way() {
     let (one, other) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let config = Config::new()
         .exporter(exporter(&one).named("one").interval(FOR_EVER))
@@ -406,7 +406,7 @@ fn each_exporter_is_told_in_its_own_way() {
 }
 
 #[test]
-fn what_is_beyond_the_limit_is_put_together_and_told() {
+fn what_is_beyond_the_limit_is_put_together_and_reported() {
     for temporality in [Temporality::Cumulative, Temporality::Delta] {
         let receiver = Receiver::start().unwrap();
         let problems = Problems::default();
@@ -427,13 +427,16 @@ fn what_is_beyond_the_limit_is_put_together_and_told() {
         assert_eq!(ints(&receiver, "total"), map([("customer=0", 1), ("customer=1", 2), (rest, 10)]));
         let open: Vec<_> = newest(&receiver, "open").iter().map(float).collect();
         assert_eq!(open, [0.0, 1.0, 9.0]);
-        let told = problems.wait_for(ProblemKind::CardinalityLimit);
-        assert!(told.message.starts_with("metric \"orders\" has more than 3 sets of attributes"), "{told}");
+        let reported = problems.wait_for(ProblemKind::CardinalityLimit);
+        assert!(
+            reported.message.starts_with("metric \"orders\" has more than 3 sets of attributes"),
+            "{reported}"
+        );
     }
 }
 
 #[test]
-fn two_thousand_sets_of_labels_are_told_apart_unless_another_limit_is_set() {
+fn two_thousand_sets_of_labels_are_distinguished_unless_another_limit_is_set() {
     let receiver = Receiver::start().unwrap();
     let (telemetry, recorder) = scene(&receiver);
     with_local_recorder(&recorder, || {
@@ -462,8 +465,11 @@ fn names_made_up_at_run_time_are_counted_beyond_any_number_but_sent_only_to_a_li
     flush(&telemetry);
     assert_eq!(receiver.point_count(), 10_000);
     assert_eq!(int(&newest(&receiver, "metric.9999")[0]), 2);
-    let told = problems.wait_for(ProblemKind::Instrument);
-    assert!(told.message.starts_with("more than 10000 instruments: metric \"metric.10000\""), "{told}");
+    let reported = problems.wait_for(ProblemKind::Instrument);
+    assert!(
+        reported.message.starts_with("more than 10000 instruments: metric \"metric.10000\""),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -522,7 +528,7 @@ fn without_an_exporter_of_metrics_nothing_is_measured() {
 }
 
 #[test]
-fn keys_with_any_number_of_labels_are_told_apart() {
+fn keys_with_any_number_of_labels_are_distinguished() {
     let receiver = Receiver::start().unwrap();
     let (telemetry, recorder) = scene(&receiver);
     let metadata = Metadata::new(module_path!(), Level::INFO, None);

@@ -10,8 +10,8 @@ use standpipe::receiver::{Answer, Receiver};
 
 use crate::support::command::{config, finish, standpipe, stderr, stdout};
 
-mod asking;
 mod input;
+mod probing;
 mod secrets;
 
 #[test]
@@ -82,7 +82,7 @@ fn check_points_at_every_mistake_and_shows_no_secret() {
 }
 
 #[test]
-fn ten_mistakes_are_all_told_with_their_lines() {
+fn ten_mistakes_are_all_reported_with_their_lines() {
     let text = r#"
         [tracer.otel]
         type = "otel"
@@ -104,8 +104,9 @@ fn ten_mistakes_are_all_told_with_their_lines() {
     let (code, found) = checked(&["--offline", &file]);
     assert_eq!(code, Some(1));
     let keys_at = |list: &str| -> Vec<(usize, String)> {
-        let told = found[list].as_array().expect("a list").iter().map(|told| told.as_str().expect("a text"));
-        let parts = told.map(|told| told.strip_prefix(&file).expect(told).splitn(5, ':'));
+        let reported =
+            found[list].as_array().expect("a list").iter().map(|reported| reported.as_str().expect("a text"));
+        let parts = reported.map(|reported| reported.strip_prefix(&file).expect(reported).splitn(5, ':'));
         let place = |mut parts: std::str::SplitN<'_, char>| {
             let line = parts.nth(1)?.parse().ok()?;
             Some((line, parts.nth(1)?.rsplit('.').next()?.to_owned()))
@@ -202,7 +203,7 @@ fn check_is_content_with_a_collector_that_answers() {
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
     assert!(text.contains("2 usable exporters"), "{text}");
-    // asking is no telemetry
+    // a probe is no telemetry
     assert_eq!((receiver.span_count(), receiver.log_count(), receiver.point_count()), (0, 0, 0));
 }
 
@@ -231,7 +232,7 @@ fn a_collector_that_does_not_answer_is_an_error() {
 }
 
 #[test]
-fn check_asks_nobody_when_it_is_offline() {
+fn check_probes_no_endpoint_when_it_is_offline() {
     let receiver = Receiver::start().expect("a free port");
     let file = config(
         "offline.toml",
@@ -286,7 +287,7 @@ fn a_collector_that_answers_over_grpc_is_good() {
     assert!(text.ends_with(": 1 usable exporter\n"), "{text}");
     assert_eq!((&found["warnings"], &found["errors"]), (&json!([]), &json!([])));
     assert_eq!(found["exporters"][0]["transport"], "grpc");
-    // twice, of both signals, and asking is no telemetry
+    // twice, of both signals, and a probe is no telemetry
     assert_eq!((receiver.request_count(), receiver.span_count(), receiver.log_count()), (4, 0, 0));
 }
 
@@ -360,7 +361,7 @@ fn json_describes_every_exporter_and_shows_no_secret() {
 #[test]
 fn json_tells_warnings_and_errors_by_their_place_and_no_notes() {
     let file = config(
-        "told.toml",
+        "reported.toml",
         "[tracer.a]\ntype = \"otel\"\ntransport = \"http\"\nendpont = \"x\"\n\
          [tracer.b]\ntype = \"otel\"\ntransport = \"http\"\ntimeout = \"0s\"\n\
          [tracer.c]\ntype = \"otel\"\nenable = false\n",
@@ -393,7 +394,7 @@ fn a_file_that_switches_everything_off_is_fine() {
 }
 
 #[test]
-fn an_empty_file_is_told_what_could_be_in_it() {
+fn an_empty_file_gets_a_hint_of_what_could_be_in_it() {
     let file = config("empty.toml", "");
     let output = run(&["check", &file]);
     let text = stdout(&output);
@@ -424,7 +425,7 @@ fn an_environment_that_switches_everything_off_is_fine() {
 
 #[cfg(unix)]
 #[test]
-fn an_override_that_is_no_text_is_told_and_ignored() {
+fn an_override_that_is_no_text_is_reported_and_ignored() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 

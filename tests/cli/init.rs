@@ -34,7 +34,7 @@ fn every_flavour_is_written_to_a_file_of_its_own_and_says_what_to_do_next() {
 }
 
 #[test]
-fn the_flavour_is_told_by_the_file() {
+fn the_file_selects_the_flavour() {
     let place = Place::new();
     for (file, flavour) in [("a.toml", "stalwart"), ("a.yml", "tracetest"), ("a.env", "env")] {
         assert_eq!(place.run(&["init", file]).status.code(), Some(0));
@@ -187,13 +187,13 @@ fn the_yaml_starters_describe_both_routes() {
             assert!(config.diagnostics().is_empty(), "{:?}", config.diagnostics());
         }
         let summaries = plain.summaries();
-        let told: Vec<_> = summaries
+        let reported: Vec<_> = summaries
             .iter()
             .map(|summary| (summary.id.as_str(), summary.route, summary.service_name.as_str()))
             .collect();
         let expected =
             [("collector", Some("internal"), flavour), ("collector", Some("application"), flavour)];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert_eq!(summaries, set.summaries());
     }
 }

@@ -24,10 +24,10 @@ fn export(answer: Answer) -> Outcome {
 fn export_by(answer: Answer, exporter: impl FnOnce(&Receiver) -> Exporter) -> Outcome {
     let receiver = Receiver::start().expect("loopback has a free port");
     receiver.script([answer]);
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let exporter = exporter(&receiver).throttle(Duration::ZERO);
     let config = Config::new().exporter(exporter).on_problem(move |problem| {
-        let _ = tell.send(problem.clone());
+        let _ = report.send(problem.clone());
     });
     let telemetry = Telemetry::start(config).expect("a sound configuration");
     for name in ["first", "second"] {
@@ -36,7 +36,7 @@ fn export_by(answer: Answer, exporter: impl FnOnce(&Receiver) -> Exporter) -> Ou
     }
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!(receiver.request_count(), 2, "one attempt each: {ledger}");
-    Outcome { ledger, problems: told.try_iter().collect(), receiver }
+    Outcome { ledger, problems: reported.try_iter().collect(), receiver }
 }
 
 #[test]

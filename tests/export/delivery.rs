@@ -310,7 +310,7 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetWhenDropped(&stop);
-        // so much that callers always wait for room, and chunks are handed over all the time
+        // enough that callers always wait for room, and chunks are handed over all the time
         for _ in 0..4 {
             scope.spawn(|| {
                 let text = "x".repeat(5000);
@@ -328,7 +328,7 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
 }
 
 #[test]
-fn a_flush_is_heard_while_callers_are_always_waiting_for_room() {
+fn a_flush_is_read_while_callers_are_always_waiting_for_room() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
     // several requests a round: the callers fill the room that the first makes while the last is sent
     let telemetry = start(exporter(&receiver).queue_records(64).batch_records(8));

@@ -36,7 +36,7 @@ fn export(exporter: Exporter) -> (Ledger, Vec<Problem>) {
     let telemetry = problems.start(exporter);
     emit(&telemetry.tracer("shop"), 1);
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    (telemetry.shutdown(LONG), problems.told())
+    (telemetry.shutdown(LONG), problems.reported())
 }
 
 /// The span was refused after one attempt, and the only problem says why.
@@ -44,7 +44,7 @@ fn export(exporter: Exporter) -> (Ledger, Vec<Problem>) {
 fn assert_refused_at_once((ledger, problems): &(Ledger, Vec<Problem>), why: &str) {
     assert_eq!((ledger.total().delivered, ledger.total().dropped.refused), (0, 1), "{why}: {ledger}");
     assert_eq!(ledger.exporters[0].attempts, 1, "{why}: it was tried again");
-    let [problem] = &problems[..] else { panic!("{why}: one problem should be told: {problems:?}") };
+    let [problem] = &problems[..] else { panic!("{why}: one problem should be reported: {problems:?}") };
     assert_eq!(problem.kind, ProblemKind::Refused, "{problem}");
     assert!(problem.message.contains(why), "it should say {why:?}: {problem}");
 }

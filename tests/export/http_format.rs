@@ -125,7 +125,7 @@ fn what_exports_cannot_be_renamed() {
 }
 
 #[test]
-fn a_program_with_nothing_to_say_does_not_even_connect() {
+fn a_program_with_nothing_to_send_does_not_even_connect() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver));
     let _tracer = telemetry.tracer("shop");

@@ -141,7 +141,7 @@ fn the_ledger_balances_when_a_shutdown_interrupts_everything() {
         assert_eq!((total.accepted, total.in_flight), (balance(&total), 0), "{total}");
         assert!(total.dropped.shutdown > 0, "{total}");
     });
-    // callers came to their end without anyone to take their records
+    // callers came to their end without a worker to take their records
     let total = telemetry.ledger().total();
     assert_eq!(total.accepted + total.not_enqueued.after_shutdown, emitted.load(Ordering::SeqCst), "{total}");
     assert_eq!(total.delivered, receiver.span_count(), "{total}");

@@ -65,7 +65,7 @@ fn what_cannot_be_is_refused_at_start_with_the_name_of_the_setting() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_that_is_wrong_is_reported_at_once() {
     let exporter =
         Exporter::http("127.0.0.1:4318").queue_records(0).queue_bytes(usize::MAX).timeout(Duration::ZERO);
     let error = Telemetry::start(Config::new().exporter(exporter)).unwrap_err().to_string();

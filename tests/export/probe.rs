@@ -82,7 +82,7 @@ fn serve(conduct: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
     address
 }
 
-/// Says something, whatever it is told, and waits for the client to leave.
+/// Sends fixed bytes to any client, and waits for it to leave.
 fn saying(words: &'static [u8]) -> SocketAddr {
     serve(move |mut client| {
         let _ = client.read(&mut [0; 4096]);
@@ -147,7 +147,7 @@ fn signals_that_share_a_url_are_asked_about_once() {
 }
 
 #[test]
-fn a_name_that_does_not_exist_is_told_of() {
+fn a_name_that_does_not_exist_is_reported() {
     if ("collector.invalid", 4318).to_socket_addrs().is_ok() {
         return println!("SKIPPED: this network has an address for every name");
     }
@@ -166,7 +166,7 @@ fn a_refused_connection_asks_whether_a_collector_runs() {
     assert_eq!(advice, "is a collector running? try: standpipe receive");
 }
 
-/// The probe ends with its budget, at this stage and with these words: nobody else would have ended it.
+/// The probe ends with its budget, at this stage and with this message: nothing else would have ended it.
 #[track_caller]
 fn ends_in_time(exporter: &Exporter, stages: &[&str], what: &str) {
     let began = Instant::now();
@@ -196,11 +196,11 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
 }
 
 #[test]
-fn endpoints_are_asked_at_the_same_time_so_that_one_budget_is_enough_for_all() {
+fn endpoints_are_probed_at_the_same_time_so_that_one_budget_is_enough_for_all() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        // nobody is answered before all have asked
+        // no request is answered before all have come
         let clients: Vec<TcpStream> = listener.incoming().take(Signal::ALL.len()).flatten().collect();
         for mut client in clients {
             let _ = client.read(&mut [0; 4096]);
@@ -248,7 +248,7 @@ fn plain_http_on_a_tls_port_is_recognized() {
             .header("content-type", "text/plain")
             .body("Client sent an HTTP request to an HTTPS server."),
     );
-    // hangs up on whoever does not begin a handshake, and forwards those who do
+    // closes connections that begin without a handshake, and forwards the others
     let (strict, tls) = (TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), front.address());
     let silent = format!("http://{}", strict.local_addr().unwrap());
     thread::spawn(move || strict.incoming().take(MOST_CONNECTIONS).flatten().for_each(|c| pass_tls(c, tls)));
@@ -347,14 +347,14 @@ fn a_client_certificate_that_is_wanted_is_asked_for() {
 }
 
 #[test]
-fn an_authority_that_is_none_is_told_of_before_anything_is_tried() {
+fn an_authority_that_is_none_is_reported_before_anything_is_tried() {
     let (stages, what, _) = failure(&traces("https://localhost:1").ca_pem("no certificate"));
     assert_eq!(stages, ["settings"]);
     assert_eq!(what, "CA: there is no certificate in it");
 }
 
 #[test]
-fn each_status_is_told_in_words() {
+fn each_status_is_reported_in_words() {
     for (answer, expected) in [
         (Answer::status(401), "401 Unauthorized; no authorization header is sent"),
         (Answer::status(403), "403 Forbidden; no authorization header is sent"),

@@ -1,4 +1,4 @@
-//! Many producers: every span is accounted for, nobody starves; and a producer that panics harms nobody but itself.
+//! Many producers: every span is accounted for, no producer starves; and one that panics harms only itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,10 +53,10 @@ fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
 #[test]
 fn of_64_producers_that_wait_for_room_every_span_arrives_and_nobody_starves() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    // room for one span of each producer: whoever is let in had to wait for it
+    // room for one span of each producer: a producer that is let in had to wait for it
     let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
     let telemetry = start(exporter);
-    // nobody gets far before everybody is there
+    // no producer gets far before all of them are there
     receiver.pause();
     let progress = produce(&telemetry, || {
         assert!(receiver.wait_for_held(1, PATIENCE));
@@ -198,9 +198,9 @@ fn a_panicking_thread_does_not_wait_for_room() {
 fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503), Answer::partial(0, "a warning"), Answer::status(400)]);
-    let (told, problems) = mpsc::channel();
+    let (reported, problems) = mpsc::channel();
     let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |problem| {
-        let _ = told.send(problem.kind);
+        let _ = reported.send(problem.kind);
         panic!("on purpose");
     });
     let telemetry = Telemetry::start(config).unwrap();
@@ -215,8 +215,8 @@ fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
     assert_eq!((counts.delivered, counts.dropped.refused), (2, 1), "{ledger}");
     assert_eq!(counts.dropped.worker_panicked, 0, "{ledger}");
     assert_eq!(receiver.span_count(), 2);
-    let told: Vec<ProblemKind> = problems.try_iter().collect();
-    assert_eq!(told, [ProblemKind::Unavailable, ProblemKind::PartialSuccess, ProblemKind::Refused]);
+    let reported: Vec<ProblemKind> = problems.try_iter().collect();
+    assert_eq!(reported, [ProblemKind::Unavailable, ProblemKind::PartialSuccess, ProblemKind::Refused]);
 }
 
 #[test]
@@ -225,9 +225,9 @@ fn a_flush_in_the_problem_hook_does_not_wait_for_itself() {
     receiver.script([Answer::status(400)]);
     let provider: Arc<OnceLock<Provider>> = Arc::default();
     let of_hook = Arc::clone(&provider);
-    let (told, flushes) = mpsc::channel();
+    let (reported, flushes) = mpsc::channel();
     let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |_| {
-        let _ = told.send(of_hook.get().unwrap().flush(10 * PATIENCE));
+        let _ = reported.send(of_hook.get().unwrap().flush(10 * PATIENCE));
     });
     let telemetry = Telemetry::start(config).unwrap();
     provider.set(telemetry.as_ref().clone()).unwrap();

@@ -11,14 +11,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An exporter to `receiver` that carries a credential, and what it reports.
 fn start(receiver: &Receiver) -> (Telemetry, mpsc::Receiver<Problem>) {
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let exporter = Exporter::http(receiver.endpoint())
         .header("Authorization", "Bearer of-the-first-receiver-only")
         .throttle(Duration::ZERO);
     let config = Config::new().exporter(exporter).on_problem(move |problem| {
-        let _ = tell.send(problem.clone());
+        let _ = report.send(problem.clone());
     });
-    (Telemetry::start(config).expect("a sound configuration"), told)
+    (Telemetry::start(config).expect("a sound configuration"), reported)
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn no_redirect_to_another_receiver_is_followed() {
         let (asked, elsewhere) = (Receiver::start().unwrap(), Receiver::start().unwrap());
         let location = format!("{}/v1/traces", elsewhere.endpoint());
         asked.always(Answer::redirect(status, &location));
-        let (telemetry, told) = start(&asked);
+        let (telemetry, reported) = start(&asked);
         telemetry.tracer("shop").span("checkout").end();
         let ledger = telemetry.shutdown(PATIENCE);
 
@@ -37,7 +37,7 @@ fn no_redirect_to_another_receiver_is_followed() {
         assert_eq!((asked.request_count(), asked.span_count()), (1, 0), "{status}");
         assert_eq!(elsewhere.connection_count(), 0, "{status} was followed");
 
-        let problem = told.try_recv().expect("a redirect is reported");
+        let problem = reported.try_recv().expect("a redirect is reported");
         assert_eq!(problem.kind, ProblemKind::Refused, "{problem}");
         assert!(problem.message.contains(&location), "it does not say where to: {problem}");
         assert!(problem.message.contains(&status.to_string()), "it does not say what: {problem}");
@@ -48,37 +48,37 @@ fn no_redirect_to_another_receiver_is_followed() {
 fn a_redirect_to_another_path_of_the_same_receiver_is_not_followed_either() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::redirect(308, "/moved")]);
-    let (telemetry, told) = start(&receiver);
+    let (telemetry, reported) = start(&receiver);
     telemetry.tracer("shop").span("checkout").end();
     let ledger = telemetry.shutdown(PATIENCE);
 
     assert_eq!(ledger.total().dropped.refused, 1, "{ledger}");
     assert_eq!(receiver.request_count(), 1);
-    assert!(told.try_recv().expect("a redirect is reported").message.contains("/moved"));
+    assert!(reported.try_recv().expect("a redirect is reported").message.contains("/moved"));
 }
 
 #[test]
 fn a_redirect_that_says_nothing_of_where_to_is_refused_and_reported() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(302)]);
-    let (telemetry, told) = start(&receiver);
+    let (telemetry, reported) = start(&receiver);
     telemetry.tracer("shop").span("checkout").end();
     let ledger = telemetry.shutdown(PATIENCE);
 
     assert_eq!(ledger.total().dropped.refused, 1, "{ledger}");
-    assert_eq!(told.try_recv().expect("a redirect is reported").kind, ProblemKind::Refused);
+    assert_eq!(reported.try_recv().expect("a redirect is reported").kind, ProblemKind::Refused);
 }
 
 #[test]
 fn a_location_of_any_length_makes_a_short_report() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::redirect(307, format!("http://127.0.0.1:1/{}", "x".repeat(8000)))]);
-    let (telemetry, told) = start(&receiver);
+    let (telemetry, reported) = start(&receiver);
     telemetry.tracer("shop").span("checkout").end();
     let ledger = telemetry.shutdown(PATIENCE);
 
     assert_eq!(ledger.total().dropped.refused, 1, "{ledger}");
-    let message = told.try_recv().expect("a redirect is reported").message;
+    let message = reported.try_recv().expect("a redirect is reported").message;
     assert!(message.contains("http://127.0.0.1:1/xxx"), "{message}");
     assert!(message.len() < 500, "{} bytes: {message}", message.len());
 }

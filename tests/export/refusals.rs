@@ -188,7 +188,7 @@ fn a_collector_with_a_small_limit_gets_all_but_the_records_above_it() {
 }
 
 #[test]
-fn a_refusal_before_a_large_request_is_read_is_heard() {
+fn a_refusal_before_a_large_request_is_read_arrives() {
     let receiver = Receiver::builder().max_body_bytes(1 << 20).start().unwrap();
     let telemetry = start(gathering(&receiver));
     let tracer = telemetry.tracer("shop");
@@ -203,7 +203,7 @@ fn a_refusal_before_a_large_request_is_read_is_heard() {
 }
 
 #[test]
-fn a_refusal_is_heard_even_if_the_collector_hangs_up_on_the_rest_of_the_request() {
+fn a_refusal_is_read_even_if_the_collector_hangs_up_on_the_rest_of_the_request() {
     const LIMIT: usize = 1 << 20;
     let collector = TcpListener::bind("127.0.0.1:0").unwrap();
     let telemetry = start(gathering_to(&format!("http://{}", collector.local_addr().unwrap())));
@@ -291,7 +291,7 @@ fn an_empty_partial_success_is_plain_success() {
     emit(&telemetry.tracer("shop"), 10);
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (10, 0), "{ledger}");
-    assert_eq!((receiver.request_count(), problems.told()), (1, vec![]));
+    assert_eq!((receiver.request_count(), problems.reported()), (1, vec![]));
 }
 
 #[test]
@@ -324,8 +324,8 @@ fn control_and_bidi_characters_of_an_answer_are_escaped() {
         let telemetry = problems.start(gathering(&receiver));
         emit(&telemetry.tracer("shop"), 1);
         telemetry.shutdown(LONG);
-        let told = problems.told();
-        let text = told.iter().map(|problem| format!("{problem}{}", problem.message)).collect::<String>();
+        let reported = problems.reported();
+        let text = reported.iter().map(|problem| format!("{problem}{}", problem.message)).collect::<String>();
         assert!(!text.is_empty(), "{answer:?}: nothing is reported");
         let obeyed = |c: &char| c.is_control() || "\u{202e}\u{2069}\u{2028}\u{200f}\u{61c}".contains(*c);
         assert_eq!(text.chars().find(obeyed), None, "{answer:?}: {text:?}");
@@ -394,7 +394,7 @@ fn a_status_that_says_that_there_is_no_such_signal_is_reported_as_that() {
         let ledger = telemetry.shutdown(LONG);
         let counts = &ledger.exporters[0];
         assert_eq!((counts.traces.delivered, counts.logs.dropped.refused), (2, 2), "{status}: {ledger}");
-        let reported = problems.told();
+        let reported = problems.reported();
         let [problem] = &reported[..] else { panic!("{status}: reported once, not {reported:?}") };
         assert_eq!(problem.kind, ProblemKind::NotTaken, "{problem}");
         assert!(problem.message.contains(&status.to_string()), "{problem}");
@@ -464,7 +464,7 @@ fn a_compressed_answer_is_read_and_what_it_rejects_is_counted() {
     emit(&telemetry.tracer("shop"), 1);
     let total = telemetry.shutdown(LONG).total();
     assert_eq!((total.delivered, total.rejected, total.dropped.refused), (1, 2, 1), "{total}");
-    let reported: Vec<String> = problems.told().into_iter().map(|problem| problem.message).collect();
+    let reported: Vec<String> = problems.reported().into_iter().map(|problem| problem.message).collect();
     assert!(reported[0].contains("too old") && reported[1].contains("not yours"), "{reported:?}");
 }
 
@@ -490,7 +490,7 @@ fn a_success_in_json_is_one_with_its_rejected_records() {
         let ledger = telemetry.shutdown(LONG);
         let total = ledger.total();
         assert_eq!((total.delivered, total.rejected), (3 - rejected, rejected), "{body}: {ledger}");
-        let reported = problems.told();
+        let reported = problems.reported();
         assert_eq!(reported.is_empty(), said.is_empty(), "{body}: {reported:?}");
         for problem in reported {
             assert_eq!(problem.kind, ProblemKind::PartialSuccess, "{body}: {problem}");

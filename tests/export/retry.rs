@@ -282,5 +282,5 @@ fn a_connection_closed_while_idle_costs_no_failed_attempt() {
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((before.span_count(), after.span_count()), (1, 1));
     assert_eq!((ledger.exporters[0].attempts, ledger.lost()), (2, 0), "{ledger}");
-    assert_eq!(problems.told(), []);
+    assert_eq!(problems.reported(), []);
 }

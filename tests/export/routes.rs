@@ -215,7 +215,7 @@ fn a_route_without_an_exporter_has_no_thread_and_no_socket() {
         return reports.iter().for_each(|report| println!("{report}"));
     }
     let Some(mut expected) = process::threads_and_sockets() else {
-        return process::report("SKIPPED: this system does not tell how many threads there are");
+        return process::report("SKIPPED: this system does not show how many threads there are");
     };
     // kept to the end, as a thread that has done its work may still be there for a moment
     let mut started = Vec::new();
@@ -243,7 +243,7 @@ fn a_route_without_an_exporter_has_no_thread_and_no_socket() {
 }
 
 #[test]
-fn a_route_without_an_exporter_keeps_no_callback_that_nobody_will_ask() {
+fn a_route_without_an_exporter_keeps_no_callback_that_no_collection_calls() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start_with(Config::new().exporter(exporter(&receiver).interval(FOR_EVER)));
     for (meter, is_kept) in [(telemetry.meter("t"), true), (telemetry.application().meter("t"), false)] {
@@ -337,7 +337,7 @@ fn ledger_and_problems_call_the_exporters_of_the_application_by_its_name() {
 }
 
 #[test]
-fn what_is_wrong_with_either_route_is_told_at_once_and_the_rest_can_be_used() {
+fn what_is_wrong_with_either_route_is_reported_at_once_and_the_rest_can_be_used() {
     let receiver = Receiver::start().unwrap();
     let broken = || exporter(&receiver).named("broken").ca_pem("no certificate");
     let application = shop().exporter(exporter(&receiver)).exporter(broken());

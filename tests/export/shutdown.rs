@@ -1,4 +1,4 @@
-//! Shutdown returns within its budget plus 50 ms whatever the network does, and tells the truth about what was left.
+//! Shutdown returns within its budget plus 50 ms whatever the network does, and its ledger counts what was left.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -67,21 +67,21 @@ fn receiver_that(answer: Answer) -> Receiver {
 }
 
 /// As above, and the server is not blamed for what was broken off from here.
-fn is_told_to_be_late(exporter: Exporter) {
-    let (tell, told) = mpsc::channel();
+fn is_reported_late(exporter: Exporter) {
+    let (report, reported) = mpsc::channel();
     let config = Config::new().exporter(exporter).on_problem(move |problem| {
-        let _ = tell.send(problem.message.clone());
+        let _ = report.send(problem.message.clone());
     });
     let telemetry = Telemetry::start(config).unwrap();
     emit(&telemetry, SPANS);
     wait_for_attempts(&telemetry);
     let counts = shutdown_in_time(&telemetry, BUDGET).total();
     assert_eq!((counts.accepted, counts.dropped.shutdown), (SPANS, SPANS), "{counts}");
-    let told = told.recv_timeout(PATIENCE).unwrap();
-    assert!(told.ends_with(": no answer in time"), "{told}");
+    let reported = reported.recv_timeout(PATIENCE).unwrap();
+    assert!(reported.ends_with(": no answer in time"), "{reported}");
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 fn deserted() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())
@@ -137,31 +137,31 @@ fn a_collector_that_hangs_behind_tls_costs_no_more_than_the_budget() {
 }
 
 #[test]
-fn a_collector_that_hangs_is_said_to_be_late_not_to_have_hung_up() {
+fn a_collector_that_hangs_is_reported_late_not_to_have_hung_up() {
     let receiver = receiver_that(Answer::hang());
-    is_told_to_be_late(Exporter::http(receiver.endpoint()));
-    is_told_to_be_late(Exporter::grpc(receiver.grpc_endpoint()));
+    is_reported_late(Exporter::http(receiver.endpoint()));
+    is_reported_late(Exporter::grpc(receiver.grpc_endpoint()));
 }
 
 #[test]
-fn a_collector_that_never_reads_is_said_to_be_late_over_grpc() {
+fn a_collector_that_never_reads_is_reported_late_over_grpc() {
     let reader = SlowReader::start(16, Duration::from_millis(10));
-    is_told_to_be_late(Exporter::grpc(reader.url()));
+    is_reported_late(Exporter::grpc(reader.url()));
 }
 
 #[test]
-fn a_tls_handshake_that_stalls_is_said_to_be_late() {
+fn a_tls_handshake_that_stalls_is_reported_late() {
     let front = TlsFront::stalling();
-    is_told_to_be_late(Exporter::http(front.url()));
-    is_told_to_be_late(Exporter::grpc(front.url()));
+    is_reported_late(Exporter::http(front.url()));
+    is_reported_late(Exporter::grpc(front.url()));
 }
 
 #[test]
-fn a_collector_that_hangs_behind_tls_is_said_to_be_late_over_grpc() {
+fn a_collector_that_hangs_behind_tls_is_reported_late_over_grpc() {
     let ca = TestCa::new();
     let receiver = receiver_that(Answer::hang());
     let front = TlsFront::offering("h2", &ca.leaf("localhost"), receiver.grpc_address());
-    is_told_to_be_late(Exporter::grpc(front.url()).ca_pem(ca.pem()));
+    is_reported_late(Exporter::grpc(front.url()).ca_pem(ca.pem()));
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn callers_that_wait_for_room_go_on_at_shutdown_and_their_spans_are_counted() {
             let _ = done.send(());
         });
     }
-    // nobody gets in while the queue is full
+    // nothing is enqueued while the queue is full
     assert!(callers_done.recv_timeout(Duration::from_millis(100)).is_err());
     shutdown_in_time(&telemetry, BUDGET);
     for _ in 0..CALLERS {
@@ -365,17 +365,17 @@ fn start_with_hook(receiver: &Receiver, hook: impl Fn() + Send + Sync + 'static)
 fn a_shutdown_on_the_exporters_own_thread_lets_the_worker_finish() {
     let receiver = Receiver::start().unwrap();
     let program = Arc::new(OnceLock::<Telemetry>::new());
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let of_hook = Arc::clone(&program);
     let telemetry = start_with_hook(&receiver, move || {
         let begun = Instant::now();
         of_hook.get().unwrap().shutdown(PATIENCE);
-        let _ = tell.send(begun.elapsed());
+        let _ = report.send(begun.elapsed());
     });
     let telemetry = program.get_or_init(|| telemetry);
     emit(telemetry, SPANS);
     receiver.resume();
-    let took = told.recv_timeout(3 * PATIENCE).unwrap();
+    let took = reported.recv_timeout(3 * PATIENCE).unwrap();
     assert!(took < PATIENCE, "it waited for itself: {took:?}");
     let counts = telemetry.shutdown(PATIENCE).total();
     assert_eq!((counts.delivered, counts.in_flight, receiver.span_count()), (SPANS, 0, SPANS), "{counts}");
@@ -406,14 +406,14 @@ fn a_shutdown_in_a_callback_lets_the_worker_finish() {
 fn the_last_telemetry_dropped_on_an_exporters_thread_waits_for_nothing() {
     let receiver = Receiver::start().unwrap();
     let program = Arc::new(Mutex::new(None::<Telemetry>));
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let of_hook = Arc::clone(&program);
     let telemetry = start_with_hook(&receiver, move || {
         let begun = Instant::now();
         let last = of_hook.lock().unwrap().take();
         if last.is_some() {
             drop(last);
-            let _ = tell.send(begun.elapsed());
+            let _ = report.send(begun.elapsed());
         }
     });
     let tracer = telemetry.tracer("shop");
@@ -421,7 +421,7 @@ fn the_last_telemetry_dropped_on_an_exporters_thread_waits_for_nothing() {
     (0..SPANS).for_each(|_| tracer.span("checkout").end());
     drop(tracer);
     receiver.resume();
-    let took = told.recv_timeout(PATIENCE).unwrap();
+    let took = reported.recv_timeout(PATIENCE).unwrap();
     assert!(took < Duration::from_secs(2), "it waited for itself: {took:?}");
     assert!(receiver.wait_for_spans(SPANS, PATIENCE), "{} arrived", receiver.span_count());
 }

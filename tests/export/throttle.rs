@@ -115,7 +115,7 @@ fn a_queue_three_quarters_full_of_bytes_cuts_throttle_and_linger_short() {
     assert!(receiver.wait_for_spans(8, LONG));
 }
 
-/// A span with so many bytes of text.
+/// A span with this many bytes of text.
 fn emit_large(telemetry: &Telemetry, bytes: usize) {
     telemetry.tracer("shop").span("large").set("text", "x".repeat(bytes).as_str());
 }

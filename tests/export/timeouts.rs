@@ -20,9 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// More than the sockets between two ends of loopback can hold.
 const LARGE: usize = 12 << 20;
 
-/// The first attempt to send a span with an attribute of so many bytes ends in time with a problem, and not before.
+/// The first attempt to send a span with an attribute of `attribute_bytes` ends in time with a problem, and not before.
 fn ends_in_time(exporter: Exporter, attribute_bytes: usize) -> (Problem, ExporterLedger) {
-    let (told, problems) = mpsc::channel();
+    let (reported, problems) = mpsc::channel();
     let exporter = exporter
         .timeout(TIMEOUT)
         // no second attempt: its time is up with the first
@@ -30,7 +30,7 @@ fn ends_in_time(exporter: Exporter, attribute_bytes: usize) -> (Problem, Exporte
         .queue_bytes(2 * LARGE)
         .batch_bytes(2 * LARGE);
     let config = Config::new().exporter(exporter).on_problem(move |problem| {
-        let _ = told.send((problem.clone(), Instant::now()));
+        let _ = reported.send((problem.clone(), Instant::now()));
     });
     let telemetry = Telemetry::start(config).unwrap();
     let filling = "x".repeat(attribute_bytes);

@@ -26,14 +26,14 @@ struct Outcome {
 
 /// Exports one span, and waits for nothing but what becomes of it.
 fn export(exporter: Exporter) -> Outcome {
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let config = Config::new().exporter(exporter).on_problem(move |problem| {
-        let _ = tell.send(problem.clone());
+        let _ = report.send(problem.clone());
     });
     let telemetry = Telemetry::start(config).expect("a sound configuration");
     telemetry.tracer("shop").span("checkout").end();
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
-    Outcome { ledger: telemetry.shutdown(PATIENCE), problems: told.try_iter().collect() }
+    Outcome { ledger: telemetry.shutdown(PATIENCE), problems: reported.try_iter().collect() }
 }
 
 /// The span was refused after one attempt on one connection, and the problem says why.
@@ -44,7 +44,7 @@ fn assert_refused_at_once(outcome: &Outcome, front: &TlsFront, receiver: &Receiv
     assert_eq!((traces.delivered, traces.dropped.refused), (0, 1), "{why}: {ledger}");
     assert_eq!((ledger.exporters[0].attempts, front.accepted()), (1, 1), "{why}: it was tried again");
     assert_eq!(receiver.request_count(), 0, "{why}: something came through");
-    let [problem] = &problems[..] else { panic!("{why}: one problem should be told: {problems:?}") };
+    let [problem] = &problems[..] else { panic!("{why}: one problem should be reported: {problems:?}") };
     assert_eq!(problem.kind, ProblemKind::Refused, "{problem}");
     assert!(problem.message.contains(why), "it should say {why:?}: {problem}");
     assert!(problem.message.contains(&front.url()), "it should say where: {problem}");
@@ -123,7 +123,7 @@ fn the_bundled_roots_do_not_know_an_authority_of_our_own() {
 }
 
 #[test]
-fn a_server_that_does_not_speak_tls_is_refused_with_a_word_about_it() {
+fn a_server_that_does_not_speak_tls_is_refused_and_the_message_names_it() {
     let receiver = Receiver::start().unwrap();
     let outcome =
         export(Exporter::http(format!("https://{}", receiver.address())).ca_pem(TestCa::new().pem()));
@@ -196,7 +196,7 @@ fn several_authorities_in_one_file_are_all_trusted() {
     }
 }
 
-/// The collector is restarted with a renewed certificate: what waits must go, nobody restarts the program.
+/// The collector is restarted with a renewed certificate: what waits must be sent without a restart of the program.
 #[test]
 fn after_a_bad_certificate_the_next_batch_is_delivered_to_a_good_one() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
@@ -404,7 +404,7 @@ fn a_server_that_stalls_the_handshake_costs_no_more_than_the_time_of_an_attempt(
     assert_eq!(outcome.ledger.total().dropped.gave_up, 1, "{}", outcome.ledger);
 }
 
-/// Copies bytes to wherever it is told, so that one address can have two servers, one after the other.
+/// Copies bytes to an address that can change, so that one address can have two servers, one after the other.
 struct Relay {
     address: SocketAddr,
     target: Arc<Mutex<SocketAddr>>,

@@ -18,7 +18,7 @@ fn shut_gate() -> Receiver {
     receiver
 }
 
-/// A thread that emits spans one by one and tells of each that it got rid of.
+/// A thread that emits spans one by one and reports each that was enqueued or counted.
 fn caller(tracer: &Tracer, spans: u64) -> (JoinHandle<()>, Progress<u64>) {
     let (progress, emitted) = mpsc::channel();
     let tracer = tracer.clone();
@@ -31,7 +31,7 @@ fn caller(tracer: &Tracer, spans: u64) -> (JoinHandle<()>, Progress<u64>) {
     (thread, emitted)
 }
 
-/// Emits spans with a text of so many bytes; fails if they wait for ever.
+/// Emits spans with a text of this many bytes; fails if they wait for ever.
 fn emit_large_in_time(tracer: &Tracer, bytes: usize, spans: u64) {
     let (done, ended) = mpsc::channel();
     let tracer = tracer.clone();

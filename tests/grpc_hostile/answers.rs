@@ -253,7 +253,7 @@ fn what_passes_is_tried_again_on_the_same_connection() {
 }
 
 #[test]
-fn a_message_that_is_too_large_is_halved_whoever_says_so() {
+fn a_message_that_is_too_large_is_halved_whichever_side_finds_it_so() {
     for (case, number, words) in [
         (
             "tonic",
@@ -308,7 +308,7 @@ fn a_request_too_large_for_a_proxy_is_halved_as_over_http() {
 }
 
 #[test]
-fn one_record_that_is_too_large_is_lost_and_told() {
+fn one_record_that_is_too_large_is_lost_and_reported() {
     let words = status(
         FIRST,
         &[("grpc-status", "11"), ("grpc-message", "decoded message length too large: found 9")],

@@ -108,7 +108,7 @@ fn an_answer_of_5_mebibytes_is_broken_off_and_its_connection_is_good() {
 }
 
 #[test]
-fn an_answer_of_4_mebibytes_is_heard_to_its_end() {
+fn an_answer_of_4_mebibytes_is_read_to_its_end() {
     let (outcome, _) = export("4 MiB", Setting::default(), |peer| {
         peer.greet(&[])?;
         let request = peer.request()?;
@@ -128,7 +128,7 @@ fn an_endless_answer_is_broken_off() {
         peer.greet(&[])?;
         let request = peer.request()?;
         peer.say(&head(request.stream))?;
-        // so much is heard, and with the last of it that it is too much
+        // this much is read, and its last byte is too much
         say_data(peer, request.stream, (4 << 20) + LARGEST_FRAME)?;
         while !peer.has_heard(RESET) {
             peer.hear()?;

@@ -50,7 +50,7 @@ fn that_is_done_twice_and_then_left_to_the_retries() {
 }
 
 #[test]
-fn a_server_that_leaves_with_an_error_gets_a_second_for_its_last_words() {
+fn a_server_that_leaves_with_an_error_gets_a_second_for_its_last_frames() {
     let (outcome, _) = export("error and silence", Setting::default(), |peer| {
         peer.greet(&[])?;
         let request = peer.request()?;

@@ -59,7 +59,7 @@ fn whatever_the_rules_allow_is_read() {
     }
 }
 
-/// Each block builds on those before it, whether somebody waited for them or not.
+/// Each block builds on those before it, whether a call waited for them or not.
 #[test]
 fn a_head_that_comes_late_on_a_cancelled_stream_is_decoded() {
     let mut stage = Stage::set("late head", Setting::default(), |peer| {
@@ -79,7 +79,7 @@ fn a_head_that_comes_late_on_a_cancelled_stream_is_decoded() {
     });
     stage.export(1).is(Fate::Refused, "a body before its head");
     let outcome = stage.export(1);
-    // of each kind only the first is told: that the batch was refused shows that the status was read
+    // of each kind only the first is reported: that the batch was refused shows that the status was read
     outcome.is(Fate::Refused, "");
     let heard = stage.end();
     assert_eq!((heard.0.len(), heard.requests(), heard.farewells()), (1, 2, vec![]));

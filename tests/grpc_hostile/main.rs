@@ -5,13 +5,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[allow(dead_code, reason = "only what is held is counted here")]
+#[path = "../support/allocator.rs"]
+mod allocator;
 mod answers;
 mod bombs;
 mod farewells;
 mod floods;
 mod frames;
 mod hpack;
-mod memory;
 mod padding;
 mod resets;
 mod server;
@@ -24,4 +26,4 @@ mod windows;
 mod wire;
 
 #[global_allocator]
-static ALLOCATOR: memory::Weighing = memory::Weighing;
+static ALLOCATOR: allocator::HookedAllocator = allocator::HookedAllocator;

@@ -1,4 +1,4 @@
-//! A server that follows a script, frame by frame, and notes what it is told.
+//! A server that follows a script, frame by frame, and notes the client's frames.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -20,7 +20,7 @@ fn spans(request: &Request) -> usize {
     request.resource_spans.iter().flat_map(|spans| &spans.scope_spans).map(|spans| spans.spans.len()).sum()
 }
 
-/// Takes a request whose data is given room by so many bytes at a time, in both windows.
+/// Takes a request whose data gets window updates of `step` bytes at a time, in both windows.
 fn take_slowly(peer: &mut Peer, step: u32) -> std::io::Result<Request> {
     let stream = peer.hear_head()?;
     let mut body = Vec::new();
@@ -191,7 +191,7 @@ fn a_call_waits_until_the_server_allows_one() {
         peer.greet(&[(MAX_STREAMS, 0)])?;
         let first = peer.request()?;
         peer.say(&well(first.stream))?;
-        // the next call is known by nothing: whoever pings hears that no head came before
+        // nothing else shows the next call: the answer to a ping shows that no head came before
         for _ in 0..3 {
             peer.say(&ping())?;
             let frame = peer.hear_of(PING)?;

@@ -58,7 +58,7 @@ fn a_connection_reset_in_the_middle_is_for_trying_again() {
 }
 
 #[test]
-fn an_answer_before_a_connection_is_closed_is_heard() {
+fn an_answer_before_a_connection_is_closed_is_read() {
     let mut stage = Stage::set("answer and close", Setting::default(), |peer| {
         peer.greet(&[])?;
         let request = peer.request()?;
@@ -87,7 +87,7 @@ fn a_connection_closed_while_idle_costs_no_attempt() {
     assert_eq!(stage.end().0.len(), 4);
 }
 
-/// The server leaves when the request is on its way already: nobody can know whether it was heard, and an old
+/// The server leaves when the request is on its way already: it is unknown whether it was processed, and an old
 /// connection had every reason to be dead.
 #[test]
 fn a_request_that_an_old_connection_swallows_is_sent_again_once() {

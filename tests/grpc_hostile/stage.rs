@@ -8,7 +8,7 @@ use standpipe::config::Proxy;
 use standpipe::ledger::Counts;
 use standpipe::{Compression, Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry};
 
-use crate::memory;
+use crate::allocator;
 use crate::server::{Heard, Peer, Server};
 
 /// Longer than anything on loopback takes.
@@ -31,7 +31,7 @@ static TURN: Mutex<()> = Mutex::new(());
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Delivered,
-    /// Delivered, and the program was told something.
+    /// Delivered, with a problem reported.
     Warned,
     Rejected,
     /// To be tried again; its time is up here.
@@ -45,7 +45,7 @@ pub(crate) enum Fate {
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) fate: Fate,
-    /// What the program was told.
+    /// The message of the problem that was reported.
     pub(crate) words: String,
     pub(crate) took: Duration,
     case: &'static str,
@@ -115,7 +115,7 @@ impl Stage {
         script: impl Fn(&mut Peer) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let marked = memory::mark();
+        let marked = allocator::mark();
         let server = Server::start(script);
         let exporter = Exporter::grpc(server.endpoint())
             .proxy(Proxy::Off)
@@ -128,9 +128,9 @@ impl Stage {
             .give_up_after(setting.give_up_after)
             .retry_delays(setting.retry_delay, setting.retry_delay);
         let problems = Arc::<Mutex<Vec<Problem>>>::default();
-        let told = Arc::clone(&problems);
+        let reported = Arc::clone(&problems);
         let config = Config::new().service_name("shop").exporter(exporter);
-        let config = config.on_problem(move |problem| told.lock().unwrap().push(problem.clone()));
+        let config = config.on_problem(move |problem| reported.lock().unwrap().push(problem.clone()));
         Self {
             case,
             telemetry: Some(Telemetry::start(config).expect("a sound configuration")),
@@ -144,12 +144,24 @@ impl Stage {
         }
     }
 
-    /// Exports so many spans in one request.
+    /// Exports `spans` spans in one request.
     pub(crate) fn export(&mut self, spans: u64) -> Outcome {
         self.export_large(spans, 0)
     }
 
-    /// Exports so many spans with so many bytes of text each.
+    /// Exports one span to a server that answers. On a busy machine even its answer may miss a deadline that is short for the
+    /// sake of a stall: then it is exported again.
+    pub(crate) fn export_after_stall(&mut self) {
+        let begun = Instant::now();
+        let mut outcome = self.export(1);
+        while outcome.fate == Fate::Later && begun.elapsed() < LONG {
+            outcome.is(Fate::Later, "no answer in time");
+            outcome = self.export(1);
+        }
+        outcome.is(Fate::Delivered, "");
+    }
+
+    /// Exports `spans` spans with `bytes` of text each.
     pub(crate) fn export_large(&mut self, spans: u64, bytes: usize) -> Outcome {
         self.emit(spans, bytes);
         let telemetry = self.running();
@@ -160,9 +172,9 @@ impl Stage {
         let now = telemetry.ledger().total();
         let before = std::mem::replace(&mut self.before, now);
         let problems = std::mem::take(&mut *self.problems.lock().unwrap());
-        let told = |kind| problems.iter().find(|problem| problem.kind == kind);
+        let reported = |kind| problems.iter().find(|problem| problem.kind == kind);
         let (fate, kind) = if now.delivered > before.delivered && now.lost() == before.lost() {
-            let is_warned = told(ProblemKind::PartialSuccess).is_some();
+            let is_warned = reported(ProblemKind::PartialSuccess).is_some();
             (if is_warned { Fate::Warned } else { Fate::Delivered }, ProblemKind::PartialSuccess)
         } else if now.rejected > before.rejected {
             (Fate::Rejected, ProblemKind::PartialSuccess)
@@ -170,17 +182,17 @@ impl Stage {
             (Fate::Later, ProblemKind::Unavailable)
         } else if now.dropped.too_large > before.dropped.too_large {
             (Fate::TooLarge, ProblemKind::TooLarge)
-        } else if told(ProblemKind::NotTaken).is_some() {
+        } else if reported(ProblemKind::NotTaken).is_some() {
             (Fate::NotTaken, ProblemKind::NotTaken)
         } else {
             assert!(now.dropped.refused > before.dropped.refused, "{}: {now}, {problems:?}", self.case);
             (Fate::Refused, ProblemKind::Refused)
         };
-        let words = told(kind).map(|problem| problem.message.clone()).unwrap_or_default();
+        let words = reported(kind).map(|problem| problem.message.clone()).unwrap_or_default();
         Outcome { fate, words, took, case: self.case }
     }
 
-    /// Emits so many spans with so many bytes of text each, and does not wait for them.
+    /// Emits `spans` spans with `bytes` of text each, and does not wait for them.
     pub(crate) fn emit(&self, spans: u64, bytes: usize) {
         let tracer = self.running().tracer("shop");
         let text = "x".repeat(bytes);
@@ -202,7 +214,7 @@ impl Stage {
         self.shut_down(LONG, 0)
     }
 
-    /// As [`end`](Self::end), with one span under way and so much time for it.
+    /// As [`end`](Self::end), with one span under way and this budget.
     pub(crate) fn end_within(self, budget: Duration) -> Heard {
         self.shut_down(budget, 1)
     }
@@ -215,7 +227,7 @@ impl Stage {
         let total = ledger.total();
         assert_eq!((total.in_flight, total.dropped.shutdown), (0, lost), "{}: {ledger}", self.case);
         let heard = self.server.take().expect("not ended").end();
-        let rise = memory::rise(self.marked);
+        let rise = allocator::rise(self.marked);
         println!("{}: {} KiB", self.case, rise / 1024);
         assert!(rise < self.most_bytes, "{}: {rise} bytes were held", self.case);
         heard

@@ -59,7 +59,7 @@ fn an_early_answer_stops_the_upload() {
 }
 
 #[test]
-fn an_early_answer_is_heard_while_there_is_room_for_more() {
+fn an_early_answer_is_read_while_there_is_room_for_more() {
     let mut stage = Stage::set("early answer", Setting::default().large(), |peer| {
         peer.takes_notes = false;
         peer.greet(&[(INITIAL_WINDOW, LARGEST)])?;
@@ -81,7 +81,7 @@ fn an_early_answer_is_heard_while_there_is_room_for_more() {
 
 /// The answer and the end of the connection wait together when the client looks, in the middle of its upload.
 #[test]
-fn an_early_answer_is_heard_even_if_the_server_hangs_up_behind_it() {
+fn an_early_answer_is_read_even_if_the_server_hangs_up_behind_it() {
     let mut stage = Stage::set("answer and hang up", Setting::default().large(), |peer| {
         peer.takes_notes = false;
         peer.greet(&[(INITIAL_WINDOW, LARGEST)])?;

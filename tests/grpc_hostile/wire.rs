@@ -75,7 +75,7 @@ pub(crate) fn data(stream: u32, content: &[u8]) -> Vec<u8> {
     frame(DATA, 0, stream, content)
 }
 
-/// Content with so much padding behind it.
+/// Content with this much padding behind it.
 pub(crate) fn padded(kind: u8, flags: u8, stream: u32, content: &[u8], padding: u8) -> Vec<u8> {
     let payload = [&[padding], content, &vec![0; usize::from(padding)]].concat();
     frame(kind, flags | PADDED, stream, &payload)

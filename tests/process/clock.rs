@@ -1,4 +1,4 @@
-//! The wall clock may jump: only what is told as a time is taken from it, and nothing waits by it. And a process that was
+//! The wall clock may jump: only timestamps are taken from it, and nothing waits by it. And a process that was
 //! stopped for a while goes on as if nothing had happened.
 
 #![cfg(target_os = "linux")]
@@ -99,7 +99,7 @@ fn a_span_open_while_the_wall_clock_jumps_back_has_its_true_duration() {
         let duration = Duration::from_nanos(parent.end_time_unix_nano - parent.start_time_unix_nano);
         assert!(duration >= Duration::from_millis(50) && duration < PATIENCE, "{duration:?}");
         let [event] = &parent.events[..] else { panic!("{parent:?}") };
-        // a trace is told by one clock: what happens within a span is within its times
+        // a trace uses one clock: what happens within a span is within its times
         let within = parent.start_time_unix_nano..=parent.end_time_unix_nano;
         for time in [event.time_unix_nano, child.start_time_unix_nano, child.end_time_unix_nano] {
             assert!(within.contains(&time), "{time} is not within {within:?}");
@@ -184,9 +184,9 @@ fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
         assert_eq!((receiver.span_count(), receiver.connection_count()), (2, 2));
         return;
     };
-    let (told, problems) = mpsc::channel();
+    let (reported, problems) = mpsc::channel();
     let config = Config::new().exporter(Exporter::http(endpoint)).on_problem(move |problem| {
-        let _ = told.send(problem.clone());
+        let _ = reported.send(problem.clone());
     });
     let telemetry = Telemetry::start(config).unwrap();
     let tracer = telemetry.tracer("shop");

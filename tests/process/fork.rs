@@ -1,4 +1,4 @@
-//! After a fork, parent and child each go on by themselves: nothing is sent twice, no id is used twice, nobody hangs.
+//! After a fork, parent and child each go on by themselves: nothing is sent twice, no id is used twice, neither hangs.
 //!
 //! The forking is done by a process of its own, so that no other test's threads are copied into the children.
 
@@ -35,7 +35,7 @@ const SPANS_PER_CHILD: u64 = 200;
 const LOAD: usize = 4;
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// After so many seconds a child that hangs is ended by the system.
+/// After this many seconds a child that hangs is ended by the system.
 const LONGEST_LIFE: u32 = 20;
 
 /// Runs `work` in a forked child, and gives its process id to the parent. The child ends when `work` does.

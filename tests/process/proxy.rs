@@ -20,7 +20,7 @@ use crate::support::{process, tunnel};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// More than any test here needs.
 const MOST_CONNECTIONS: usize = 16;
-/// What a child is told.
+/// The task of a child.
 const ENDPOINT: &str = "STANDPIPE_TEST_ENDPOINT";
 const CA: &str = "STANDPIPE_TEST_CA";
 const SWITCHED_OFF: &str = "STANDPIPE_TEST_PROXY_OFF";

@@ -1,4 +1,4 @@
-//! Secrets reach the server and nobody else: no `Debug` text, no error, no problem, no ledger, no log at any level.
+//! Secrets reach the server and nothing else: no `Debug` text, no error, no problem, no ledger, no log at any level.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -90,11 +90,11 @@ fn assert_debug_hides(secret: &str, what: &str, value: &impl Debug) {
 }
 
 fn with_problems(config: Config) -> (Telemetry, mpsc::Receiver<Problem>) {
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let config = config.on_problem(move |problem| {
-        let _ = tell.send(problem.clone());
+        let _ = report.send(problem.clone());
     });
-    (Telemetry::start(config).expect("a sound configuration"), told)
+    (Telemetry::start(config).expect("a sound configuration"), reported)
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn export(exporter: Exporter, receiver: &Receiver, headers: &[(&str, &str)]) -> 
         .user_agent(CANARY)
         .retry_delays(Duration::from_millis(1), Duration::from_millis(2))
         .throttle(Duration::ZERO);
-    let (telemetry, told) = with_problems(Config::new().exporter(exporter));
+    let (telemetry, reported) = with_problems(Config::new().exporter(exporter));
     let tracer = telemetry.tracer("shop");
     for _ in 0..6 {
         tracer.span("checkout").end();
@@ -191,7 +191,7 @@ fn export(exporter: Exporter, receiver: &Receiver, headers: &[(&str, &str)]) -> 
     for (_, secret) in headers {
         assert_hidden(secret, "the ledger", &format!("{ledger}{ledger:?}"));
     }
-    told.try_iter().collect()
+    reported.try_iter().collect()
 }
 
 fn assert_problems_hide(secret: &str, problems: &[Problem]) {
@@ -340,7 +340,7 @@ fn a_secret_in_an_answer_that_comes_byte_by_byte_is_not_in_the_log() {
 }
 
 /// What the server may say, and no text of ours.
-fn assert_never_said(forms: &[&str], what: &str, text: &str) {
+fn assert_never_shown(forms: &[&str], what: &str, text: &str) {
     let text = text.to_ascii_lowercase();
     for form in forms {
         assert!(!text.contains(&form.to_ascii_lowercase()), "{what}: {form} is in {text}");
@@ -370,9 +370,9 @@ fn a_secret_that_a_server_repeats_in_another_form_is_masked() {
             let headers = [("authorization", bearer.as_str())];
             let problems = export(Exporter::http(receiver.endpoint()), &receiver, &headers);
             assert!(!problems.is_empty(), "{form}: nothing is reported");
-            let told: String = problems.iter().map(|problem| format!("{problem}{problem:?}")).collect();
-            assert!(told.contains("no tenant for"), "{told}");
-            assert_never_said(&[form], "a problem", &told);
+            let reported: String = problems.iter().map(|problem| format!("{problem}{problem:?}")).collect();
+            assert!(reported.contains("no tenant for"), "{reported}");
+            assert_never_shown(&[form], "a problem", &reported);
         }
         let receiver = Receiver::start().unwrap();
         receiver.script([text()]);
@@ -381,9 +381,9 @@ fn a_secret_that_a_server_repeats_in_another_form_is_masked() {
         let report =
             standpipe::probe::probe(&exporter.signals([standpipe::Signal::Traces]), PATIENCE).to_string();
         assert!(report.contains("no tenant for"), "{report}");
-        assert_never_said(&[form], "a report", &report);
+        assert_never_shown(&[form], "a report", &report);
     }
-    assert_never_said(&FORMS, "the log", &logged());
+    assert_never_shown(&FORMS, "the log", &logged());
 }
 
 #[test]
@@ -447,14 +447,14 @@ fn a_user_agent_or_host_from_a_variable_is_not_shown() {
     let config = Config::from_toml_str(&file).unwrap();
     let mut said = format!("{config:?}{:?}", config.exporters()[0].effective());
     let exporter = config.exporters()[0].clone();
-    let (telemetry, told) = with_problems(config);
+    let (telemetry, reported) = with_problems(config);
     for _ in 0..2 {
         telemetry.tracer("shop").span("checkout").end();
         assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!(ledger.total().delivered, 1, "{ledger}");
-    let problems: Vec<_> = told.try_iter().map(|problem| format!("{problem}{problem:?}")).collect();
+    let problems: Vec<_> = reported.try_iter().map(|problem| format!("{problem}{problem:?}")).collect();
     assert!(problems.len() >= 2, "{problems:?}");
     said += &format!("{problems:?}{ledger}{}{}", standpipe::probe::probe(&exporter, PATIENCE), logged());
     for secret in [AGENT, HOST] {

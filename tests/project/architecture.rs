@@ -60,7 +60,7 @@ const LAYERS: &[Row] = &[
     row("bridge/log*", &["process", "record", "context", "logs", "telemetry::provider", "bridge"], &["log"]),
     row("bridge/metrics*", &["process", "record", "metrics", "telemetry::provider", "bridge"], &["metrics"]),
     row("bridge/opentelemetry*", &["process", "record", "context", "config", "pipeline", "telemetry::provider", "bridge"], &["opentelemetry", "opentelemetry_sdk"]),
-    // asks a collector, stage by stage, whether it can be reached
+    // checks, stage by stage, whether a collector can be reached
     row("probe",           &["process", "record", "config", "transport"],     &[]),
     // the embedded OTLP server
     row("receiver",        &["process", "record", "transport::grpc::http2", "transport::base64"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),

@@ -164,7 +164,7 @@ fn a_client_that_asks_for_close_gets_it() {
 }
 
 #[test]
-fn a_client_that_asks_first_is_told_to_continue_or_why_not() {
+fn a_client_that_that_expects_100_continue_gets_it_or_the_reason_why_not() {
     let receiver = Receiver::builder().max_body_bytes(1000).start().unwrap();
     let body = traces(2);
     let request = post_with("Expect: 100-continue\r\n", &body);

@@ -108,7 +108,7 @@ pub(crate) fn ask(receiver: &Receiver, request: &[u8]) -> Reply {
     Client::connect(receiver).ask(request)
 }
 
-/// An `ExportTraceServiceRequest` with so many spans, named by their number.
+/// An `ExportTraceServiceRequest` with this many spans, named by their number.
 pub(crate) fn traces(spans: usize) -> Vec<u8> {
     let spans = (0..spans)
         .map(|number| Span {
@@ -129,7 +129,7 @@ pub(crate) fn traces(spans: usize) -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// An `ExportLogsServiceRequest` with so many log records, whose bodies are their numbers.
+/// An `ExportLogsServiceRequest` with this many log records, whose bodies are their numbers.
 pub(crate) fn logs(records: usize) -> Vec<u8> {
     let log_records = (0..records)
         .map(|number| LogRecord {
@@ -148,7 +148,7 @@ pub(crate) fn logs(records: usize) -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// An `ExportMetricsServiceRequest` with a sum for each number here, which has so many points, counted from 0.
+/// An `ExportMetricsServiceRequest` with a sum for each number here, which is how many points it has, counted from 0.
 pub(crate) fn metrics(points: &[usize]) -> Vec<u8> {
     let sum = |points| Sum {
         data_points: (0..points)

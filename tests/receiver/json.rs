@@ -112,7 +112,7 @@ fn malformed_json_is_answered_400_with_a_status_in_json() {
 }
 
 #[test]
-fn a_partial_success_and_errors_are_said_in_json() {
+fn a_partial_success_and_errors_are_sent_in_json() {
     let receiver = Receiver::start().unwrap();
     let mut client = Client::connect(&receiver);
     for (signal, name) in [

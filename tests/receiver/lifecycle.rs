@@ -37,7 +37,7 @@ fn beset() -> (Receiver, Vec<Client>) {
     let mut held = Client::connect(&receiver);
     held.write(&post(&traces(1)));
     assert!(receiver.wait_for_held(1, SOON));
-    // the last one, as nobody can see when it has taken its answer
+    // the last one, as no test can see when it has taken its answer
     receiver.script([Answer::never_read()]);
     let mut unread = Client::connect(&receiver);
     unread.write(&post(&traces(1)));
@@ -67,7 +67,7 @@ fn dropping_is_prompt_whatever_the_clients_do() {
     drop(receiver);
     assert!(start.elapsed() < PROMPTLY, "{:?}", start.elapsed());
     for client in &mut clients {
-        // nobody waits for an answer that cannot come: the end or a reset, but no time-out
+        // no client waits for an answer that cannot come: the end or a reset, but no time-out
         if let Err(error) = client.rest() {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         }

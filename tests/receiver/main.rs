@@ -1,4 +1,4 @@
-//! The embedded receiver over real sockets: it answers as OTLP asks, misbehaves as told, and survives what
+//! The embedded receiver over real sockets: it answers as OTLP demands, misbehaves as scripted, and survives what
 //! clients do to it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

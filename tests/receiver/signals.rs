@@ -123,7 +123,7 @@ fn a_batch_holds_the_records_of_its_signal_only() {
 }
 
 #[test]
-fn a_wrong_path_is_told_all_the_right_ones() {
+fn a_wrong_path_is_answered_with_all_right_ones() {
     let receiver = Receiver::start().unwrap();
     let reply = ask(&receiver, b"POST / HTTP/1.1\r\nHost: a\r\n\r\n");
     let message = String::from_utf8_lossy(&reply.body).into_owned();

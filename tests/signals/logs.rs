@@ -30,7 +30,7 @@ fn arrived_with(config: Config, emit: impl FnOnce(&Telemetry, &Logger)) -> Vec<R
     receiver.logs()
 }
 
-/// Emits so many records, numbered from 0 by their attribute `number`.
+/// Emits `records` records, numbered from 0 by their attribute `number`.
 fn log_many(logger: &Logger, records: i64) {
     (0..records).for_each(|number| logger.info("work").set("number", number).emit());
 }
@@ -56,7 +56,7 @@ fn nanos(time: SystemTime) -> u64 {
 }
 
 #[test]
-fn a_record_arrives_with_all_that_was_said() {
+fn a_record_arrives_with_all_that_was_set() {
     let before = nanos(SystemTime::now());
     let logs = arrived(|telemetry, _| {
         let logger = telemetry.logger_with_version("shop.cart", "1.2.3");
@@ -306,7 +306,7 @@ fn each_exporter_gets_only_the_signals_that_it_sends() {
 }
 
 #[test]
-fn a_signal_that_nobody_takes_is_not_recorded_and_context_goes_on() {
+fn a_signal_that_no_exporter_takes_is_not_recorded_and_context_goes_on() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(gathering(&receiver).signals([Signal::Logs]));
     let span = telemetry.tracer("shop").span("not sent");
@@ -383,7 +383,7 @@ fn after_a_shutdown_a_log_record_is_turned_away() {
 }
 
 #[test]
-fn a_collector_that_takes_no_logs_gets_all_spans_and_is_told_of_once() {
+fn a_collector_that_takes_no_logs_gets_all_spans_and_is_reported_once() {
     const ROUNDS: u64 = 5;
     for status in [404, 501] {
         let receiver = Receiver::start().unwrap();
@@ -400,8 +400,8 @@ fn a_collector_that_takes_no_logs_gets_all_spans_and_is_told_of_once() {
         let counts = &ledger.exporters[0];
         assert_eq!((counts.traces.delivered, counts.traces.lost()), (2 * ROUNDS, 0), "{ledger}");
         assert_eq!((counts.logs.delivered, counts.logs.dropped.refused), (0, 3 * ROUNDS), "{ledger}");
-        let told = problems.told();
-        let [problem] = &told[..] else { panic!("told once, not {told:?}") };
+        let reported = problems.reported();
+        let [problem] = &reported[..] else { panic!("reported once, not {reported:?}") };
         assert_eq!((problem.kind, problem.occurrences), (ProblemKind::NotTaken, 1));
         let url = format!("{}/v1/logs", receiver.endpoint());
         assert!(problem.message.starts_with("no logs are taken here"), "{problem}");
@@ -410,7 +410,7 @@ fn a_collector_that_takes_no_logs_gets_all_spans_and_is_told_of_once() {
 }
 
 #[test]
-fn a_collector_that_stops_taking_logs_again_is_told_of_again() {
+fn a_collector_that_stops_taking_logs_again_is_reported_again() {
     let receiver = Receiver::start().unwrap();
     let problems = Problems::default();
     let telemetry = problems.start(gathering(&receiver));
@@ -420,6 +420,6 @@ fn a_collector_that_stops_taking_logs_again_is_told_of_again() {
         log_many(&logger, 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
-    let kinds: Vec<_> = problems.told().iter().map(|problem| problem.kind).collect();
+    let kinds: Vec<_> = problems.reported().iter().map(|problem| problem.kind).collect();
     assert_eq!(kinds, [ProblemKind::NotTaken; 2]);
 }

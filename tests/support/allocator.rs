@@ -1,14 +1,20 @@
-//! How does a test count what a thread allocates, or do something in the middle of an allocation?
+//! How does a test count what a thread allocates and what the process holds, or do something in the middle of an
+//! allocation?
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a thread does at each step of the allocator, given the step's name and its size in bytes.
 pub(crate) type Hook = dyn Fn(&'static str, usize) + Send + Sync;
 
-/// The system's allocator, which counts the allocations of each thread and calls the thread's hook. A test binary that
-/// uses this module has it as its `#[global_allocator]`.
+/// The system's allocator, which counts the allocations of each thread and the bytes that all threads hold, and calls the
+/// thread's hook. A test binary that uses this module has it as its `#[global_allocator]`.
 pub(crate) struct HookedAllocator;
+
+/// Bytes that are allocated now, and the most there were at once since the last [`mark`].
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -22,13 +28,31 @@ pub(crate) fn allocations(work: impl FnOnce()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
+/// Lets [`rise`] start anew from the bytes that are held now, which it returns.
+pub(crate) fn mark() -> usize {
+    let held = HELD.load(Ordering::SeqCst);
+    PEAK.store(held, Ordering::SeqCst);
+    held
+}
+
+/// The most bytes that were held at once since the [`mark`], above what was held then.
+pub(crate) fn rise(marked: usize) -> usize {
+    PEAK.load(Ordering::SeqCst).saturating_sub(marked)
+}
+
 /// Has this thread call `hook` at every step of the allocator from now on, or none.
 pub(crate) fn set_hook(hook: Option<&'static Hook>) {
     HOOK.set(hook);
 }
 
-fn count() {
+fn count(bytes: usize) {
     ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+    let held = HELD.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    PEAK.fetch_max(held, Ordering::Relaxed);
+}
+
+fn count_freed(bytes: usize) {
+    HELD.fetch_sub(bytes, Ordering::Relaxed);
 }
 
 /// Calls the thread's hook, unless the thread is in the middle of it.
@@ -43,27 +67,29 @@ fn call_hook(step: &'static str, size: usize) {
 // SAFETY: the system's allocator does all the work; a hook that runs beside it sees its memory as any code does.
 unsafe impl GlobalAlloc for HookedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         call_hook("alloc", layout.size());
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         call_hook("alloc", layout.size());
         // SAFETY: as the caller promises.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size);
+        count_freed(layout.size());
         call_hook("realloc", size);
         // SAFETY: as the caller promises.
         unsafe { System.realloc(memory, layout, size) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count_freed(layout.size());
         call_hook("dealloc", layout.size());
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(memory, layout) }

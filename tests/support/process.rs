@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const TASK: &str = "STANDPIPE_TEST_TASK";
-/// Tells reports from what the test harness prints around them.
+/// Distinguishes reports from what the test harness prints around them.
 const REPORT: &str = "report> ";
 /// No child of any test may live longer.
 const LONGEST_LIFE: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ pub(crate) fn task() -> Option<String> {
     std::env::var(TASK).ok()
 }
 
-/// Tells the parent.
+/// Reports to the parent.
 pub(crate) fn report(text: impl std::fmt::Display) {
     println!("{REPORT}{text}");
 }
@@ -163,7 +163,7 @@ impl Drop for Child {
     }
 }
 
-/// Threads and sockets of this process; `None` where the system does not tell.
+/// Threads and sockets of this process; `None` where the system does not report them.
 pub(crate) fn threads_and_sockets() -> Option<(usize, usize)> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
     let files = std::fs::read_dir("/proc/self/fd").ok()?.filter_map(Result::ok);

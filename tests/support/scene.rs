@@ -1,4 +1,4 @@
-//! The usual scene of a delivery test: a program with an exporter, and someone who listens to its problems.
+//! The usual scene of a delivery test: a program with an exporter, and a hook for its problems.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ pub(crate) fn start_with(config: Config) -> Telemetry {
     Telemetry::start(config).unwrap()
 }
 
-/// Emits so many spans, numbered from 0 by their attribute `number`.
+/// Emits `spans` spans, numbered from 0 by their attribute `number`.
 pub(crate) fn emit(tracer: &Tracer, spans: u64) {
     for number in 0..spans {
         tracer.span("work").set("number", number as i64);
@@ -66,7 +66,7 @@ pub(crate) fn emit_in_time(tracer: &Tracer, spans: u64) {
     assert_eq!(ended.recv_timeout(LONG), Ok(()), "the caller was not let go");
 }
 
-/// An address where nobody listens, and [`open_at`] can.
+/// An address without a listener, where [`open_at`] can open one.
 pub(crate) fn closed_address() -> SocketAddr {
     let receiver = Receiver::start().unwrap();
     receiver.address()
@@ -85,7 +85,7 @@ pub(crate) fn open_at(address: SocketAddr) -> Receiver {
     }
 }
 
-/// What the program's hook was told.
+/// The problems that reached the program's hook.
 #[derive(Clone, Default)]
 pub(crate) struct Problems(Arc<(Mutex<Vec<Problem>>, Condvar)>);
 
@@ -98,23 +98,24 @@ impl Problems {
     pub(crate) fn start_with(&self, config: Config) -> Telemetry {
         let hear = self.clone();
         start_with(config.on_problem(move |problem| {
-            let (told, changed) = &*hear.0;
-            told.lock().unwrap().push(problem.clone());
+            let (reported, changed) = &*hear.0;
+            reported.lock().unwrap().push(problem.clone());
             changed.notify_all();
         }))
     }
 
-    pub(crate) fn told(&self) -> Vec<Problem> {
+    pub(crate) fn reported(&self) -> Vec<Problem> {
         self.0.0.lock().unwrap().clone()
     }
 
     /// Waits for the first problem of this kind.
     pub(crate) fn wait_for(&self, kind: ProblemKind) -> Problem {
-        let (told, changed) = &*self.0;
-        let of_kind = |told: &[Problem]| told.iter().find(|problem| problem.kind == kind).cloned();
-        let (told, _) =
-            changed.wait_timeout_while(told.lock().unwrap(), LONG, |told| of_kind(told).is_none()).unwrap();
-        of_kind(&told).unwrap_or_else(|| panic!("no {kind:?} among {told:?}"))
+        let (reported, changed) = &*self.0;
+        let of_kind = |reported: &[Problem]| reported.iter().find(|problem| problem.kind == kind).cloned();
+        let (reported, _) = changed
+            .wait_timeout_while(reported.lock().unwrap(), LONG, |reported| of_kind(reported).is_none())
+            .unwrap();
+        of_kind(&reported).unwrap_or_else(|| panic!("no {kind:?} among {reported:?}"))
     }
 }
 

@@ -32,7 +32,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // what is left behind is in the target directory and hurts nobody
+        // what is left behind is in the target directory and does no harm
         let _ = fs::remove_dir_all(&self.0);
     }
 }

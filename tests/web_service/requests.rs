@@ -6,7 +6,7 @@ use crate::browser::say;
 use crate::stage::Stage;
 
 #[test]
-fn an_order_is_reserved_or_refused_and_the_browser_hears_of_it() {
+fn an_order_is_reserved_or_refused_and_the_browser_gets_the_answer() {
     let stage = Stage::open();
     for (query, status, text) in [
         ("order=4711", 200, "order 4711: 1 for 16.5 EUR, reserved"),
@@ -20,7 +20,7 @@ fn an_order_is_reserved_or_refused_and_the_browser_hears_of_it() {
 }
 
 #[test]
-fn what_is_no_request_is_answered_and_harms_nobody() {
+fn what_is_no_request_is_answered_and_harms_no_other() {
     let stage = Stage::open();
     let (long_head, long_body) = ("x".repeat(9 << 10), "x".repeat(1 << 20));
     for (request, answer) in [

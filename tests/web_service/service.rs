@@ -52,7 +52,7 @@ impl Service {
         let (sender, lines) = mpsc::channel();
         let output = process.stdout.take().expect("it is piped");
         thread::spawn(move || {
-            // whoever has given up needs no lines
+            // a reader that has given up needs no lines
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         let mut errors = process.stderr.take().expect("it is piped");

@@ -191,7 +191,7 @@ fn many_requests_at_once_are_as_many_trees_and_none_has_a_span_of_another() {
 }
 
 #[test]
-fn a_trace_that_the_browser_does_not_record_is_recorded_by_nobody() {
+fn a_trace_that_the_browser_does_not_record_is_recorded_by_no_service() {
     let stage = Stage::open();
     assert_eq!(stage.check_out("order=4711", &[("traceparent", UNSAMPLED)]).0, 200);
     assert_eq!(stage.check_out("order=4712", &[]).0, 200);

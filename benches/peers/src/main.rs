@@ -28,7 +28,7 @@ use support::{Error, callgrind, calls, publish};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Somebody who can do some of the cases.
+/// A library that can do some of the cases.
 struct Contender {
     /// At the head of its column.
     name: &'static str,
@@ -194,7 +194,7 @@ fn beside(figures: &[f64], contender: usize, show: fn(f64) -> String) -> String 
         // nothing is a multiple of nothing
         Some(&figure) if figures[0] < 0.05 => show(figure),
         Some(&figure) => match figure / figures[0] {
-            // a fraction needs another place to tell a half from a third
+            // a fraction needs another digit to distinguish a half from a third
             ratio if ratio < 0.95 => format!("{} ({ratio:.2})", show(figure)),
             ratio => format!("{} ({ratio:.1})", show(figure)),
         },

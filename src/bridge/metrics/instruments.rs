@@ -66,7 +66,7 @@ impl<I: Instrument> Instruments<I> {
         Arc::clone(kept)
     }
 
-    /// Notes what a metric means, whether or not it is used already. What was said first counts.
+    /// Notes what a metric means, whether or not it is used already. The first description counts.
     pub(super) fn describe(&self, name: &str, described: Description) {
         let Some(family) = self.family(name) else { return };
         if family.description.get().is_none() {

@@ -14,7 +14,7 @@ use super::input::{Disposition, SdkInput};
 use super::scopes::Scopes;
 use crate::config;
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::{MetricRecord, Part, Signal};
+use crate::record::{FramedPoints, MetricRecord, Signal};
 use crate::telemetry::provider::Provider;
 
 /// An exporter of the OpenTelemetry SDK's metrics: they go through a provider's queues, to every exporter there that takes
@@ -93,11 +93,13 @@ impl MetricExporter {
             let limits = limits.beside(&scope);
             for metric in of_scope.metrics() {
                 frame::each_part(metric, &mut record, limits, |part| match (part, fate) {
-                    (Part::Frame { points, .. }, Disposition::Counted(reason)) => {
+                    (FramedPoints::Frame { points, .. }, Disposition::Counted(reason)) => {
                         exporters.count_points_not_enqueued(points, reason);
                     }
-                    (Part::Frame { bytes, points }, _) => exporters.enqueue_metric(&scope, bytes, points),
-                    (Part::TooLarge { .. }, _) => {
+                    (FramedPoints::Frame { bytes, points }, _) => {
+                        exporters.enqueue_metric(&scope, bytes, points)
+                    }
+                    (FramedPoints::TooLarge { .. }, _) => {
                         exporters.count_points_not_enqueued(1, NotEnqueuedReason::TooLarge)
                     }
                 });

@@ -54,12 +54,12 @@ impl<'a> Shown<'a> {
 
 /// Shows the body or an attribute of a log record to `see`.
 pub(super) fn with_any_value<T>(value: &AnyValue, see: impl FnOnce(Value<'_>) -> T) -> T {
-    let shelf = Shelf::for_all_in(value);
-    see(shelf.value(value, 0))
+    let arena = ListArena::for_all_in(value);
+    see(arena.value(value, 0))
 }
 
 /// Holds the lists that nested values are made of; each has a place of its own, as later ones borrow earlier ones.
-struct Shelf<'a> {
+struct ListArena<'a> {
     places: Vec<OnceCell<List<'a>>>,
     taken: Cell<usize>,
 }
@@ -70,7 +70,7 @@ enum List<'a> {
     Text(String),
 }
 
-impl<'a> Shelf<'a> {
+impl<'a> ListArena<'a> {
     fn for_all_in(value: &AnyValue) -> Self {
         let places = std::iter::repeat_with(OnceCell::new).take(lists_in(value, 0)).collect();
         Self { places, taken: Cell::new(0) }

@@ -69,7 +69,7 @@ pub(super) fn innermost(layer: u64) -> Option<Innermost> {
     innermost.ok().flatten()
 }
 
-/// Leaves the spans of layers that are gone, as by a `reload::Layer`: they hear of no exit any more, and what the thread
+/// Leaves the spans of layers that are gone, as by a `reload::Layer`: no exit reaches them any more, and what the thread
 /// does next would be below these spans for ever.
 #[inline]
 pub(super) fn tidy_up() {
@@ -95,7 +95,7 @@ static LAYERS_GONE: AtomicU64 = AtomicU64::new(0);
 /// Locked only while no fork can happen, or a child might find it locked for ever.
 static LAYERS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// Tells a layer from all others, those that are gone included.
+/// Identifies a layer among all others, dropped ones included.
 pub(super) struct LayerId(u64);
 
 impl LayerId {

@@ -62,9 +62,9 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return;
         }
         let span = event.parent().or(innermost.as_ref().map(|span| &span.id));
-        let unread = Unread { layer: self, event, span };
+        let panic_counter = PanicCounter { layer: self, event, span };
         Fields::read(|fields| event.record(fields), |fields| self.set_on(event, fields, span));
-        mem::forget(unread);
+        mem::forget(panic_counter);
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
@@ -95,14 +95,14 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
 }
 
 impl TracingLayer {
-    /// Whether an event goes anywhere: if not, it need not be put into words.
+    /// Whether an event goes anywhere: if not, its fields need not be formatted.
     fn is_of_use(&self, event: &Event<'_>, innermost: Option<&Innermost>) -> bool {
         let goes_to_span = self.events.are_of_spans() && innermost.is_some_and(|span| span.is_recording);
         let may_be_logged = innermost.is_none() || self.events.are_logs();
         goes_to_span || event.parent().is_some() || may_be_logged && self.takes_log(event.metadata())
     }
 
-    /// Tells an event to its span, to a logger, or to both.
+    /// Adds an event to its span, to a logger, or to both.
     fn set_on(&self, event: &Event<'_>, fields: &Fields, span: Option<&Id>) {
         let record = EventRecord::new(event.metadata(), fields);
         let add_to_span = |open: &mut SpanState| {
@@ -162,7 +162,7 @@ impl TracingLayer {
         }
     }
 
-    /// Whether spans say more than their fields do.
+    /// Whether spans have attributes beside their fields.
     #[inline]
     fn describes_spans(&self) -> bool {
         self.location | self.threads | self.level || self.sets_target()
@@ -185,13 +185,13 @@ impl TracingLayer {
 }
 
 /// An event whose fields are being read. If that ends in a panic, the log record that it would have become is counted.
-struct Unread<'a> {
+struct PanicCounter<'a> {
     layer: &'a TracingLayer,
     event: &'a Event<'a>,
     span: Option<&'a Id>,
 }
 
-impl Drop for Unread<'_> {
+impl Drop for PanicCounter<'_> {
     fn drop(&mut self) {
         let (layer, metadata) = (self.layer, self.event.metadata());
         let is_of_span = self.span.is_some_and(|id| layer.spans.with(id, |_| ()).is_some());

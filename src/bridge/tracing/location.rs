@@ -45,7 +45,7 @@ impl<'a> CodeLocation<'a> {
         }
     }
 
-    /// Tells the attributes for a place in the code.
+    /// Sets the attributes for a source location.
     #[inline]
     pub(super) fn set_on(&self, mut set: impl FnMut(&'static str, Value<'a>)) {
         if let Some(file) = self.file {
@@ -64,7 +64,7 @@ thread_local! {
     static THREAD: OnceCell<(Option<i64>, Option<String>)> = const { OnceCell::new() };
 }
 
-/// Tells the attributes for this thread.
+/// Sets the attributes for this thread.
 pub(super) fn set_thread(mut set: impl FnMut(&'static str, Value<'_>)) {
     let _ = THREAD.try_with(|thread| {
         let (id, name) = thread.get_or_init(|| {

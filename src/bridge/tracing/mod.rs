@@ -76,6 +76,7 @@ use crate::telemetry::provider::Provider;
 
 /// What becomes of events that happen in a span. Those outside of spans are log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Events {
     /// They are events of the span.
     #[default]
@@ -152,8 +153,8 @@ impl TracingLayer {
         self
     }
 
-    /// Whether spans and log records say their target, as `target`. Unless set, they do if it is not their scope. Events
-    /// of spans always do.
+    /// Whether spans and log records have their target as an attribute, `target`. Unless set, they do if it is not their
+    /// scope. Events of spans always do.
     pub fn target(mut self, enabled: bool) -> Self {
         self.target = Some(enabled);
         self
@@ -163,26 +164,26 @@ impl TracingLayer {
         self.target.unwrap_or_else(|| self.scopes.is_fixed())
     }
 
-    /// Whether spans, events and log records say where in the code they come from, as `code.file.path`,
+    /// Whether spans, events and log records have their source location as attributes: `code.file.path`,
     /// `code.line.number` and `code.module.name`. They do unless set.
     pub fn location(mut self, enabled: bool) -> Self {
         self.location = enabled;
         self
     }
 
-    /// Whether spans say which thread made them, as `thread.id` and `thread.name`. They do unless set.
+    /// Whether spans have the thread that made them as attributes, `thread.id` and `thread.name`. They do unless set.
     pub fn threads(mut self, enabled: bool) -> Self {
         self.threads = enabled;
         self
     }
 
-    /// Whether spans say their level, as `level`. They do not unless set.
+    /// Whether spans have their level as an attribute, `level`. They do not unless set.
     pub fn level(mut self, enabled: bool) -> Self {
         self.level = enabled;
         self
     }
 
-    /// Whether spans say for how long they were entered and for how long not, as `busy_ns` and `idle_ns`. They do not
+    /// Whether spans have as attributes for how long they were entered and for how long not, `busy_ns` and `idle_ns`. They do not
     /// unless set.
     pub fn busy_and_idle(mut self, enabled: bool) -> Self {
         self.busy_and_idle = enabled;

@@ -157,7 +157,7 @@ fn place_of(id: u64) -> usize {
     place_among_all(id) % PLACES
 }
 
-/// By the uppermost bits of the product, to which all bits of the id are spread: those that tell threads apart are high.
+/// By the uppermost bits of the product, to which all bits of the id are spread: those that differ between threads are high.
 #[inline]
 fn place_among_all(id: u64) -> usize {
     (spread(id) >> (u64::BITS - (SHARDS * PLACES).trailing_zeros())) as usize
@@ -224,7 +224,7 @@ impl Activity {
         now.saturating_duration_since(mem::replace(&mut self.since, now))
     }
 
-    /// Tells the attributes for it.
+    /// Sets the attributes for it.
     pub(super) fn set_on(&self, span: &mut DetachedSpan) {
         let nanos = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
         span.set("busy_ns", nanos(self.busy)).set("idle_ns", nanos(self.idle));

@@ -1,4 +1,4 @@
-//! What does a configuration come to, before an endpoint is asked?
+//! What does a configuration come to, before an endpoint is probed?
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
     let read = match subject {
         Subject::File(file) => Config::from_file(file),
         Subject::Stdin => {
-            Config::from_reader(STDIN, Kept { reader: io::stdin().lock(), kept: &mut handed_in })
+            Config::from_reader(STDIN, TeeReader { reader: io::stdin().lock(), kept: &mut handed_in })
         }
         Subject::Environment => Config::from_env(),
     };
@@ -88,12 +88,12 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
 }
 
 /// A reader that keeps what it reads.
-struct Kept<'k, R> {
+struct TeeReader<'k, R> {
     reader: R,
     kept: &'k mut Vec<u8>,
 }
 
-impl<R: Read> Read for Kept<'_, R> {
+impl<R: Read> Read for TeeReader<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(into)?;
         self.kept.extend_from_slice(&into[..count]);

@@ -12,7 +12,7 @@ struct Document {
     errors: Vec<String>,
 }
 
-/// One object. Notes are left out: they ask for nothing to be done.
+/// One object. Notes are left out: they need no action.
 pub(super) fn write(
     exporters: Vec<ExporterSummary>,
     diagnostics: &[Diagnostic],

@@ -6,7 +6,7 @@ mod json;
 mod problem;
 mod report;
 mod stages;
-mod sum;
+mod totals;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -19,15 +19,15 @@ use standpipe::config::Diagnostic;
 
 use self::examine::{Examined, examine};
 use self::report::Report;
-use self::stages::Asked;
-use self::sum::Sum;
+use self::stages::ProbedEndpoint;
+use self::totals::Totals;
 use super::style::Style;
 use super::{Failure, UNUSABLE, print, report_error, text};
 
 /// What standard input is called.
 const STDIN: &str = "<stdin>";
-/// Exporters that are asked at the same time, with a thread for each.
-const MOST_ASKED: usize = 32;
+/// Exporters that are probed at the same time, with a thread for each.
+const MOST_PROBED: usize = 32;
 
 /// What to check, and how to show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,10 +56,10 @@ impl Subject {
     }
 }
 
-/// Whether the collectors are asked.
+/// Whether the collectors are probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probing {
-    Ask,
+    Online,
     Offline,
 }
 
@@ -101,24 +101,24 @@ fn give_up(options: &Options, diagnostics: &[Diagnostic], style: &Style) -> Resu
 fn draw(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
     let report = Report::new(&options.subject, examined);
     show(&report.draw(style))?;
-    let mut asked = Vec::new();
-    ask(options, examined, style, |exporter, answers| {
-        for answer in &answers {
-            show(&answer.draw(exporter, style))?;
+    let mut probed = Vec::new();
+    probe_all(options, examined, style, |exporter, results| {
+        for result in &results {
+            show(&result.draw(exporter, style))?;
         }
-        asked.push(answers);
+        probed.push(results);
         Ok(())
     })?;
-    let sum = Sum::new(&report, examined, &asked);
-    show(&[sum.draw(&report.origin.name, style)])?;
-    Ok(sum.has_failed())
+    let totals = Totals::new(&report, examined, &probed);
+    show(&[totals.draw(&report.origin.name, style)])?;
+    Ok(totals.has_failed())
 }
 
 /// Returns whether there is an error.
 fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
     let mut failures = Vec::new();
-    ask(options, examined, style, |exporter, answers| {
-        failures.extend(answers.iter().filter_map(|asked| asked.failure(exporter)));
+    probe_all(options, examined, style, |exporter, results| {
+        failures.extend(results.iter().filter_map(|probed| probed.failure(exporter)));
         Ok(())
     })?;
     let summaries = examined.exporters.iter().map(|(_, summary)| summary.clone()).collect();
@@ -126,28 +126,28 @@ fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<b
     Ok(!failures.is_empty() || examined.has_errors())
 }
 
-/// Asks all collectors in parallel, and passes their answers on in the order of the exporters.
-fn ask(
+/// Probes all collectors in parallel, and reports the results in the order of the exporters.
+fn probe_all(
     options: &Options,
     examined: &Examined,
     style: &Style,
-    mut on_answers: impl FnMut(&Exporter, Vec<Asked>) -> Result<(), Failure>,
+    mut on_results: impl FnMut(&Exporter, Vec<ProbedEndpoint>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if options.probing == Probing::Offline {
         return Ok(());
     }
-    for exporters in examined.exporters.chunks(MOST_ASKED) {
+    for exporters in examined.exporters.chunks(MOST_PROBED) {
         thread::scope(|scope| {
-            let asked: Vec<_> = exporters
+            let probed: Vec<_> = exporters
                 .iter()
-                .map(|(exporter, summary)| scope.spawn(move || stages::ask(exporter, summary)))
+                .map(|(exporter, summary)| scope.spawn(move || stages::probe(exporter, summary)))
                 .collect();
-            for (asked, (exporter, summary)) in asked.into_iter().zip(exporters) {
+            for (probed, (exporter, summary)) in probed.into_iter().zip(exporters) {
                 let waiting =
                     (options.form == Form::Drawing).then(|| ProgressLine::begin(&summary.endpoints, style));
-                let answers = asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                let results = probed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 drop(waiting);
-                on_answers(exporter, answers)?;
+                on_results(exporter, results)?;
             }
             Ok(())
         })?;
@@ -196,7 +196,7 @@ fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
     urls.sort_unstable();
     urls.dedup();
     let ellipsis = style.glyphs.ellipsis;
-    let message = format!("asking {} {ellipsis}", urls.join(", "));
+    let message = format!("probing {} {ellipsis}", urls.join(", "));
     let message = text::printable(&message, style.charset).into_owned();
     // a line that wraps could not be taken back
     text::cut(&message, style.width - 1, ellipsis).into_owned()
@@ -214,7 +214,7 @@ mod tests {
             ("metrics", "http://b\x1b[2J".to_owned()),
             ("traces", "http://a/v1/all".to_owned()),
         ]);
-        assert_eq!(message(&endpoints, &plain_style(80)), "asking http://a/v1/all, http://b\\u{1b}[2J …");
+        assert_eq!(message(&endpoints, &plain_style(80)), "probing http://a/v1/all, http://b\\u{1b}[2J …");
         assert_eq!(text::width(&message(&endpoints, &plain_style(44))), 43);
     }
 }

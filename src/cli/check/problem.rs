@@ -77,7 +77,7 @@ impl Problem {
     }
 }
 
-/// How bad it is, in a word.
+/// The severity, as text.
 pub(super) fn name(severity: DiagnosticSeverity) -> &'static str {
     match severity {
         DiagnosticSeverity::Error => "error",

@@ -24,7 +24,7 @@ const ADVICE: [&str; 2] = [
     "standpipe init env writes a file to begin with",
 ];
 
-/// Everything that is known about a subject before an endpoint is asked.
+/// Everything that is known about a subject before an endpoint is probed.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) origin: Origin,

@@ -15,9 +15,9 @@ const TIME_WIDTH: usize = 8;
 /// A user in front of a terminal does not wait longer.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// One endpoint that was asked. Apart from the library's own types, so that tests can make one up.
+/// One endpoint that was probed. Apart from the library's own types, so that tests can make one up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct ProbedEndpoint {
     /// Without secrets.
     pub(super) endpoint: String,
     /// Those that were gone through, in their order; nothing follows a failure.
@@ -44,7 +44,7 @@ pub(super) enum Outcome {
     },
 }
 
-impl Asked {
+impl ProbedEndpoint {
     pub(super) fn has_failed(&self) -> bool {
         self.stages.iter().any(|stage| matches!(stage.outcome, Outcome::Failed { .. }))
     }
@@ -70,7 +70,7 @@ impl Asked {
     /// The endpoint and whose it is, a line for each stage, and an empty one.
     pub(super) fn draw(&self, exporter: &Exporter, style: &Style) -> Vec<String> {
         let mut title = style.line();
-        title.put(Ink::FAINT, "asked ").put(Ink::PLAIN.bold(), &self.endpoint);
+        title.put(Ink::FAINT, "probed ").put(Ink::PLAIN.bold(), &self.endpoint);
         title.put(Ink::FAINT, " for ").put(Ink::PLAIN, exporter.name());
         let mut lines = vec![title.finish()];
         lines.extend(self.stages.iter().flat_map(|stage| stage.draw(style)));
@@ -106,16 +106,16 @@ impl Stage {
     }
 }
 
-/// Asks every endpoint of the exporter, for no longer than an attempt of it may take.
-pub(super) fn ask(exporter: &Exporter, summary: &ExporterSummary) -> Vec<Asked> {
+/// Probes every endpoint of the exporter, for no longer than an attempt of it may take.
+pub(super) fn probe(exporter: &Exporter, summary: &ExporterSummary) -> Vec<ProbedEndpoint> {
     let budget = match summary.setting("timeout_ms") {
         SummaryValue::Number(timeout) => LONGEST.min(Duration::from_millis(*timeout)),
         _ => LONGEST,
     };
-    probe::probe(exporter, budget).endpoints.into_iter().map(Asked::from).collect()
+    probe::probe(exporter, budget).endpoints.into_iter().map(ProbedEndpoint::from).collect()
 }
 
-impl From<probe::EndpointReport> for Asked {
+impl From<probe::EndpointReport> for ProbedEndpoint {
     fn from(report: probe::EndpointReport) -> Self {
         Self { endpoint: report.url, stages: report.stages.into_iter().map(Stage::from).collect() }
     }
@@ -143,21 +143,21 @@ mod tests {
         Stage { name: name.to_owned(), took: Duration::from_micros(micros), outcome }
     }
 
-    fn asked(last: Stage) -> Asked {
+    fn probed(last: Stage) -> ProbedEndpoint {
         let resolve = stage("resolve", 1_500, Outcome::Passed("127.0.0.1:4318".to_owned()));
-        Asked { endpoint: "http://localhost:4318/v1/traces".to_owned(), stages: vec![resolve, last] }
+        ProbedEndpoint { endpoint: "http://localhost:4318/v1/traces".to_owned(), stages: vec![resolve, last] }
     }
 
-    fn refused() -> Asked {
+    fn refused() -> ProbedEndpoint {
         let what = "connection refused".to_owned();
         let advice = "is a collector running? try: standpipe receive".to_owned();
-        asked(stage("connect", 40, Outcome::Failed { what, advice }))
+        probed(stage("connect", 40, Outcome::Failed { what, advice }))
     }
 
     #[test]
     fn a_failure_is_drawn_with_its_stage_and_its_advice() {
         let expected = [
-            "asked http://localhost:4318/v1/traces for otlp",
+            "probed http://localhost:4318/v1/traces for otlp",
             "  ✓ resolve  1.50 ms  127.0.0.1:4318",
             "  ✗ connect  40.0 µs  connection refused",
             "    = is a collector running? try: standpipe receive",
@@ -168,12 +168,12 @@ mod tests {
 
     #[test]
     fn a_note_is_neither_good_nor_bad() {
-        let asked = asked(stage("export", 0, Outcome::Noted("this version cannot try it".to_owned())));
+        let probed = probed(stage("export", 0, Outcome::Noted("this version cannot try it".to_owned())));
         let exporter = Exporter::http("localhost");
-        assert!(!asked.has_failed());
-        assert_eq!(asked.failure(&exporter), None);
+        assert!(!probed.has_failed());
+        assert_eq!(probed.failure(&exporter), None);
         assert_eq!(
-            asked.draw(&exporter, &plain_style(80))[2],
+            probed.draw(&exporter, &plain_style(80))[2],
             "  - export            this version cannot try it"
         );
     }

@@ -17,7 +17,7 @@ impl Flavour {
     /// In the order in which help lists them.
     pub(crate) const ALL: [Self; 4] =
         [Self::Stalwart, Self::Tracetest, Self::Qualitytrace, Self::Environment];
-    /// Every word that names one.
+    /// Every name and alias.
     pub(super) const WORDS: [&'static str; 6] =
         ["stalwart", "toml", "tracetest", "yaml", "qualitytrace", "env"];
 

@@ -78,7 +78,7 @@ fn next_steps(flavour: Flavour, file: &str, style: &Style) -> Vec<String> {
     lines
 }
 
-/// The file as a word of a shell; `here` is put before a name without a directory.
+/// The file as one argument in a shell; `here` is put before a name without a directory.
 fn in_shell(file: &str, here: &str) -> String {
     let here = if file.starts_with('-') { "./" } else { here };
     let file = if file.contains('/') { file.to_owned() } else { format!("{here}{file}") };

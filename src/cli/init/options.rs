@@ -19,10 +19,10 @@ pub(super) enum Target {
 }
 
 impl Options {
-    /// What `init [FLAVOUR] [FILE]` asks for; the ending of a file alone names its flavour.
+    /// The options of `init [FLAVOUR] [FILE]`; without a flavour, the file's extension selects it.
     ///
     /// # Errors
-    /// What is wrong with the words.
+    /// When the operands are invalid, with the reason.
     pub(crate) fn new(
         first: Option<OsString>,
         second: Option<OsString>,

@@ -24,7 +24,7 @@ const MOST_LISTED: usize = 40;
 
 /// Draws a table of all series among `points`, the services in the order of the palette; nothing if there are none.
 pub(crate) fn draw<'a>(points: &[PointView<'a>], palette: &mut Palette<'a>, style: &Style) -> Vec<String> {
-    points.iter().for_each(|view| palette.meet(view.service));
+    points.iter().for_each(|view| palette.assign(view.service));
     let mut all = series::gather(points);
     all.sort_by_cached_key(|series| (palette.place(series.service), series.label()));
     if all.is_empty() {

@@ -9,11 +9,11 @@ use super::super::text;
 use super::row::{Cell, Row, SERVICE, TIME};
 
 const SEVERITY: usize = 6;
-/// The senders' own words may be longer than this.
+/// The severity texts of senders may be longer than this.
 const LONGEST_SEVERITY: usize = 16;
 const BODY: usize = 28;
 
-/// What a batch holds, in words and as rows.
+/// What a batch holds: a summary and rows.
 pub(super) fn list(batch: &Batch) -> (String, impl Iterator<Item = Row>) {
     let rows = batch.logs.iter().map(|received| row(&received.into()));
     (describe::count(batch.record_count() as u64, "log record"), rows)

@@ -33,7 +33,7 @@ const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) enum Layout {
     /// Lines are cut to the width of the terminal, and details that have no room in the first get a second one.
     Cut,
-    /// One line for each record, to be searched, with as much of each text as anyone would want to read.
+    /// One line for each record, to be searched, with up to 65,536 characters of each text.
     Whole,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Addresses {
 
 /// Why it ends.
 enum Ending {
-    /// By Ctrl-C, or because the system asks for it.
+    /// By Ctrl-C or SIGTERM.
     Interrupted,
     /// What was to be printed is printed, or cannot be.
     Printed(io::Result<()>),
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_others_can_reach_is_said() {
+    fn an_address_that_others_can_reach_is_reported() {
         let warning = |http: &str, grpc: &str| {
             let addresses = [http, grpc].map(|address| address.parse().expect("an address"));
             exposure(addresses, &plain_style(80))

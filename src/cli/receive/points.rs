@@ -18,7 +18,7 @@ const VALUE: usize = 16;
 /// All columns but the name.
 const BESIDE_NAME: usize = TIME + SERVICE + KIND + VALUE + 4 * GAP;
 
-/// What a batch holds, in words and as rows.
+/// What a batch holds: a summary and rows.
 pub(super) fn list(batch: &Batch, layout: Layout, style: &Style) -> (String, impl Iterator<Item = Row>) {
     let points = describe::count(batch.record_count() as u64, "data point");
     let metrics = describe::count(batch.metrics.len() as u64, "metric");

@@ -90,7 +90,7 @@ fn advice(kind: RefusalKind, protocol: Protocol, endpoints: &Endpoints) -> Strin
             "is it OTLP, and of the signal that goes to this path? or was it damaged on its way?".to_owned()
         }
         (RefusalKind::TooLarge, _) => "let the sender make smaller batches".to_owned(),
-        (RefusalKind::Busy, _) => "the sender is asked to come again".to_owned(),
+        (RefusalKind::Busy, _) => "the sender may retry".to_owned(),
         (RefusalKind::Late, _) => "did the sender stop in the middle of it?".to_owned(),
         (RefusalKind::Host, _) => {
             format!("send to {http} or {grpc}; for names of other machines, listen on another --address")
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_said_once_and_again_after_a_while_with_a_count() {
+    fn a_kind_is_reported_once_and_again_after_a_while_with_a_count() {
         let now = Instant::now();
         let (wrong_path, noise) = (refusal(b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n"), refusal(b"\0\0"));
         let mut refusals = Refusals::default();

@@ -16,7 +16,7 @@ const STATUS: usize = 5;
 /// All columns but the name.
 const BESIDE_NAME: usize = TIME + SERVICE + KIND + DURATION + STATUS + 5 * GAP;
 
-/// What a batch holds, in words and as rows.
+/// What a batch holds: a summary and rows.
 pub(super) fn list(batch: &Batch, layout: Layout, style: &Style) -> (String, impl Iterator<Item = Row>) {
     let rows = batch.spans.iter().map(move |received| row(&received.into(), layout, style));
     (describe::count(batch.record_count() as u64, "span"), rows)

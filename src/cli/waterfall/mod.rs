@@ -27,7 +27,7 @@ const LONGEST_ID: usize = 32;
 const SHORTEST_NAME: usize = 16;
 
 /// Draws every trace among `spans`, the earliest first, and after them the log records that belong to none of the
-/// spans. Services that are met here get their colours.
+/// spans. Services without a colour get one.
 pub(crate) fn draw<'a>(
     spans: &[SpanView<'a>],
     logs: &[LogView<'a>],
@@ -35,8 +35,8 @@ pub(crate) fn draw<'a>(
     style: &Style,
 ) -> Vec<String> {
     let traces = by_trace(spans);
-    traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.meet(view.service));
-    logs.iter().for_each(|view| palette.meet(view.service));
+    traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.assign(view.service));
+    logs.iter().for_each(|view| palette.assign(view.service));
     let mut drawing = Drawing::new(&traces, palette, style);
     let strays = drawing.place(logs);
     let mut lines = Vec::new();

@@ -50,7 +50,7 @@ text { fill: #e6edf3 }
 pub(crate) fn draw_svg(spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> String {
     let traces = by_trace(spans);
     let mut palette = Palette::default();
-    traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.meet(view.service));
+    traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.assign(view.service));
     let style = plain_style(((WIDTH - 2.0 * MARGIN) / CELL) as usize);
     let mut drawing = Drawing::new(&traces, &palette, &style);
     drawing.place(logs);

@@ -6,7 +6,7 @@ mod sum;
 
 pub(crate) use exponential::ExponentialHistogram;
 pub(crate) use histogram::{DEFAULT_BOUNDS, ExplicitHistogram, check_bounds};
-pub(crate) use sum::Compensated;
+pub(crate) use sum::NeumaierSum;
 
 #[cfg(test)]
 mod tests;

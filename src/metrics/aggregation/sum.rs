@@ -3,12 +3,12 @@
 /// Adds by Neumaier's method: the low bits that an addition drops are gathered beside the sum. Always finite: where
 /// it would overflow, it stays at the largest double of that sign.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Compensated {
+pub(crate) struct NeumaierSum {
     sum: f64,
     dropped: f64,
 }
 
-impl Compensated {
+impl NeumaierSum {
     /// Adds a finite value; NaN and infinities are ignored.
     #[inline]
     pub(crate) fn add(&mut self, value: f64) {
@@ -42,7 +42,7 @@ impl Compensated {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Totals {
     pub(super) count: u64,
-    pub(super) sum: Compensated,
+    pub(super) sum: NeumaierSum,
     /// Without values, infinite: above all of them, as `max` is below.
     pub(super) min: f64,
     pub(super) max: f64,
@@ -50,7 +50,7 @@ pub(super) struct Totals {
 
 impl Default for Totals {
     fn default() -> Self {
-        Self { count: 0, sum: Compensated::default(), min: f64::INFINITY, max: f64::NEG_INFINITY }
+        Self { count: 0, sum: NeumaierSum::default(), min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
 }
 

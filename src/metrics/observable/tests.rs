@@ -117,7 +117,7 @@ fn what_waits_for_room_stays_within_the_limit() {
 }
 
 #[test]
-fn a_callback_that_is_asked_no_more_has_its_last_word_told() {
+fn a_callback_that_is_called_no_more_has_its_last_values_sent() {
     let counter = counter(4, |observer| observer.observe(3, &[("walker", 0)]));
     assert!(told_with_room(0, &counter).is_empty());
     let mut exported = Vec::new();

@@ -243,7 +243,7 @@ fn records_of_a_resource_stand_together_and_its_scopes_in_the_order_they_came() 
 }
 
 #[test]
-fn a_record_that_no_request_can_hold_is_told_and_does_not_block_the_next() {
+fn a_record_that_no_request_can_hold_is_reported_and_does_not_block_the_next() {
     let mut world = World::new(&[vec![(0, 10), (0, 1000), (0, 10)]]);
     let settings = BatchSettings { records: 10, bytes: 500 };
     let taken: Vec<_> = std::iter::from_fn(|| world.next(&settings))

@@ -52,7 +52,7 @@ impl Worker {
             }
             None => {
                 self.report_panic(at);
-                self.deliveries[at].settle_batch(&part, Outcome::WorkerPanicked);
+                self.deliveries[at].settle_batch(part, Outcome::WorkerPanicked);
                 self.deliveries[at].part_is_over();
             }
         }
@@ -70,10 +70,10 @@ impl Worker {
                 if !delivery.limit.is_hopeless(|| part.smallest_frame(), Instant::now()) {
                     return Some(part);
                 }
-                delivery.settle_batch(&part, Outcome::TooLarge);
+                delivery.settle_batch(part, Outcome::TooLarge);
                 delivery.part_is_over();
                 let what = || "the collector finds every record of this size too large".to_owned();
-                self.reporter.report(part.signal, ProblemKind::TooLarge, what);
+                self.reporter.report(delivery.signal, ProblemKind::TooLarge, what);
                 continue;
             }
             match delivery.next_batch(&self.batch, &self.resource)? {
@@ -132,8 +132,7 @@ impl Worker {
                 delivery.limit.accept(part.len(), now);
                 delivery.settle(Outcome::Rejected, rejected);
                 delivery.settle(Outcome::Delivered, part.records - rejected);
-                delivery.release_batch(&part);
-                part.into_chunks().into_iter().for_each(|chunk| delivery.queue.give_back(chunk));
+                delivery.release_batch(part);
             }
             NextStep::TryAgain(pause) => {
                 delivery.pause_for(now, pause);
@@ -145,16 +144,17 @@ impl Worker {
             }
             NextStep::DropTooLarge => {
                 delivery.limit.refuse_alone(part.queued_bytes, now);
-                delivery.settle_batch(&part, Outcome::TooLarge);
+                delivery.settle_batch(part, Outcome::TooLarge);
             }
-            NextStep::DropRefused => delivery.settle_batch(&part, Outcome::Refused),
+            NextStep::DropRefused => delivery.settle_batch(part, Outcome::Refused),
             // left to the closing of the counters
             NextStep::GiveUp(_) if is_stopping => delivery.is_finished = true,
             NextStep::GiveUp(pause) => {
-                delivery.settle_batch(&part, Outcome::GaveUp);
+                let records = part.records;
+                delivery.settle_batch(part, Outcome::GaveUp);
                 delivery.pause_for(now, pause);
-                let what = || format!("gave up {} records that could not be delivered in time", part.records);
-                self.reporter.report(part.signal, ProblemKind::GaveUp, what);
+                let what = || format!("gave up {records} records that could not be delivered in time");
+                self.reporter.report(delivery.signal, ProblemKind::GaveUp, what);
             }
         }
         self.deliveries[at].part_is_over();

@@ -179,7 +179,7 @@ impl Delivery {
     }
 
     /// Counts the outcome of all records of a batch.
-    pub(super) fn settle_batch(&mut self, batch: &Batch, outcome: Outcome) {
+    pub(super) fn settle_batch(&mut self, batch: Batch, outcome: Outcome) {
         self.settle(outcome, batch.records);
         self.release_batch(batch);
     }
@@ -191,11 +191,13 @@ impl Delivery {
         }
     }
 
-    /// Releases the room of what was settled.
-    pub(super) fn release_batch(&mut self, batch: &Batch) {
-        let (records, bytes) = self.in_hand;
-        self.in_hand = (records - batch.records, bytes - batch.queued_bytes);
-        self.queue.release(batch.records as usize, batch.queued_bytes);
+    /// Frees a settled batch, then releases its room: a caller that gets the room allocates in it, and must not find the
+    /// batch still in memory.
+    pub(super) fn release_batch(&mut self, batch: Batch) {
+        let (records, bytes) = (batch.records, batch.queued_bytes);
+        self.in_hand = (self.in_hand.0 - records, self.in_hand.1 - bytes);
+        batch.into_chunks().into_iter().for_each(|chunk| self.queue.give_back(chunk));
+        self.queue.release(records as usize, bytes);
     }
 
     /// Counts the outcome of records that are in no batch, and releases their room.

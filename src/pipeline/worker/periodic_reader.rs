@@ -245,7 +245,7 @@ impl Worker {
         if delivery.parts.last().is_some_and(|part| part.is_snapshot) {
             delivery.part_is_over();
             for part in std::mem::take(&mut delivery.parts) {
-                delivery.settle_batch(&part, Outcome::Superseded);
+                delivery.settle_batch(part, Outcome::Superseded);
             }
         }
         let rest = delivery.backlog.write_off_snapshot();

@@ -6,7 +6,7 @@ use crossbeam_channel::bounded;
 use super::*;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, WhenFull};
 use crate::pipeline::batch::Next;
-use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::ledger::Counts;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::retry::Pause;
@@ -23,7 +23,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
     let throttle = Duration::ZERO;
     ExporterSpec {
         name: "memory".to_owned(),
-        intake: Intake { signals: Signals::ALL, level: Level::default() },
+        filter: RecordFilter { signals: Signals::ALL, level: Level::default() },
         queue: QueueSettings::default(),
         batch: BatchSettings::default(),
         pace: PaceSettings { throttle, linger: Duration::ZERO },
@@ -134,6 +134,33 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
     assert_eq!(numbers(&gate.answer(Verdict::Accepted).body), [2]);
     let counts = stop(&handle);
     assert_eq!((counts.delivered, counts.dropped.worker_panicked), (1, 1), "{counts}");
+}
+
+#[test]
+fn a_request_is_freed_before_a_waiting_caller_gets_its_room() {
+    let gate = Gate::default();
+    let mut spec = spec(&gate);
+    spec.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..spec.queue };
+    let handle = Arc::new(ExporterHandle::start(spec.prepare()).unwrap());
+    // a race if it were the other way around: often enough to lose it
+    for _ in 0..200 {
+        let sent = scope();
+        let held = Arc::downgrade(&sent);
+        handle.enqueue(&sent, &record(1), 1);
+        drop(sent);
+        gate.next();
+        let caller = Arc::clone(&handle);
+        let (report, reported) = mpsc::channel();
+        thread::spawn(move || {
+            enqueue(&caller, [2]);
+            report.send(held.strong_count()).unwrap();
+        });
+        gate.answer(Verdict::Accepted);
+        assert_eq!(reported.recv_timeout(PATIENCE), Ok(0), "records that hold a scope are in memory");
+        gate.answer(Verdict::Accepted);
+        flush(&handle);
+    }
+    stop(&handle);
 }
 
 #[test]

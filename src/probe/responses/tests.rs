@@ -11,7 +11,7 @@ fn reply(status: u16, name: &str, content_type: &str, body: ProbeBody) -> ProbeR
 }
 
 fn says(text: &str) -> ProbeBody {
-    ProbeBody::Says(text.to_owned())
+    ProbeBody::Text(text.to_owned())
 }
 
 fn sent<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> SentExport<'a> {
@@ -250,7 +250,7 @@ mod calls {
     }
 
     #[test]
-    fn what_is_good_for_all_signals_is_said_once() {
+    fn what_is_good_for_all_signals_is_reported_once() {
         let ok = || reply(OK, "");
         assert_eq!(judged([ok(), ok(), ok()], Compression::None), "OK");
         assert_eq!(

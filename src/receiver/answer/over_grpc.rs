@@ -1,11 +1,11 @@
-//! What can be said over gRPC alone, and what it is over HTTP.
+//! Answers that only gRPC has, and what they are over HTTP.
 
-use super::{Answer, Manner, NO_STATUS};
+use super::{Answer, DeliveryMode, NO_STATUS};
 use crate::receiver::rpc;
 
 /// How an answer over gRPC is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::receiver) enum Shape {
+pub(in crate::receiver) enum GrpcFraming {
     /// Success as headers, message and trailers; an error as trailers alone.
     Usual,
     TrailersOnly,
@@ -16,8 +16,8 @@ pub(in crate::receiver) enum Shape {
 
 /// Whether an answer over gRPC is the last one, and when the client learns of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::receiver) enum Farewell {
-    Unsaid,
+pub(in crate::receiver) enum GoAwayTiming {
+    Never,
     BeforeAnswer,
     AfterAnswer,
 }
@@ -38,47 +38,47 @@ impl Answer {
     /// Over gRPC, resets the request's stream (RST_STREAM) with this error code of HTTP/2; the connection goes on. Over
     /// HTTP, where there are no streams, it closes the connection.
     pub fn reset_stream(code: u32) -> Self {
-        Self::without_status(Manner::ResetStream(code))
+        Self::without_status(DeliveryMode::ResetStream(code))
     }
 
-    /// Over gRPC, says farewell (GOAWAY) with this error code of HTTP/2 and that the request was not looked at, then
+    /// Over gRPC, sends GOAWAY with this error code of HTTP/2, which shows that the request was not looked at, then
     /// closes: a client may send it again elsewhere. Over HTTP it only closes the connection.
     pub fn go_away(code: u32) -> Self {
-        Self::without_status(Manner::GoAway(code))
+        Self::without_status(DeliveryMode::GoAway(code))
     }
 
     /// Over gRPC, says that no more requests will be taken (GOAWAY) before it answers this one, then closes. Over HTTP
     /// nothing changes.
     pub fn go_away_before(mut self) -> Self {
-        self.farewell = Farewell::BeforeAnswer;
+        self.go_away = GoAwayTiming::BeforeAnswer;
         self
     }
 
     /// Over gRPC, says after the answer that no more requests will be taken (GOAWAY), then closes. Over HTTP nothing
     /// changes.
     pub fn go_away_after(mut self) -> Self {
-        self.farewell = Farewell::AfterAnswer;
+        self.go_away = GoAwayTiming::AfterAnswer;
         self
     }
 
     /// Over gRPC, sends the status alone, also of a success: one block of headers that ends the answer. Over HTTP
     /// nothing changes.
     pub fn trailers_only(mut self) -> Self {
-        self.shape = Shape::TrailersOnly;
+        self.grpc_framing = GrpcFraming::TrailersOnly;
         self
     }
 
     /// Over gRPC, sends an error in two blocks, headers and trailers, as a server does that fails late. Over HTTP
     /// nothing changes.
     pub fn headers_first(mut self) -> Self {
-        self.shape = Shape::HeadersFirst;
+        self.grpc_framing = GrpcFraming::HeadersFirst;
         self
     }
 
     /// Over gRPC, sends the HTTP status and no status of gRPC, as a proxy in the way does. The body is sent as it is. Over
     /// HTTP nothing changes.
     pub fn without_grpc_status(mut self) -> Self {
-        self.shape = Shape::BareHttp;
+        self.grpc_framing = GrpcFraming::BareHttp;
         self
     }
 
@@ -89,6 +89,6 @@ impl Answer {
 
     /// The code that goes over the wire of gRPC, if one does.
     pub(in crate::receiver) fn grpc_code_sent(&self) -> Option<u32> {
-        (self.status != NO_STATUS && self.shape != Shape::BareHttp).then(|| self.grpc_code())
+        (self.status != NO_STATUS && self.grpc_framing != GrpcFraming::BareHttp).then(|| self.grpc_code())
     }
 }

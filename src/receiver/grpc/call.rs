@@ -23,7 +23,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// An error says what is malformed, which costs the client its stream.
+    /// An error names what is malformed, and resets the stream.
     pub(super) fn of(fields: Vec<Field>) -> Result<Self, &'static str> {
         let [mut method, mut path, mut scheme, mut authority] = [const { None }; 4];
         let mut headers = Vec::with_capacity(fields.len());

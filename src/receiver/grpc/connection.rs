@@ -10,7 +10,7 @@ use super::handler::Handler;
 use super::session::{Call, End, Event, Limits, Outcome, Session};
 use super::shared_connection::SharedConnection;
 use super::worker_pool::WorkerPool;
-use crate::receiver::answer::{Answer, Manner};
+use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::receiver::request_sink;
 use crate::receiver::state::Shared;
@@ -77,7 +77,7 @@ struct Reader<'a> {
 }
 
 /// The connection is over, for one reason or another.
-struct Over;
+struct ConnectionOver;
 
 impl<'a> Reader<'a> {
     fn new(handler: &'a Handler<'a>, socket: &'a TcpStream) -> Self {
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads what there is, and gives the calls that are there now.
-    fn read(&mut self) -> Result<Vec<Call>, Over> {
+    fn read(&mut self) -> Result<Vec<Call>, ConnectionOver> {
         let connection = self.handler.connection;
         // an answer that is under way may be finished any time: then the clock of the next call starts
         self.wire.set_deadline(connection.deadline().or_else(|| connection.shared.read_deadline()));
@@ -121,29 +121,29 @@ impl<'a> Reader<'a> {
     }
 
     /// Applies the answers that are taken when a call begins.
-    fn sort(&mut self, events: Vec<Event>) -> Result<Vec<Call>, Over> {
+    fn sort(&mut self, events: Vec<Event>) -> Result<Vec<Call>, ConnectionOver> {
         let shared = self.handler.connection.shared;
         let mut calls = Vec::new();
         for event in events {
             match event {
                 Event::Begun(stream) if self.holds_back => {
                     let Some(answer) = shared.change(|state| state.script.take_preceding()) else { continue };
-                    match answer.manner {
-                        Manner::NeverRead => shared.rest_for_good(),
+                    match answer.delivery_mode {
+                        DeliveryMode::NeverRead => shared.rest_for_good(),
                         // there is unread data, so closing sends RST
-                        Manner::Reset => {}
+                        DeliveryMode::Reset => {}
                         _ => {
                             self.decided.insert(stream, answer);
                             continue;
                         }
                     }
-                    return Err(Over);
+                    return Err(ConnectionOver);
                 }
                 Event::Begun(_) => {}
                 Event::Call(Call { stream, outcome }) => match self.decided.remove(&stream) {
                     Some(answer) if matches!(outcome, Outcome::Whole { .. }) => {
                         self.handler.judge(outcome, Some(answer));
-                        return Err(Over);
+                        return Err(ConnectionOver);
                     }
                     _ => calls.push(Call { stream, outcome }),
                 },
@@ -153,32 +153,32 @@ impl<'a> Reader<'a> {
     }
 
     /// The client has left, or the receiver was stopped.
-    fn stop_reading(&self) -> Over {
+    fn stop_reading(&self) -> ConnectionOver {
         let connection = self.handler.connection;
         if connection.shared.read(|state| state.stopped) {
-            self.say_farewell(Code::NO_ERROR);
+            self.send_go_away(Code::NO_ERROR);
             connection.stop_sending();
         }
-        Over
+        ConnectionOver
     }
 
-    fn conclude(&mut self, end: End) -> Over {
+    fn conclude(&mut self, end: End) -> ConnectionOver {
         match end {
             End::NotHttp2 => self.point_the_way(),
             End::Fault(fault) => {
                 self.report(&Refusal::new(400, fault.what));
-                self.say_farewell(fault.code);
+                self.send_go_away(fault.code);
             }
-            End::Idle => self.say_farewell(Code::NO_ERROR),
+            End::Idle => self.send_go_away(Code::NO_ERROR),
         }
-        // closing with unread data would tear the farewell out of the client's hands
+        // closing with unread data resets the connection, and the client may lose the GOAWAY
         self.handler.connection.stop_sending();
         self.wire.set_deadline(Instant::now().checked_add(FAREWELL));
         while matches!(self.wire.read(&mut self.buffer), Ok(1..)) {}
-        Over
+        ConnectionOver
     }
 
-    fn say_farewell(&self, code: Code) {
+    fn send_go_away(&self, code: Code) {
         // an error means that the client was faster
         let _ = self.handler.connection.send(|session| {
             session.send_go_away(session.newest, code);

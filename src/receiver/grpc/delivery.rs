@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::outgoing::Gone;
 use super::reply::{Ending, Reply, message_prefix};
 use super::shared_connection::SharedConnection;
-use crate::receiver::answer::{Answer, Farewell, Manner};
+use crate::receiver::answer::{Answer, DeliveryMode, GoAwayTiming};
 use crate::receiver::answer_body::Sendable;
 use crate::transport::grpc::http2::frame::{self, Code, LARGEST_STREAM, LEAST_MAX_FRAME, flag, kind};
 use crate::transport::grpc::http2::hpack;
@@ -16,23 +16,25 @@ const MISSING: u64 = 1024;
 
 pub(super) fn deliver(connection: &SharedConnection<'_>, stream: u32, answer: &Answer) -> Result<(), Gone> {
     let delivery = Delivery { connection, stream, answer };
-    match &answer.manner {
-        Manner::Hang | Manner::NeverRead => Ok(()),
-        Manner::Close | Manner::Reset | Manner::ResetAfterRequest => delivery.hang_up(),
-        Manner::Garbage(bytes) => {
+    match &answer.delivery_mode {
+        DeliveryMode::Hang | DeliveryMode::NeverRead => Ok(()),
+        DeliveryMode::Close | DeliveryMode::Reset | DeliveryMode::ResetAfterRequest => delivery.hang_up(),
+        DeliveryMode::Garbage(bytes) => {
             connection.write_raw(|_| Ok(Vec::new()), |_, out| out.write_all(bytes))?;
             delivery.hang_up()
         }
-        Manner::ResetStream(code) => connection.send(|session| session.send_reset(stream, Code(*code))),
-        Manner::GoAway(code) => {
-            delivery.say_farewell(stream.saturating_sub(2), Code(*code))?;
+        DeliveryMode::ResetStream(code) => connection.send(|session| session.send_reset(stream, Code(*code))),
+        DeliveryMode::GoAway(code) => {
+            delivery.send_go_away(stream.saturating_sub(2), Code(*code))?;
             delivery.hang_up()
         }
-        Manner::CutShort => {
+        DeliveryMode::CutShort => {
             delivery.send_cut_short()?;
             delivery.hang_up()
         }
-        Manner::Whole | Manner::SlowHead(_) | Manner::SlowBody(_) => delivery.send_to_its_end(),
+        DeliveryMode::Whole | DeliveryMode::SlowHead(_) | DeliveryMode::SlowBody(_) => {
+            delivery.send_to_its_end()
+        }
     }
 }
 
@@ -48,7 +50,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    fn say_farewell(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
+    fn send_go_away(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
         self.connection.send(|session| {
             session.send_go_away(last_stream, code);
             Ok(())
@@ -56,26 +58,26 @@ impl Delivery<'_> {
     }
 
     fn send_to_its_end(&self) -> Result<(), Gone> {
-        if self.answer.closes || self.answer.farewell != Farewell::Unsaid {
+        if self.answer.closes || self.answer.go_away != GoAwayTiming::Never {
             // as soon as the client has its answer, it may begin another call, which would count and never be answered
             self.connection.send(|session| {
                 session.take_no_more();
                 Ok(())
             })?;
         }
-        if self.answer.farewell == Farewell::BeforeAnswer {
-            self.say_farewell(LARGEST_STREAM, Code::NO_ERROR)?;
+        if self.answer.go_away == GoAwayTiming::BeforeAnswer {
+            self.send_go_away(LARGEST_STREAM, Code::NO_ERROR)?;
         }
         self.send(&Reply::of(self.answer))?;
-        if self.answer.farewell != Farewell::Unsaid {
-            self.say_farewell(self.stream, Code::NO_ERROR)?;
+        if self.answer.go_away != GoAwayTiming::Never {
+            self.send_go_away(self.stream, Code::NO_ERROR)?;
             return self.hang_up();
         }
         if self.answer.closes { self.hang_up() } else { Ok(()) }
     }
 
     fn send(&self, reply: &Reply<'_>) -> Result<(), Gone> {
-        let usual = self.answer.manner == Manner::Whole && self.answer.header_padding == 0;
+        let usual = self.answer.delivery_mode == DeliveryMode::Whole && self.answer.header_padding == 0;
         match &reply.body {
             Some(Sendable::Bytes(body)) if usual => return self.send_at_once(reply, body),
             None if usual => return self.send_at_once(reply, &[]),
@@ -83,8 +85,8 @@ impl Delivery<'_> {
         }
         self.send_head(reply)?;
         if let Some(body) = &reply.body {
-            match self.answer.manner {
-                Manner::SlowBody(interval) => self.send_slowly(&reply.prefix, body, interval)?,
+            match self.answer.delivery_mode {
+                DeliveryMode::SlowBody(interval) => self.send_slowly(&reply.prefix, body, interval)?,
                 _ => {
                     self.connection.send_data(self.stream, &reply.prefix)?;
                     body.write_to(&mut self.writer())?;
@@ -128,8 +130,8 @@ impl Delivery<'_> {
     fn send_head(&self, reply: &Reply<'_>) -> Result<(), Gone> {
         // padding is for heads that are not the end
         let ends_stream = matches!(reply.end, Ending::Head);
-        match self.answer.manner {
-            Manner::SlowHead(interval) => self.connection.write_raw(
+        match self.answer.delivery_mode {
+            DeliveryMode::SlowHead(interval) => self.connection.write_raw(
                 |session| {
                     session.send_headers(self.stream, &reply.head, ends_stream)?;
                     Ok(session.take_out())

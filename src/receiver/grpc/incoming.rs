@@ -15,7 +15,7 @@ const LARGEST_CALLS: usize = 2;
 
 const STREAM_CLOSED: Code = Code(5);
 
-/// What a frame of data says of its stream.
+/// What a DATA frame means for its stream.
 pub(super) struct Data<'a> {
     pub(super) content: &'a [u8],
     pub(super) flow: usize,
@@ -27,7 +27,7 @@ impl Session {
         let Some(HeaderBlock { stream: id, ends_stream, bytes, .. }) = self.block.take() else {
             return Ok(());
         };
-        // also for calls that were given up: the table must stay the same on both sides
+        // also for cancelled calls: the HPACK table must stay the same on both sides
         let list = self.decoder.decode(&bytes);
         let list = list.map_err(|Malformed(what)| Fault { code: Code::COMPRESSION, what })?;
         if id > self.newest {
@@ -175,7 +175,7 @@ impl Session {
         Some(incoming)
     }
 
-    /// Ends a stream from our side, whatever was to come of it.
+    /// Ends a stream from our side, in any state.
     pub(super) fn drop_stream(&mut self, id: u32, code: Code) -> Result<(), Fault> {
         frame::write_reset(id, code, &mut self.out);
         self.forget(id);

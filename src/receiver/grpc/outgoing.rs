@@ -15,7 +15,7 @@ pub(super) type Fields = Vec<(String, String)>;
 impl Session {
     /// Headers, or trailers if they end the stream.
     pub(super) fn send_headers(&mut self, id: u32, fields: &Fields, ends_stream: bool) -> Result<(), Gone> {
-        // first: what a block must begin with is said once, and would be lost with a block that is not sent
+        // first: a table size update is encoded once, and would be lost with a block that is not sent
         self.unanswered(id)?;
         let block = self.encode(fields);
         frame::write_headers(id, &block, ends_stream, LEAST_MAX_FRAME, &mut self.out);
@@ -41,7 +41,7 @@ impl Session {
     pub(super) fn send_data(&mut self, id: u32, content: &[u8]) -> Result<usize, Gone> {
         let room = self.unanswered(id)?.window.available().min(self.window.available());
         let (content, _) = content.split_at(content.len().min(room));
-        // neither fails, as there is so much room
+        // neither fails, as there is enough room
         let _ = self.window.spend(content.len());
         let _ = self.unanswered(id)?.window.spend(content.len());
         for piece in content.chunks(LEAST_MAX_FRAME) {
@@ -66,7 +66,7 @@ impl Session {
         Ok(())
     }
 
-    /// Nothing that begins from now on is heard.
+    /// Streams that begin from now on are ignored.
     pub(super) fn take_no_more(&mut self) {
         self.is_leaving = true;
     }

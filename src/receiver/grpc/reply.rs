@@ -1,7 +1,7 @@
 //! An answer in the terms of gRPC: the header blocks, and what goes between them.
 
 use super::outgoing::Fields;
-use crate::receiver::answer::{Answer, Body, Shape};
+use crate::receiver::answer::{Answer, Body, GrpcFraming};
 use crate::receiver::answer_body::Sendable;
 use crate::receiver::rpc;
 use crate::transport::base64::encode as encode_base64;
@@ -26,17 +26,17 @@ pub(super) enum Ending {
 impl<'a> Reply<'a> {
     pub(super) fn of(answer: &'a Answer) -> Self {
         let is_success = answer.grpc_code() == 0;
-        match answer.shape {
-            Shape::BareHttp => Self::bare(answer),
-            Shape::TrailersOnly => Self::trailers_only(answer),
-            Shape::Usual if !is_success => Self::trailers_only(answer),
-            Shape::HeadersFirst if !is_success => Self {
+        match answer.grpc_framing {
+            GrpcFraming::BareHttp => Self::bare(answer),
+            GrpcFraming::TrailersOnly => Self::trailers_only(answer),
+            GrpcFraming::Usual if !is_success => Self::trailers_only(answer),
+            GrpcFraming::HeadersFirst if !is_success => Self {
                 head: head(answer, "200"),
                 prefix: Vec::new(),
                 body: None,
                 end: Ending::Trailers(status(answer)),
             },
-            Shape::Usual | Shape::HeadersFirst => Self::success(answer),
+            GrpcFraming::Usual | GrpcFraming::HeadersFirst => Self::success(answer),
         }
     }
 
@@ -80,8 +80,8 @@ fn field(name: &str, value: impl Into<String>) -> (String, String) {
 }
 
 fn head(answer: &Answer, status: &str) -> Fields {
-    let usual = match answer.shape {
-        Shape::BareHttp => "application/x-protobuf",
+    let usual = match answer.grpc_framing {
+        GrpcFraming::BareHttp => "application/x-protobuf",
         _ => "application/grpc",
     };
     let set = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));

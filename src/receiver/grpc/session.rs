@@ -37,7 +37,7 @@ pub(super) struct Session {
     pub(super) limits: Limits,
     /// The memory for the calls of all connections.
     pub(super) budget: Arc<Budget>,
-    /// What is still missing of the words that every connection begins with.
+    /// What is still missing of the client's connection preface.
     preface: &'static [u8],
     is_greeted: bool,
     inbox: FrameBuffer,
@@ -95,7 +95,7 @@ pub(super) enum Outcome {
 /// Why a connection cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The client speaks something else.
+    /// The client uses another protocol.
     NotHttp2,
     Fault(Fault),
     /// There was no call for too long.

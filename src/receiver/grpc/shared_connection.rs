@@ -76,15 +76,15 @@ impl<'a> SharedConnection<'a> {
         if state.is_over { None } else { state.session.deadline() }
     }
 
-    /// Says something, in one write.
-    pub(super) fn send<T>(&self, say: impl FnOnce(&mut Session) -> Result<T, Gone>) -> Result<T, Gone> {
+    /// Sends the frames that `prepare` queues, in one write.
+    pub(super) fn send<T>(&self, prepare: impl FnOnce(&mut Session) -> Result<T, Gone>) -> Result<T, Gone> {
         let mut state = self.lock_for_sending()?;
-        let said = say(&mut state.session);
+        let prepared = prepare(&mut state.session);
         self.flush(&mut state)?;
-        said
+        prepared
     }
 
-    /// Writes what the session has prepared in a manner of its own. No other thread can send meanwhile.
+    /// Writes what the session has prepared at a pace of its own. No other thread can send meanwhile.
     pub(super) fn write_raw(
         &self,
         prepare: impl FnOnce(&mut Session) -> Result<Vec<u8>, Gone>,
@@ -149,7 +149,7 @@ impl<'a> SharedConnection<'a> {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Closes in good order: the client can read what was said, and then has a while to leave.
+    /// Closes in good order: the client can read what was sent, and has some time to close its side.
     pub(super) fn hang_up(&self) {
         self.stop_sending();
         let mut state = self.state.lock();
@@ -158,7 +158,7 @@ impl<'a> SharedConnection<'a> {
         self.give_up(&mut state);
     }
 
-    /// Nothing more will be said.
+    /// Nothing more will be sent.
     pub(super) fn stop_sending(&self) {
         self.state.lock().is_over = true;
         self.moved.notify_all();
@@ -166,7 +166,7 @@ impl<'a> SharedConnection<'a> {
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
-    /// Closes without a word.
+    /// Closes at once, without a GOAWAY.
     pub(super) fn abandon(&self) {
         self.give_up(&mut self.state.lock());
     }

@@ -200,7 +200,7 @@ fn settings_move_the_windows_of_open_streams_below_nothing_and_back() {
 }
 
 #[test]
-fn each_block_after_a_word_on_tables_begins_with_an_empty_one_and_no_other() {
+fn each_block_after_a_table_size_setting_begins_with_an_update_to_zero_and_no_other() {
     let mut bench = Bench::new();
     let fields = vec![(":status".to_owned(), "200".to_owned())];
     assert_eq!(bench.session.encode(&fields), [0x88]);
@@ -214,7 +214,7 @@ fn each_block_after_a_word_on_tables_begins_with_an_empty_one_and_no_other() {
 }
 
 #[test]
-fn a_word_on_tables_is_not_lost_with_an_answer_that_nobody_waits_for() {
+fn a_table_size_update_is_not_lost_with_an_answer_to_a_cancelled_call() {
     let mut bench = Bench::new();
     bench.receive(&whole(1)).unwrap();
     let mut frames = Vec::new();

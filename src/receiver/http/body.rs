@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_body_is_said_once_and_one_way() {
+    fn the_length_of_a_body_is_reported_once_and_one_way() {
         assert_eq!(framing(""), Ok(Framing::Length(0)));
         assert_eq!(framing("Content-Length: 12\r\n"), Ok(Framing::Length(12)));
         assert_eq!(framing("Transfer-Encoding: Chunked\r\n"), Ok(Framing::Chunked));

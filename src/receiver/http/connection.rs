@@ -10,7 +10,7 @@ use super::body::read_body;
 use super::head::{Head, read_head};
 use super::response::{send, send_continue};
 use super::{Plan, format_of, signal_of};
-use crate::receiver::answer::{Answer, Manner};
+use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::content::{Content, Format};
 use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal};
 use crate::receiver::state::Shared;
@@ -38,11 +38,11 @@ struct Connection<'a> {
 }
 
 /// The connection is over, for one reason or another.
-struct Over;
+struct ConnectionOver;
 
-impl From<io::Error> for Over {
+impl From<io::Error> for ConnectionOver {
     fn from(_: io::Error) -> Self {
-        Over
+        ConnectionOver
     }
 }
 
@@ -55,7 +55,7 @@ struct Arrival {
 
 impl Connection<'_> {
     /// One request and its answer.
-    fn exchange(&mut self) -> Result<(), Over> {
+    fn exchange(&mut self) -> Result<(), ConnectionOver> {
         self.wait_for_request()?;
         let decided = self.shared.change(|state| state.script.take_preceding());
         self.prepare(decided.as_ref())?;
@@ -72,7 +72,7 @@ impl Connection<'_> {
     }
 
     /// Leaves the request in the socket, where an answer that precedes reading may want it.
-    fn wait_for_request(&mut self) -> Result<(), Over> {
+    fn wait_for_request(&mut self) -> Result<(), ConnectionOver> {
         let deadline = self.shared.read_deadline();
         self.reader.get_mut().set_deadline(deadline);
         if self.reader.buffer().is_empty() {
@@ -84,15 +84,15 @@ impl Connection<'_> {
         Ok(())
     }
 
-    fn prepare(&mut self, decided: Option<&Answer>) -> Result<(), Over> {
-        match decided.map(|answer| &answer.manner) {
-            Some(Manner::NeverRead) => {
+    fn prepare(&mut self, decided: Option<&Answer>) -> Result<(), ConnectionOver> {
+        match decided.map(|answer| &answer.delivery_mode) {
+            Some(DeliveryMode::NeverRead) => {
                 self.shared.rest_for_good();
-                Err(Over)
+                Err(ConnectionOver)
             }
             // there is unread data, so closing sends RST
-            Some(Manner::Reset) => Err(Over),
-            Some(Manner::ResetAfterRequest) => {
+            Some(DeliveryMode::Reset) => Err(ConnectionOver),
+            Some(DeliveryMode::ResetAfterRequest) => {
                 self.reader.get_mut().hold_back_last_byte();
                 Ok(())
             }
@@ -100,15 +100,15 @@ impl Connection<'_> {
         }
     }
 
-    fn read_request(&mut self) -> Result<Arrival, Over> {
+    fn read_request(&mut self) -> Result<Arrival, ConnectionOver> {
         let head = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
             Ok(head) => head,
-            Err(ReadError::Gone) => return Err(Over),
+            Err(ReadError::Gone) => return Err(ConnectionOver),
             Err(ReadError::Refused(refusal)) => {
                 let answer = self.refusing(&refusal);
                 request_sink::turn_down(self.shared, Protocol::Http, None, &refusal, &answer);
                 self.refuse(&answer, false)?;
-                return Err(Over);
+                return Err(ConnectionOver);
             }
         };
         self.answer_in = format_of(&head).unwrap_or(Format::Protobuf);
@@ -133,7 +133,7 @@ impl Connection<'_> {
                 let content = read(plan.signal, plan.coding, &body, limit, share);
                 Ok(Arrival { request: self.describe(head, body.len()), content, keep_alive })
             }
-            Err(ReadError::Gone) => Err(Over),
+            Err(ReadError::Gone) => Err(ConnectionOver),
             // the rest of the body is still on its way: no second request can follow it
             Err(ReadError::Refused(refusal)) => {
                 Ok(Arrival { request: self.describe(head, 0), content: Err(refusal), keep_alive: false })
@@ -164,29 +164,29 @@ impl Connection<'_> {
         content: Content,
         keep_alive: bool,
         decided: Option<Answer>,
-    ) -> Result<(), Over> {
-        let answer = request_sink::take_in(self.shared, request, content, decided).ok_or(Over)?;
+    ) -> Result<(), ConnectionOver> {
+        let answer = request_sink::take_in(self.shared, request, content, decided).ok_or(ConnectionOver)?;
         self.deliver(&answer, keep_alive)
     }
 
-    fn deliver(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), Over> {
-        match answer.manner {
-            Manner::Hang | Manner::NeverRead => {
+    fn deliver(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), ConnectionOver> {
+        match answer.delivery_mode {
+            DeliveryMode::Hang | DeliveryMode::NeverRead => {
                 self.wait_until_client_leaves();
-                Err(Over)
+                Err(ConnectionOver)
             }
-            Manner::Close
-            | Manner::Reset
-            | Manner::ResetAfterRequest
-            | Manner::ResetStream(_)
-            | Manner::GoAway(_) => Err(Over),
-            Manner::Garbage(_) | Manner::CutShort => {
+            DeliveryMode::Close
+            | DeliveryMode::Reset
+            | DeliveryMode::ResetAfterRequest
+            | DeliveryMode::ResetStream(_)
+            | DeliveryMode::GoAway(_) => Err(ConnectionOver),
+            DeliveryMode::Garbage(_) | DeliveryMode::CutShort => {
                 self.send(answer, true)?;
-                Err(Over)
+                Err(ConnectionOver)
             }
-            Manner::Whole | Manner::SlowHead(_) | Manner::SlowBody(_) => {
+            DeliveryMode::Whole | DeliveryMode::SlowHead(_) | DeliveryMode::SlowBody(_) => {
                 self.send(answer, keep_alive)?;
-                if keep_alive && !answer.closes { Ok(()) } else { Err(Over) }
+                if keep_alive && !answer.closes { Ok(()) } else { Err(ConnectionOver) }
             }
         }
     }
@@ -212,13 +212,13 @@ impl Connection<'_> {
         }
     }
 
-    fn refuse(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), Over> {
+    fn refuse(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), ConnectionOver> {
         self.send(answer, keep_alive)?;
         if keep_alive {
             return Ok(());
         }
         self.take_leave();
-        Err(Over)
+        Err(ConnectionOver)
     }
 
     /// Lets the client read its answer: closing with unread data would reset the connection and tear the

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::receiver::answer::{Answer, Body, Manner};
+use crate::receiver::answer::{Answer, Body, DeliveryMode};
 use crate::receiver::answer_body::{PIECE, Sendable, send_repeated};
 
 /// How much more than it sends an answer announces that is cut short.
@@ -21,7 +21,7 @@ pub(super) fn send(
     keep_alive: bool,
     mut pause: impl FnMut(Duration) -> bool,
 ) -> io::Result<()> {
-    if let Manner::Garbage(bytes) = &answer.manner {
+    if let DeliveryMode::Garbage(bytes) = &answer.delivery_mode {
         return out.write_all(bytes);
     }
     let body = match has_no_body(answer.status) {
@@ -29,12 +29,12 @@ pub(super) fn send(
         false => Sendable::of(&answer.body),
     };
     let head = render_head(answer, keep_alive, body.len());
-    match (&answer.manner, body) {
-        (Manner::SlowHead(interval), body) => {
+    match (&answer.delivery_mode, body) {
+        (DeliveryMode::SlowHead(interval), body) => {
             send_slowly(out, &head, *interval, &mut pause)?;
             body.write_to(out)
         }
-        (Manner::SlowBody(interval), Sendable::Bytes(bytes)) => {
+        (DeliveryMode::SlowBody(interval), Sendable::Bytes(bytes)) => {
             out.write_all(&head)?;
             send_slowly(out, bytes, *interval, &mut pause)
         }
@@ -61,7 +61,7 @@ fn render_head(answer: &Answer, keep_alive: bool, body: u64) -> Vec<u8> {
         field("content-type", "application/x-protobuf");
     }
     if !is_set("content-length") && !has_no_body(answer.status) {
-        let missing = if answer.manner == Manner::CutShort { MISSING } else { 0 };
+        let missing = if answer.delivery_mode == DeliveryMode::CutShort { MISSING } else { 0 };
         field("content-length", &(body + missing).to_string());
     }
     if matches!(answer.body, Body::GzipBomb(_)) && !is_set("content-encoding") {

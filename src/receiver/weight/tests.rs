@@ -184,11 +184,11 @@ fn numbers_weigh_the_same_packed_and_one_by_one() {
         add(&mut weight, part, &[key, number].concat().repeat(1000), 0).expect("it is well-formed");
         weight
     };
-    assert_eq!(one_by_one(Part::HistogramPoint, &[0x31], &[0; 8]), size);
-    assert_eq!(one_by_one(Part::HistogramPoint, &[0x39], &[0; 8]), size);
-    assert_eq!(one_by_one(Part::HistogramPoint, &[0x3a, 0x08], &[0; 8]), size);
-    assert_eq!(one_by_one(Part::Buckets, &[0x10], &[0xff, 0x01]), size);
-    assert_eq!(one_by_one(Part::Buckets, &[0x12, 0x02], &[0xff, 0x01]), size);
+    assert_eq!(one_by_one(MessageKind::HistogramPoint, &[0x31], &[0; 8]), size);
+    assert_eq!(one_by_one(MessageKind::HistogramPoint, &[0x39], &[0; 8]), size);
+    assert_eq!(one_by_one(MessageKind::HistogramPoint, &[0x3a, 0x08], &[0; 8]), size);
+    assert_eq!(one_by_one(MessageKind::Buckets, &[0x10], &[0xff, 0x01]), size);
+    assert_eq!(one_by_one(MessageKind::Buckets, &[0x12, 0x02], &[0xff, 0x01]), size);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn broken_and_bottomless_messages_are_weighed_without_harm() {
         nested.splice(0..0, prost_message(1, &nested));
         nested.splice(0..0, prost_message(5, &nested));
     }
-    add(&mut 0, Part::AnyValue, &nested, 0).expect("too deep is no error");
+    add(&mut 0, MessageKind::AnyValue, &nested, 0).expect("too deep is no error");
 }
 
 /// The key and length that make the following bytes a field.

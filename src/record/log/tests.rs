@@ -36,7 +36,7 @@ enum Step {
 
 impl Story {
     /// Does it all; gives what [`LogRecord::finish`] gives.
-    fn tell<'r>(&self, record: &'r mut LogRecord, limits: &LogLimits, max_bytes: usize) -> Option<&'r [u8]> {
+    fn write<'r>(&self, record: &'r mut LogRecord, limits: &LogLimits, max_bytes: usize) -> Option<&'r [u8]> {
         self.tell_watched(record, limits, max_bytes, |_| {});
         record.finish(self.severity, &self.end)
     }
@@ -166,7 +166,7 @@ proptest! {
         let mut record = LogRecord::default();
         let mut wire = Vec::new();
         for (story, limits) in &stories {
-            wire.extend_from_slice(story.tell(&mut record, limits, AMPLE).expect("not outgrown"));
+            wire.extend_from_slice(story.write(&mut record, limits, AMPLE).expect("not outgrown"));
         }
         let framed: Vec<_> = frames(&wire).collect();
         prop_assert_eq!(framed.len(), stories.len());
@@ -190,14 +190,14 @@ proptest! {
         max_bytes in 0usize..2000,
     ) {
         let mut record = LogRecord::default();
-        match story.tell(&mut record, &limits, max_bytes) {
+        match story.write(&mut record, &limits, max_bytes) {
             Some(framed) => {
                 prop_assert!(framed.len() <= max_bytes && story.most_room(&limits) <= max_bytes);
                 assert_same(&ProtoLog::decode(unframed(framed)).unwrap(), &story.model(&limits))?;
             }
             None => prop_assert!(story.most_room(&limits) > max_bytes),
         }
-        let framed = next.tell(&mut record, &limits, AMPLE).expect("the old limit is forgotten");
+        let framed = next.write(&mut record, &limits, AMPLE).expect("the old limit is forgotten");
         assert_same(&ProtoLog::decode(unframed(framed)).unwrap(), &next.model(&limits))?;
     }
 }

@@ -30,7 +30,7 @@ fn assert_same(written: &Metric, expected: &Metric) -> Result<(), TestCaseError>
 }
 
 fn gauge(name: &str) -> MetricHead<'_> {
-    MetricHead { name, description: "", unit: "", shape: Shape::Gauge }
+    MetricHead { name, description: "", unit: "", point_kind: PointKind::Gauge }
 }
 
 const NOW: Period = Period { start: 0, time: 1 };
@@ -99,7 +99,7 @@ proptest! {
         let mut wire = Vec::new();
         let mut points = 0;
         for story in &stories {
-            story.tell(&mut record);
+            story.write(&mut record);
             points += record.points();
             wire.extend_from_slice(record.finish());
         }
@@ -117,7 +117,7 @@ proptest! {
     ) {
         points_in(&noise);
         let mut record = MetricRecord::default();
-        story.tell(&mut record);
+        story.write(&mut record);
         let mut framed = record.finish().to_vec();
         prop_assume!(!framed.is_empty());
         let kept = cut.index(framed.len());
@@ -173,8 +173,8 @@ fn a_point_of_another_kind_is_not_written() {
         HistogramPoint { count: 1, sum: 1.0, min: Some(1.0), max: Some(1.0), bounds: &[], counts: &[1] };
     record.begin(&gauge("g"), AMPLE);
     assert!(!record.histogram(&none, NOW, &histogram));
-    let shape = Shape::Histogram { temporality: AggregationTemporality::Delta };
-    record.begin(&MetricHead { shape, ..gauge("h") }, AMPLE);
+    let point_kind = PointKind::Histogram { temporality: AggregationTemporality::Delta };
+    record.begin(&MetricHead { point_kind, ..gauge("h") }, AMPLE);
     assert!(!record.number(&none, NOW, Number::Int(1)));
     assert!(record.histogram(&none, NOW, &histogram));
     let metric = Metric::decode(unframed(record.finish())).unwrap();
@@ -238,11 +238,11 @@ mod model {
         name: String,
         description: String,
         unit: String,
-        shape: Shape,
+        point_kind: PointKind,
         pub(super) points: Vec<PointStory>,
     }
 
-    /// A point of every kind at once: the shape decides which of its fields are written.
+    /// A point of every kind at once: the kind decides which of its fields are written.
     #[derive(Debug, Clone)]
     pub(super) struct PointStory {
         pairs: Vec<Pair>,
@@ -263,25 +263,29 @@ mod model {
 
     impl Story {
         pub(super) fn begin(&self, record: &mut MetricRecord, max_bytes: usize) {
-            let Self { name, description, unit, shape, .. } = self;
-            record.begin(&MetricHead { name, description, unit, shape: *shape }, max_bytes);
+            let Self { name, description, unit, point_kind, .. } = self;
+            record.begin(&MetricHead { name, description, unit, point_kind: *point_kind }, max_bytes);
         }
 
         /// Adds one of its points.
         pub(super) fn add(&self, index: usize, record: &mut MetricRecord) -> bool {
             let point = &self.points[index];
             let attributes = AttributeSet::new(point.pairs.iter().copied());
-            match self.shape {
-                Shape::Gauge | Shape::Sum { .. } => record.number(&attributes, point.period, point.value),
-                Shape::Histogram { .. } => record.histogram(&attributes, point.period, &point.histogram()),
-                Shape::ExponentialHistogram { .. } => {
+            match self.point_kind {
+                PointKind::Gauge | PointKind::Sum { .. } => {
+                    record.number(&attributes, point.period, point.value)
+                }
+                PointKind::Histogram { .. } => {
+                    record.histogram(&attributes, point.period, &point.histogram())
+                }
+                PointKind::ExponentialHistogram { .. } => {
                     record.exponential(&attributes, point.period, &point.exponential())
                 }
             }
         }
 
         /// All of it, up to the end.
-        pub(super) fn tell(&self, record: &mut MetricRecord) {
+        pub(super) fn write(&self, record: &mut MetricRecord) {
             self.begin(record, usize::MAX);
             for index in 0..self.points.len() {
                 assert!(self.add(index, record));
@@ -291,18 +295,20 @@ mod model {
         /// What must arrive of these points.
         pub(super) fn metric(&self, points: Range<usize>) -> Metric {
             let points = self.points[points].iter();
-            let data = match self.shape {
-                Shape::Gauge => Data::Gauge(Gauge { data_points: points.map(PointStory::number).collect() }),
-                Shape::Sum { monotonic, temporality } => Data::Sum(Sum {
+            let data = match self.point_kind {
+                PointKind::Gauge => {
+                    Data::Gauge(Gauge { data_points: points.map(PointStory::number).collect() })
+                }
+                PointKind::Sum { monotonic, temporality } => Data::Sum(Sum {
                     data_points: points.map(PointStory::number).collect(),
                     aggregation_temporality: number_of(temporality),
                     is_monotonic: monotonic,
                 }),
-                Shape::Histogram { temporality } => Data::Histogram(Histogram {
+                PointKind::Histogram { temporality } => Data::Histogram(Histogram {
                     data_points: points.map(PointStory::histogram_message).collect(),
                     aggregation_temporality: number_of(temporality),
                 }),
-                Shape::ExponentialHistogram { temporality } => {
+                PointKind::ExponentialHistogram { temporality } => {
                     Data::ExponentialHistogram(ExponentialHistogram {
                         data_points: points.map(PointStory::exponential_message).collect(),
                         aggregation_temporality: number_of(temporality),
@@ -413,19 +419,25 @@ mod model {
     pub(super) fn any_story() -> impl Strategy<Value = Story> {
         let points = prop::collection::vec(any_point(), 0..8);
         (any_text(), any_text(), any_text(), any_shape(), points).prop_map(
-            |(name, description, unit, shape, points)| Story { name, description, unit, shape, points },
+            |(name, description, unit, point_kind, points)| Story {
+                name,
+                description,
+                unit,
+                point_kind,
+                points,
+            },
         )
     }
 
-    fn any_shape() -> impl Strategy<Value = Shape> {
+    fn any_shape() -> impl Strategy<Value = PointKind> {
         let temporality =
             || prop::sample::select(vec![AggregationTemporality::Cumulative, AggregationTemporality::Delta]);
         prop_oneof![
-            Just(Shape::Gauge),
+            Just(PointKind::Gauge),
             (any::<bool>(), temporality())
-                .prop_map(|(monotonic, temporality)| Shape::Sum { monotonic, temporality }),
-            temporality().prop_map(|temporality| Shape::Histogram { temporality }),
-            temporality().prop_map(|temporality| Shape::ExponentialHistogram { temporality }),
+                .prop_map(|(monotonic, temporality)| PointKind::Sum { monotonic, temporality }),
+            temporality().prop_map(|temporality| PointKind::Histogram { temporality }),
+            temporality().prop_map(|temporality| PointKind::ExponentialHistogram { temporality }),
         ]
     }
 

@@ -64,7 +64,7 @@ proptest! {
         let mut record = SpanRecord::default();
         let mut wire = Vec::new();
         for (story, limits) in &stories {
-            wire.extend_from_slice(story.tell(&mut record, limits, AMPLE).expect("not outgrown"));
+            wire.extend_from_slice(story.write(&mut record, limits, AMPLE).expect("not outgrown"));
         }
         let framed: Vec<_> = frames(&wire).collect();
         prop_assert_eq!(framed.len(), stories.len());
@@ -90,14 +90,14 @@ proptest! {
     ) {
         let mut record = SpanRecord::default();
         let expected = model::span(&story, &limits);
-        match story.tell(&mut record, &limits, max_bytes) {
+        match story.write(&mut record, &limits, max_bytes) {
             Some(framed) => {
                 prop_assert!(framed.len() <= max_bytes && story.most_room(&limits) <= max_bytes);
                 assert_same(&Span::decode(unframed(framed)).unwrap(), &expected)?;
             }
             None => prop_assert!(story.most_room(&limits) > max_bytes),
         }
-        let framed = next.tell(&mut record, &limits, AMPLE).expect("the old limit is forgotten");
+        let framed = next.write(&mut record, &limits, AMPLE).expect("the old limit is forgotten");
         assert_same(&Span::decode(unframed(framed)).unwrap(), &model::span(&next, &limits))?;
     }
 }
@@ -131,7 +131,7 @@ fn a_span_that_ends_before_it_starts_ends_at_its_start() {
 }
 
 #[test]
-fn keys_that_differ_only_in_the_middle_are_told_apart() {
+fn keys_that_differ_only_in_the_middle_are_distinguished() {
     let mut record = begun(&SpanLimits::default(), AMPLE);
     for middle in ["one", "two", "one"] {
         record.set(&format!("same head {middle} same tail"), Value::Str(middle));
@@ -202,7 +202,7 @@ fn two_parts_with_the_same_keys_do_not_touch_each_other() {
     let story = Story::with_equal_keys_everywhere();
     let mut record = SpanRecord::default();
     let limits = SpanLimits::default();
-    let framed = story.tell(&mut record, &limits, AMPLE).unwrap();
+    let framed = story.write(&mut record, &limits, AMPLE).unwrap();
     let span = Span::decode(unframed(framed)).unwrap();
     let counts = [&span.attributes, &span.events[0].attributes, &span.events[1].attributes];
     assert_eq!(counts.map(Vec::len), [1, 1, 1]);

@@ -16,12 +16,12 @@ pub(super) struct Field {
     pub(super) name: &'static str,
 }
 
-/// How often a field can be there, and what is said of one that is not.
+/// How often a field can occur, and how its absence is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     /// Zero and empty are the same as not there, and are not printed.
     Implicit,
-    /// Printed if it is there, whatever it is.
+    /// Printed if it is present, also if it is zero or empty.
     Explicit,
     /// The same; of all of these in a message only the last one counts.
     OneOf,
@@ -46,7 +46,7 @@ pub(super) enum Kind {
     /// Bytes of a trace's or a span's id: the only ones in hexadecimal.
     Id,
     Bytes,
-    /// By its place in [`MESSAGES`], which is smaller than an address.
+    /// By its index in [`MESSAGES`], which is smaller than an address.
     Message(u8),
 }
 
@@ -59,8 +59,8 @@ pub(super) fn request(signal: Signal) -> &'static Message {
     }
 }
 
-pub(super) fn message(place: u8) -> &'static Message {
-    &MESSAGES[usize::from(place)]
+pub(super) fn message(index: u8) -> &'static Message {
+    &MESSAGES[usize::from(index)]
 }
 
 const fn field(number: u8, name: &'static str, kind: Kind) -> Field {
@@ -84,9 +84,9 @@ macro_rules! messages {
     ($($name:ident = $fields:expr;)*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "they only count the constants below")]
         #[repr(u8)]
-        enum Place { $($name,)* }
+        enum MessageIndex { $($name,)* }
 
-        $(const $name: u8 = Place::$name as u8;)*
+        $(const $name: u8 = MessageIndex::$name as u8;)*
 
         static MESSAGES: &[Message] = &[$(Message { fields: &$fields },)*];
     };

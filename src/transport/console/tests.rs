@@ -13,8 +13,8 @@ use serde_json::Value as Json;
 use super::*;
 use crate::record::{
     AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, HistogramPoint, LinkTarget, LogEnd,
-    LogLimits, LogRecord, MetricHead, MetricRecord, Number, Period, Scope, Severity, Shape, Signal, SpanHead,
-    SpanId, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
+    LogLimits, LogRecord, MetricHead, MetricRecord, Number, Period, PointKind, Scope, Severity, Signal,
+    SpanHead, SpanId, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
 };
 
 /// More than any record here needs.
@@ -141,8 +141,8 @@ fn a_log_record_is_printed_with_all_that_it_can_have() {
 
 #[test]
 fn a_sum_is_printed() {
-    let shape = Shape::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
-    let head = MetricHead { name: "orders", description: "so far", unit: "{order}", shape };
+    let point_kind = PointKind::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
+    let head = MetricHead { name: "orders", description: "so far", unit: "{order}", point_kind };
     let country = AttributeSet::new([("shop.country", Value::Str("SE"))]);
     let expected = concat!(
         r#"{"name":"orders","description":"so far","unit":"{order}","sum":{"dataPoints":[{"#,
@@ -154,7 +154,7 @@ fn a_sum_is_printed() {
 
 #[test]
 fn a_gauge_is_printed() {
-    let head = MetricHead { name: "level", description: "", unit: "", shape: Shape::Gauge };
+    let head = MetricHead { name: "level", description: "", unit: "", point_kind: PointKind::Gauge };
     let period = Period { start: 0, time: 2 };
     let none = AttributeSet::default();
     for (value, spelled) in
@@ -169,8 +169,8 @@ fn a_gauge_is_printed() {
 
 #[test]
 fn a_histogram_is_printed() {
-    let shape = Shape::Histogram { temporality: AggregationTemporality::Delta };
-    let head = MetricHead { name: "took", description: "", unit: "s", shape };
+    let point_kind = PointKind::Histogram { temporality: AggregationTemporality::Delta };
+    let head = MetricHead { name: "took", description: "", unit: "s", point_kind };
     let point = HistogramPoint {
         count: 3,
         sum: 4.5,
@@ -190,8 +190,8 @@ fn a_histogram_is_printed() {
 
 #[test]
 fn an_exponential_histogram_is_printed() {
-    let shape = Shape::ExponentialHistogram { temporality: AggregationTemporality::Cumulative };
-    let head = MetricHead { name: "took", description: "", unit: "", shape };
+    let point_kind = PointKind::ExponentialHistogram { temporality: AggregationTemporality::Cumulative };
+    let head = MetricHead { name: "took", description: "", unit: "", point_kind };
     let point = ExponentialPoint {
         count: 4,
         sum: -1.0,

@@ -6,7 +6,7 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// What a field holds, before anyone knows what it means.
+/// The value of a field by its wire type, before it is interpreted.
 #[derive(Clone, Copy)]
 pub(super) enum Raw<'a> {
     Varint(u64),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::deadline_stream::DeadlineStream;
 use super::super::lookup::Lookup;
-use super::super::tcp::Breaker;
+use super::super::tcp::Interrupter;
 use super::super::tcp::{self, is_hang_up};
 use super::super::tls::Session;
 use super::failure::CallFailure;
@@ -14,7 +14,7 @@ use super::http2::conn::{Conn, End, Message, Progress, Response};
 use super::target::{Target, is_agreed};
 
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
-/// servers end connections over pings that they did not ask for.
+/// servers end connections over unsolicited pings.
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// How often a request is made again that a server has surely not processed.
 const MOST_REFUSALS: u32 = 2;
@@ -36,19 +36,19 @@ pub(super) struct Request<'a> {
 pub(super) struct Client {
     target: Target,
     lookup: Lookup,
-    breaker: Arc<Breaker>,
-    link: Option<Link>,
+    interrupter: Arc<Interrupter>,
+    connection: Option<Connection>,
     buffer: Vec<u8>,
 }
 
 impl Client {
-    pub(super) fn new(target: Target, breaker: Arc<Breaker>) -> Self {
+    pub(super) fn new(target: Target, interrupter: Arc<Interrupter>) -> Self {
         let (host, port) = match &target.tunnel {
             Some(tunnel) => (&tunnel.host, tunnel.port),
             None => (&target.host, target.port),
         };
         let lookup = Lookup::new(host, port);
-        Self { target, lookup, breaker, link: None, buffer: vec![0; READ_BYTES] }
+        Self { target, lookup, interrupter, connection: None, buffer: vec![0; READ_BYTES] }
     }
 
     /// One call. It is made again over a new connection if the server has surely not processed it, or if it went into an old
@@ -56,24 +56,25 @@ impl Client {
     pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let mut refusals = 0;
         loop {
-            if self.breaker.is_broken() {
+            if self.interrupter.is_broken() {
                 return Err(CallFailure::Io(ErrorKind::ConnectionAborted.into()));
             }
             let kept = self.take_kept(deadline);
             let is_kept = kept.is_some();
-            let mut link = match kept {
-                Some(link) => link,
+            let mut connection = match kept {
+                Some(connection) => connection,
                 None => self.connect(deadline)?,
             };
-            match link.exchange(request, deadline, &mut self.buffer) {
+            match connection.exchange(request, deadline, &mut self.buffer) {
                 Ok(answer) => {
-                    self.link = Some(link).filter(Link::is_good);
+                    self.connection = Some(connection).filter(Connection::is_good);
                     return Ok(answer);
                 }
                 Err(CallFailure::Unprocessed(_)) if refusals < MOST_REFUSALS => refusals += 1,
-                Err(failure) if is_kept && failure.is_break() && !link.conn.has_answer_begun() => {}
+                Err(failure) if is_kept && failure.is_break() && !connection.conn.has_answer_begun() => {}
                 Err(failure) => {
-                    self.link = Some(link).filter(|link| failure.spares_connection() && link.is_good());
+                    self.connection = Some(connection)
+                        .filter(|connection| failure.spares_connection() && connection.is_good());
                     return Err(failure);
                 }
             }
@@ -81,17 +82,18 @@ impl Client {
     }
 
     /// The connection of the last call, if it can be used again.
-    fn take_kept(&mut self, deadline: Instant) -> Option<Link> {
-        let mut link = self.link.take().filter(|link| link.used.elapsed() < IDLE_AGE)?;
-        link.stream.set_deadline(deadline);
-        link.catch_up(&mut self.buffer).ok()?;
-        (link.is_good() && link.conn.has_room()).then_some(link)
+    fn take_kept(&mut self, deadline: Instant) -> Option<Connection> {
+        let mut connection =
+            self.connection.take().filter(|connection| connection.used.elapsed() < IDLE_AGE)?;
+        connection.stream.set_deadline(deadline);
+        connection.catch_up(&mut self.buffer).ok()?;
+        (connection.is_good() && connection.conn.has_room()).then_some(connection)
     }
 
-    fn connect(&mut self, deadline: Instant) -> Result<Link, CallFailure> {
+    fn connect(&mut self, deadline: Instant) -> Result<Connection, CallFailure> {
         let addresses = self.lookup.addresses(Some(deadline)).map_err(CallFailure::of_lookup)?;
         let socket = Arc::new(tcp::connect(&addresses, Some(deadline))?);
-        self.breaker.watch(&socket)?;
+        self.interrupter.watch(&socket)?;
         let mut wire = DeadlineStream::new(socket, deadline);
         if let Some(tunnel) = &self.target.tunnel {
             tunnel.open(&mut wire, &self.target.authority).map_err(CallFailure::of_proxy)?;
@@ -103,7 +105,7 @@ impl Client {
         if session.as_ref().is_some_and(|session| !is_agreed(session.protocol())) {
             return Err(CallFailure::NoHttp2);
         }
-        Ok(Link {
+        Ok(Connection {
             conn: Conn::new(),
             stream: Stream::new(wire, session),
             used: Instant::now(),
@@ -113,16 +115,16 @@ impl Client {
 }
 
 /// A connection: the protocol and the socket.
-struct Link {
+struct Connection {
     conn: Conn,
     stream: Stream,
     /// When the last call ended.
     used: Instant,
-    /// The peer reads no more. It may have said why: what it said is still read.
+    /// The peer reads no more. It may have sent the reason, which is still read.
     hung_up: Option<io::Error>,
 }
 
-impl Link {
+impl Connection {
     fn is_good(&self) -> bool {
         self.hung_up.is_none() && self.conn.is_open()
     }
@@ -143,7 +145,7 @@ impl Link {
         }
         self.conn.start(request.block, request.list_bytes)?;
         let end = self.converse(&request.message, deadline, buffer)?;
-        // what is still to be said is for the server's sake; whether it hears it is found out at the next call
+        // acknowledgements and resets that are left matter to the server alone; the next call notices a broken connection
         let _ = self.flush();
         self.used = Instant::now();
         if matches!(end, End::Unprocessed | End::Reset(_)) {
@@ -170,16 +172,16 @@ impl Link {
         loop {
             let progress = self.conn.send(message);
             self.flush()?;
-            let heard = match progress {
-                // the server may have heard enough
+            let received = match progress {
+                // the server may have answered already
                 Progress::GoesOn if self.hung_up.is_none() => self.catch_up(buffer),
                 _ => self.read(buffer),
             };
-            // A response counts, whatever came behind it.
+            // A response counts, also if an error follows it.
             if let Some(end) = self.conn.take_end() {
                 return Ok(end);
             }
-            heard?;
+            received?;
             if self.conn.goes_away_in_error() && !goes_away_in_error {
                 goes_away_in_error = true;
                 self.stream.set_deadline(deadline.min(Instant::now() + LAST_WORDS));
@@ -204,7 +206,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits for the peer and takes in what it says.
+    /// Waits for the peer and takes in what it sends.
     fn read(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
         let count = match self.stream.read(buffer) {
             Ok(count) => count,
@@ -227,7 +229,7 @@ impl Link {
         self.take_in(&buffer[..count])
     }
 
-    /// Takes in what the peer has said already.
+    /// Takes in what the peer has already sent.
     fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
         while let Some(count) = self.stream.read_waiting(buffer).map_err(CallFailure::of_stream)? {
             if count == 0 {
@@ -311,36 +313,36 @@ mod tests {
     }
 
     #[test]
-    fn a_tripped_breaker_ends_a_read_on_another_thread() {
+    fn an_interrupter_ends_a_read_on_another_thread() {
         let (client, _server) = pair();
-        let breaker = Breaker::default();
-        breaker.watch(&client).unwrap();
-        assert!(!breaker.is_broken());
+        let interrupter = Interrupter::default();
+        interrupter.watch(&client).unwrap();
+        assert!(!interrupter.is_broken());
         let mut stream = stream(&client);
         thread::scope(|scope| {
             let reading = scope.spawn(move || stream.read(&mut [0; 8]));
-            breaker.trip();
+            interrupter.interrupt_for_good();
             assert_eq!(reading.join().unwrap().ok(), Some(0), "the connection has ended");
         });
-        assert!(breaker.is_broken());
+        assert!(interrupter.is_broken());
     }
 
     #[test]
-    fn a_tripped_breaker_lets_no_later_connection_pass() {
-        let breaker = Breaker::default();
-        breaker.trip();
+    fn an_interrupter_for_good_lets_no_later_connection_pass() {
+        let interrupter = Interrupter::default();
+        interrupter.interrupt_for_good();
         let (client, _server) = pair();
-        assert_eq!(breaker.watch(&client).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+        assert_eq!(interrupter.watch(&client).unwrap_err().kind(), ErrorKind::ConnectionAborted);
     }
 
     #[test]
-    fn a_breaker_holds_no_connection_open() {
+    fn an_interrupter_holds_no_connection_open() {
         let (client, mut server) = pair();
-        let breaker = Breaker::default();
-        breaker.watch(&client).unwrap();
+        let interrupter = Interrupter::default();
+        interrupter.watch(&client).unwrap();
         drop(client);
         assert_eq!(server.read(&mut [0; 8]).unwrap(), 0);
-        breaker.trip();
+        interrupter.interrupt_for_good();
     }
 
     #[test]
@@ -380,19 +382,19 @@ mod tests {
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_peer, _) = listener.accept().unwrap();
         let stream = Stream::new(DeadlineStream::new(Arc::new(socket), Instant::now()), None);
-        let mut link = Link { conn: Conn::new(), stream, used: Instant::now(), hung_up: None };
+        let mut connection = Connection { conn: Conn::new(), stream, used: Instant::now(), hung_up: None };
         // The peer does not read, so that sooner or later all buffers are full.
         let failure = loop {
-            assert!(link.is_good());
-            link.conn = Conn::new();
-            link.conn.start(&[], 0).unwrap();
-            link.conn.send(&Message::new(&[&[0; 60_000]], false));
-            link.stream.set_deadline(Instant::now() + Duration::from_millis(50));
-            if let Err(failure) = link.flush() {
+            assert!(connection.is_good());
+            connection.conn = Conn::new();
+            connection.conn.start(&[], 0).unwrap();
+            connection.conn.send(&Message::new(&[&[0; 60_000]], false));
+            connection.stream.set_deadline(Instant::now() + Duration::from_millis(50));
+            if let Err(failure) = connection.flush() {
                 break failure;
             }
         };
         assert!(matches!(failure, CallFailure::TimedOut), "{failure:?}");
-        assert!(!link.is_good());
+        assert!(!connection.is_good());
     }
 }

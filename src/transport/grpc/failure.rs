@@ -20,12 +20,12 @@ pub(super) enum CallFailure {
     Tls(TlsFault),
     /// The server does not speak HTTP/2 over TLS.
     NoHttp2,
-    /// The server closed the connection; what it said of the reason.
+    /// The server closed the connection, with this reason.
     Left(String),
     /// The server broke a rule of HTTP/2.
     Fault(Fault),
     HeadTooLong(HeadTooLong),
-    /// The server has not looked at the request; what it said of the reason.
+    /// The server has not processed the request, for this reason.
     Unprocessed(String),
     Reset(Code),
     TooLong(&'static str),
@@ -73,7 +73,7 @@ impl CallFailure {
         }
     }
 
-    /// Whether the connection broke, rather than anything being said on it.
+    /// Whether the connection broke, without an answer.
     pub(super) fn is_break(&self) -> bool {
         matches!(self, Self::Io(_) | Self::Left(_))
     }
@@ -132,7 +132,7 @@ impl CallFailure {
     }
 }
 
-/// What happened, and what the server said when it left.
+/// What happened, and the reason in the server's GOAWAY.
 fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     match go_away {
         None => what.to_owned(),
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn trouble_on_the_way_is_for_trying_again() {
         let refusal = || io::Error::new(ErrorKind::ConnectionRefused, "Connection refused");
-        // the system's words
+        // the system's message
         let no_file = lower_first(&io::Error::from_raw_os_error(24).to_string());
         let passing = TlsFault {
             kind: TlsFaultKind::Passing,

@@ -24,7 +24,7 @@ use self::http2::hpack;
 use self::target::{Target, Tunnel};
 use super::gzip::compress;
 use super::redact::Secrets;
-use super::tcp::Breaker;
+use super::tcp::Interrupter;
 use super::{Payload, Transport, Verdict};
 use crate::config::{Compression, ConnectionSettings, Secret, is_reserved_by_grpc};
 use crate::record::Signal;
@@ -59,7 +59,7 @@ impl GrpcSpec {
     /// Checks what only this transport can check: certificates, metadata and the proxy.
     ///
     /// # Errors
-    /// What is wrong, in words, without secrets.
+    /// What is wrong, as a message without secrets.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         settings.check_head()?;
         let target = Target::new(settings)?;
@@ -77,9 +77,9 @@ impl GrpcSpec {
 
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Grpc {
-        let breaker = Arc::new(Breaker::default());
-        let client = Client::new(self.target.afresh(), Arc::clone(&breaker));
-        Grpc { spec: self.clone(), client, breaker, block: Vec::new(), compressed: Vec::new() }
+        let interrupter = Arc::new(Interrupter::default());
+        let client = Client::new(self.target.without_sessions(), Arc::clone(&interrupter));
+        Grpc { spec: self.clone(), client, interrupter, block: Vec::new(), compressed: Vec::new() }
     }
 }
 
@@ -95,7 +95,7 @@ impl Head {
         match settings.compression {
             // Responses are short: compression would gain nothing.
             Compression::None => head.add("grpc-accept-encoding", "identity"),
-            // grpc-go answers in gzip then, whatever is said here
+            // grpc-go answers in gzip then, also if `grpc-accept-encoding` does not have it
             Compression::Gzip => {
                 head.add("grpc-encoding", "gzip");
                 head.add("grpc-accept-encoding", "identity,gzip");
@@ -134,7 +134,7 @@ impl std::fmt::Debug for Head {
 pub(crate) struct Grpc {
     spec: GrpcSpec,
     client: Client,
-    breaker: Arc<Breaker>,
+    interrupter: Arc<Interrupter>,
     block: Vec<u8>,
     compressed: Vec<u8>,
 }
@@ -146,7 +146,7 @@ impl Grpc {
         if left.is_zero() {
             return Err(CallFailure::TimedOut);
         }
-        self.breaker.begin();
+        self.interrupter.begin();
         let head = &self.spec.heads[payload.signal as usize];
         let timeout = timeout_text(left);
         self.block.clear();
@@ -164,7 +164,7 @@ impl Grpc {
         };
         let request = Request { block: &self.block, list_bytes, message };
         let called = self.client.call(&request, deadline);
-        called.map_err(|failure| if self.breaker.is_broken() { failure.broken_off() } else { failure })
+        called.map_err(|failure| if self.interrupter.is_broken() { failure.broken_off() } else { failure })
     }
 
     /// Servers may repeat what they were sent.
@@ -183,13 +183,13 @@ impl Transport for Grpc {
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let breaker = Arc::clone(&self.breaker);
-        Box::new(move || breaker.trip())
+        let interrupter = Arc::clone(&self.interrupter);
+        Box::new(move || interrupter.interrupt_for_good())
     }
 
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let breaker = Arc::clone(&self.breaker);
-        Box::new(move || breaker.cut())
+        let interrupter = Arc::clone(&self.interrupter);
+        Box::new(move || interrupter.cut())
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_interruption_nobody_is_connected_to() {
+    fn after_an_interruption_no_connection_is_opened() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let exporter =

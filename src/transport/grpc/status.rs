@@ -1,4 +1,4 @@
-//! Pure: which gRPC statuses are retryable, and what a response to a call means. It reads bytes that anyone may have sent.
+//! Pure: which gRPC statuses are retryable, and what a response to a call means. It reads untrusted bytes.
 
 #[cfg(test)]
 mod tests;
@@ -74,7 +74,7 @@ impl Status {
         }
     }
 
-    /// What to do, given what the server said and the delay it asked for.
+    /// What to do, given the server's message and the delay that it set.
     pub(super) fn verdict(self, target: &str, message: &str, after: Option<Duration>) -> Verdict {
         let reason = self.reason(target, message);
         match self {
@@ -126,12 +126,12 @@ impl Status {
     }
 }
 
-/// What a server says of a call.
+/// The status that a server sent for a call.
 #[derive(Debug)]
 pub(super) struct ReceivedStatus {
     pub(super) status: Status,
     pub(super) message: String,
-    /// The delay that it asks for.
+    /// The delay of its `RetryInfo`.
     after: Option<Duration>,
     /// What the HTTP status means if there is no other: gRPC's names for it say less.
     http: Option<StatusClass>,
@@ -160,9 +160,9 @@ pub(super) fn judge(answer: &Response, target: &str) -> Verdict {
     }
 }
 
-/// What an answer says; `None` if its status cannot be read.
+/// The status of an answer; `None` if it cannot be read.
 pub(super) fn read(answer: &Response) -> Option<ReceivedStatus> {
-    // trailers are all there is if the server had nothing else to say
+    // a trailers-only response has no headers
     let last = if answer.trailers.is_empty() { &answer.head } else { &answer.trailers };
     let Some(status) = find(last, "grpc-status") else { return Some(read_without_status(answer)) };
     let status = parse_status(status)?;
@@ -197,7 +197,7 @@ pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
     }
 }
 
-/// Servers that were asked in gzip answer in gzip, some of them whatever the request says of answers.
+/// Servers answer a gzip request in gzip, some of them regardless of `grpc-accept-encoding`.
 fn unpack(flag: u8, message: &[u8], head: &[Field]) -> Result<Vec<u8>, &'static str> {
     let is_gzip = find(head, "grpc-encoding").is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"gzip"));
     let unpacked = match flag {
@@ -211,7 +211,7 @@ fn unpack(flag: u8, message: &[u8], head: &[Field]) -> Result<Vec<u8>, &'static 
     })
 }
 
-/// An answer by something that does not speak gRPC.
+/// An answer by a server that is not gRPC.
 fn read_without_status(answer: &Response) -> ReceivedStatus {
     let content_type = find(&answer.head, "content-type").map(lossy).unwrap_or_default();
     let what = match answer.status {

@@ -28,7 +28,7 @@ pub(super) struct Target {
 
 impl Target {
     /// # Errors
-    /// What is wrong with the endpoint, the certificates or the proxy, in words.
+    /// What is wrong with the endpoint, the certificates or the proxy.
     pub(super) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         // all signals have the same: scheme, host and port
         let origin = settings.url(Signal::Traces);
@@ -51,9 +51,9 @@ impl Target {
         })
     }
 
-    /// The same for another process, with which nothing is shared that has a lock.
-    pub(super) fn afresh(&self) -> Self {
-        Self { tls: self.tls.as_ref().map(Connector::afresh), ..self.clone() }
+    /// The same for another process: nothing that has a lock is shared.
+    pub(super) fn without_sessions(&self) -> Self {
+        Self { tls: self.tls.as_ref().map(Connector::without_sessions), ..self.clone() }
     }
 
     pub(super) fn is_tls(&self) -> bool {
@@ -66,7 +66,7 @@ pub(super) fn is_agreed(protocol: Option<&[u8]>) -> bool {
     protocol == Some(PROTOCOL)
 }
 
-/// No proxy has more to say before it lets us through.
+/// The longest head of a proxy's response.
 const MOST_HEAD_BYTES: usize = 16 << 10;
 
 /// The way through a proxy.
@@ -80,7 +80,7 @@ pub(super) struct Tunnel {
 
 impl Tunnel {
     /// # Errors
-    /// When the proxy itself wants to be spoken to over TLS.
+    /// When the proxy itself is reached over TLS.
     pub(super) fn new(proxy: &Proxy) -> Result<Self, String> {
         if proxy.protocol() != ProxyProtocol::Http {
             return Err(
@@ -104,7 +104,7 @@ impl Tunnel {
     /// Asks the proxy for a connection to the server.
     ///
     /// # Errors
-    /// When it cannot be asked, or says no.
+    /// When it cannot be reached, or refuses.
     pub(super) fn open(&self, wire: &mut (impl Read + Write), authority: &str) -> io::Result<()> {
         let credentials = match &self.credentials {
             Some([encoded, _]) => format!("proxy-authorization: Basic {}\r\n", encoded.expose()),
@@ -116,8 +116,8 @@ impl Tunnel {
         match head.split(' ').nth(1) {
             Some(status) if status.starts_with('2') => Ok(()),
             _ => {
-                let said: String = head.lines().next().unwrap_or_default().chars().take(100).collect();
-                Err(io::Error::other(format!("the proxy says {said:?}")))
+                let status: String = head.lines().next().unwrap_or_default().chars().take(100).collect();
+                Err(io::Error::other(format!("the proxy says {status:?}")))
             }
         }
     }
@@ -144,7 +144,7 @@ mod tests {
 
     /// A proxy that has its answer ready.
     struct Wire {
-        said: Vec<u8>,
+        request: Vec<u8>,
         answer: Cursor<Vec<u8>>,
     }
 
@@ -156,7 +156,7 @@ mod tests {
 
     impl Write for Wire {
         fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-            self.said.write(from)
+            self.request.write(from)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -168,28 +168,28 @@ mod tests {
         Tunnel::new(&Proxy::new(proxy).expect(proxy))
     }
 
-    /// What was said to the proxy, what became of it, and what was left unread.
+    /// The request to the proxy, its outcome, and what was left unread.
     fn open(proxy: &str, answer: &[u8]) -> (String, Result<(), String>, Vec<u8>) {
-        let mut wire = Wire { said: Vec::new(), answer: Cursor::new(answer.to_vec()) };
+        let mut wire = Wire { request: Vec::new(), answer: Cursor::new(answer.to_vec()) };
         let tunnel = tunnel(proxy).expect(proxy);
         let outcome = tunnel.open(&mut wire, "collector:4317").map_err(|error| error.to_string());
         let mut rest = Vec::new();
         wire.answer.read_to_end(&mut rest).expect("it is in memory");
-        (String::from_utf8(wire.said).expect("a request is text"), outcome, rest)
+        (String::from_utf8(wire.request).expect("a request is text"), outcome, rest)
     }
 
     #[test]
     fn a_proxy_is_asked_for_the_server_and_nothing_behind_its_answer_is_read() {
-        let (said, outcome, rest) =
+        let (request, outcome, rest) =
             open("http://proxy:3128", b"HTTP/1.1 200 Connected\r\nvia: x\r\n\r\nserver");
-        assert_eq!(said, "CONNECT collector:4317 HTTP/1.1\r\nhost: collector:4317\r\n\r\n");
+        assert_eq!(request, "CONNECT collector:4317 HTTP/1.1\r\nhost: collector:4317\r\n\r\n");
         assert_eq!((outcome, rest), (Ok(()), b"server".to_vec()));
     }
 
     #[test]
     fn credentials_go_to_the_proxy_and_nowhere_else() {
-        let (said, outcome, _) = open("http://ali:open-sesame@proxy:3128", b"HTTP/1.0 204 \r\n\r\n");
-        assert!(said.contains("\r\nproxy-authorization: Basic YWxpOm9wZW4tc2VzYW1l\r\n"), "{said}");
+        let (request, outcome, _) = open("http://ali:open-sesame@proxy:3128", b"HTTP/1.0 204 \r\n\r\n");
+        assert!(request.contains("\r\nproxy-authorization: Basic YWxpOm9wZW4tc2VzYW1l\r\n"), "{request}");
         assert_eq!(outcome, Ok(()));
         let shown = format!("{:?}", tunnel("http://ali:open-sesame@proxy:3128"));
         assert!(shown.contains("proxy") && !shown.contains("YWxp") && !shown.contains("sesame"), "{shown}");

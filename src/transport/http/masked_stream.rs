@@ -17,11 +17,11 @@ use ureq::unversioned::transport::{
 use super::mask::Mask;
 use super::socket::{self, Unresolved};
 use super::{HttpSpec, READ_BYTES};
-use crate::transport::tcp::Breaker;
+use crate::transport::tcp::Interrupter;
 
-/// An agent that sends what the mask hides, over connections that the breaker can break.
-pub(super) fn agent(spec: &HttpSpec, breaker: Arc<Breaker>) -> Agent {
-    let connector = socket::plain_connector(spec.lookup(), spec.alias(), breaker);
+/// An agent that sends what the mask hides, over connections that the interrupter can break.
+pub(super) fn agent(spec: &HttpSpec, interrupter: Arc<Interrupter>) -> Agent {
+    let connector = socket::plain_connector(spec.lookup(), spec.alias(), interrupter);
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(spec));
     Agent::with_parts(spec.config.clone(), connector.chain(spec.mask.clone()), Unresolved)
@@ -38,7 +38,7 @@ impl<In: Transport> Connector<In> for Mask {
         Ok(chained.map(|inner| MaskedStream {
             inner,
             mask: self.clone(),
-            turn: Turn::Request,
+            phase: ExchangePhase::Request,
             redactor: Redactor::default(),
             answer: LazyBuffers::new(READ_BYTES, 1),
         }))
@@ -49,7 +49,7 @@ impl<In: Transport> Connector<In> for Mask {
 pub(super) struct MaskedStream<In> {
     inner: In,
     mask: Mask,
-    turn: Turn,
+    phase: ExchangePhase,
     redactor: Redactor,
     /// What ureq may see of what was received.
     answer: LazyBuffers,
@@ -57,7 +57,7 @@ pub(super) struct MaskedStream<In> {
 
 /// What comes next on the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum ExchangePhase {
     /// The head of a request: nothing in a body is taken for one.
     Request,
     Body,
@@ -89,10 +89,10 @@ impl<In: Transport> Transport for MaskedStream<In> {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        let turn = mem::replace(&mut self.turn, Turn::Body);
+        let phase = mem::replace(&mut self.phase, ExchangePhase::Body);
         let output = self.inner.buffers().output();
         // what is sent after an answer is a request
-        let unmasked = if turn == Turn::Body { None } else { self.mask.unmask(&output[..amount]) };
+        let unmasked = if phase == ExchangePhase::Body { None } else { self.mask.unmask(&output[..amount]) };
         let Some(unmasked) = unmasked else { return self.inner.transmit_output(amount, timeout) };
         let room = output.get_mut(..unmasked.len());
         room.ok_or_else(|| io::Error::other("the head of the request is too long"))?
@@ -101,8 +101,8 @@ impl<In: Transport> Transport for MaskedStream<In> {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        if self.turn == Turn::Body {
-            self.turn = Turn::Answer;
+        if self.phase == ExchangePhase::Body {
+            self.phase = ExchangePhase::Answer;
             self.redactor.begin();
         }
         // without room, a connection ends here as one that was closed
@@ -166,7 +166,7 @@ const MEMORY: usize = 1024;
 
 #[derive(Debug, Default)]
 struct Redactor {
-    place: Place,
+    state: ResponseState,
     /// Received, and not given to ureq yet.
     held: Vec<u8>,
     /// The end of what was given of a body, as it was received.
@@ -175,7 +175,7 @@ struct Redactor {
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
+enum ResponseState {
     /// The first line of an answer.
     #[default]
     Start,
@@ -191,7 +191,7 @@ enum Place {
 impl Redactor {
     /// What comes from now on is a new answer.
     fn begin(&mut self) {
-        self.place = Place::Start;
+        self.state = ResponseState::Start;
         self.given.clear();
     }
 
@@ -224,8 +224,8 @@ impl Redactor {
     /// The bytes that can be judged by themselves.
     fn ready(&mut self, is_end: bool) -> Option<usize> {
         let begins_as_http = || self.held.iter().zip(PROTOCOL).all(|(one, other)| one == other);
-        if self.place == Place::Start && !begins_as_http() {
-            self.place = Place::Foreign;
+        if self.state == ResponseState::Start && !begins_as_http() {
+            self.state = ResponseState::Foreign;
         }
         let is_long = self.held.len() >= READ_BYTES;
         let line = match self.is_in_head() {
@@ -237,18 +237,18 @@ impl Redactor {
     }
 
     fn is_in_head(&self) -> bool {
-        matches!(self.place, Place::Start | Place::Head { .. })
+        matches!(self.state, ResponseState::Start | ResponseState::Head { .. })
     }
 
     fn redact(&mut self, mask: &Mask, piece: &mut [u8]) {
         let is_last_line = matches!(&*piece, b"\r\n" | b"\n");
-        self.place = match self.place {
-            Place::Start => Place::Head { is_interim: is_interim(piece) },
-            Place::Head { is_interim: true } if is_last_line => Place::Start,
-            Place::Head { .. } if is_last_line => Place::Body,
-            place @ Place::Head { .. } => place,
-            Place::Foreign => return mask.redact_foreign(piece),
-            Place::Body => return self.redact_body(mask, piece),
+        self.state = match self.state {
+            ResponseState::Start => ResponseState::Head { is_interim: is_interim(piece) },
+            ResponseState::Head { is_interim: true } if is_last_line => ResponseState::Start,
+            ResponseState::Head { .. } if is_last_line => ResponseState::Body,
+            state @ ResponseState::Head { .. } => state,
+            ResponseState::Foreign => return mask.redact_foreign(piece),
+            ResponseState::Body => return self.redact_body(mask, piece),
         };
         mask.redact_line(piece);
     }

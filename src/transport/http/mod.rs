@@ -30,7 +30,7 @@ use self::socket::UriAlias;
 use super::gzip::compress;
 use super::lookup::Lookup;
 use super::redact::Secrets;
-use super::tcp::Breaker;
+use super::tcp::Interrupter;
 #[cfg(feature = "tls")]
 use super::tls::Handshakes;
 use super::{Payload, Transport, Verdict, proxy};
@@ -108,7 +108,7 @@ impl HttpSpec {
     /// Checks what only this transport can check: certificates and header text.
     ///
     /// # Errors
-    /// What is wrong, in words, without secrets.
+    /// What is wrong, as a message without secrets.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         let mut mask = Mask::default();
         let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
@@ -131,7 +131,7 @@ impl HttpSpec {
         let config = Agent::config_builder()
             .user_agent(user_agent(settings, &mut mask))
             .accept(PROTOBUF)
-            // nothing that an answer could say is worth unpacking a bomb for
+            // no answer is worth decompressing a bomb for
             .accept_encoding("identity")
             // an error's body has the reason
             .http_status_as_error(false)
@@ -175,10 +175,10 @@ impl HttpSpec {
 
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self) -> Http {
-        let breaker = Arc::new(Breaker::default());
-        let agent = masked_stream::agent(self, Arc::clone(&breaker));
+        let interrupter = Arc::new(Interrupter::default());
+        let agent = masked_stream::agent(self, Arc::clone(&interrupter));
         let compressed = Vec::new();
-        Http { spec: self.clone(), agent, compressed, is_interrupted: Arc::default(), breaker }
+        Http { spec: self.clone(), agent, compressed, is_interrupted: Arc::default(), interrupter }
     }
 
     /// Whether it is the proxy that does not take a request, rather than the server.
@@ -273,7 +273,7 @@ pub(crate) struct Http {
     agent: Agent,
     compressed: Vec<u8>,
     is_interrupted: Arc<AtomicBool>,
-    breaker: Arc<Breaker>,
+    interrupter: Arc<Interrupter>,
 }
 
 impl Http {
@@ -305,9 +305,9 @@ impl Transport for Http {
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
         }
-        self.breaker.begin();
+        self.interrupter.begin();
         let answer = self.post(payload, left);
-        let is_broken = self.breaker.is_broken() || self.is_interrupted.load(Ordering::Relaxed);
+        let is_broken = self.interrupter.is_broken() || self.is_interrupted.load(Ordering::Relaxed);
         let url = &self.spec.urls[payload.signal as usize];
         let verdict = match answer {
             Ok(answer) if self.spec.is_refused_by_proxy(&answer) => response::by_proxy(&answer, &url.shown),
@@ -328,8 +328,8 @@ impl Transport for Http {
     }
 
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let breaker = Arc::clone(&self.breaker);
-        Box::new(move || breaker.cut())
+        let interrupter = Arc::clone(&self.interrupter);
+        Box::new(move || interrupter.cut())
     }
 }
 

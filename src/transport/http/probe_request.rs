@@ -13,7 +13,7 @@ use super::response::{
     Success, content_type, header_text, of_proxy, printable, read_success, status_text, tls_fault, too_long,
 };
 use super::socket::Unresolved;
-use super::timeline::{NoteConnection, NoteTls, NotedPeer, Timeline, TimelineRecorder};
+use super::timeline::{RecordConnection, RecordTls, RecordedLookup, Timeline, TimelineRecorder};
 use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, socket};
 use crate::record::Signal;
 use crate::transport::response::{self, is_media_type, read_status};
@@ -68,13 +68,13 @@ pub(crate) struct ProbeResponse {
 pub(crate) enum ProbeBody {
     /// Nothing worth repeating; a success is plain.
     Fine,
-    /// Text, or what a message in protobuf says.
-    Says(String),
+    /// Text, or the message of a protobuf status.
+    Text(String),
     /// A success that is one in spite of this.
     Odd(&'static str),
     /// A success of something that is no collector.
     Foreign,
-    /// Too long to be an answer, in words.
+    /// Too long to be an answer; the message.
     TooLong(String),
 }
 
@@ -103,7 +103,7 @@ impl HttpSpec {
             agent,
             compressed: Vec::new(),
             is_interrupted: Arc::default(),
-            breaker: Arc::default(),
+            interrupter: Arc::default(),
         };
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = match left.is_zero() {
@@ -126,12 +126,13 @@ impl HttpSpec {
 
 /// The same agent as an exporter's, with a recorder in its layers.
 fn agent(spec: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
-    let peer = NotedPeer { recorder: recorder.clone(), peer: spec.lookup() };
-    let connector = socket::plain_connector(peer, spec.alias(), Arc::default());
-    let connector = connector.chain(NoteConnection(recorder.clone()));
+    let lookup = RecordedLookup { recorder: recorder.clone(), lookup: spec.lookup() };
+    let connector = socket::plain_connector(lookup, spec.alias(), Arc::default());
+    let connector = connector.chain(RecordConnection(recorder.clone()));
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(spec));
-    let connector = connector.chain(NoteTls { recorder: recorder.clone(), goes_on }).chain(spec.mask.clone());
+    let connector =
+        connector.chain(RecordTls { recorder: recorder.clone(), goes_on }).chain(spec.mask.clone());
     Agent::with_parts(spec.config.clone(), connector, Unresolved)
 }
 
@@ -169,7 +170,7 @@ fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> ProbeResponse {
         false => refusal_body(&mut answer, &content_type),
     };
     let body = match body {
-        ProbeBody::Says(text) => ProbeBody::Says(mask.redact(text)),
+        ProbeBody::Text(text) => ProbeBody::Text(mask.redact(text)),
         body => body,
     };
     ProbeResponse { status: status.as_u16(), status_text: status_text(status), content_type, location, body }
@@ -178,7 +179,7 @@ fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> ProbeResponse {
 fn success_body(success: Success) -> ProbeBody {
     match success {
         Success::Read(response::Success::Accepted) => ProbeBody::Fine,
-        Success::Read(response::Success::Partly { message, .. }) => ProbeBody::Says(printable(&message)),
+        Success::Read(response::Success::Partly { message, .. }) => ProbeBody::Text(printable(&message)),
         Success::Read(response::Success::Odd(what)) => ProbeBody::Odd(what),
         Success::Read(response::Success::Foreign) => ProbeBody::Foreign,
         Success::TooLong => ProbeBody::TooLong(too_long()),
@@ -199,9 +200,9 @@ fn read_refusal(bytes: &[u8], content_type: &str) -> ProbeBody {
     }
     if is_media_type(content_type, PROTOBUF) {
         let status = read_status(bytes);
-        return status.map_or(ProbeBody::Fine, |status| ProbeBody::Says(printable(&status.message)));
+        return status.map_or(ProbeBody::Fine, |status| ProbeBody::Text(printable(&status.message)));
     }
-    ProbeBody::Says(printable(&String::from_utf8_lossy(bytes)))
+    ProbeBody::Text(printable(&String::from_utf8_lossy(bytes)))
 }
 
 /// Where a redirect leads, without user info and query, where keys may be.
@@ -232,13 +233,13 @@ mod tests {
 
     #[test]
     fn the_body_of_a_refusal_is_read_as_what_it_says_it_is() {
-        let says = |text: &str| ProbeBody::Says(text.to_owned());
+        let text = |text: &str| ProbeBody::Text(text.to_owned());
         for (bytes, content_type, expected) in [
             (&b""[..], "text/html", ProbeBody::Fine),
-            (b"\x08\x03\x12\x06bad id", PROTOBUF, says("bad id")),
+            (b"\x08\x03\x12\x06bad id", PROTOBUF, text("bad id")),
             (b"\x08", PROTOBUF, ProbeBody::Fine),
-            (b"no\r\nway", "", says("no  way")),
-            (b"<html>", "text/html", says("<html>")),
+            (b"no\r\nway", "", text("no  way")),
+            (b"<html>", "text/html", text("<html>")),
         ] {
             assert_eq!(read_refusal(bytes, content_type), expected, "{content_type} {bytes:?}");
         }

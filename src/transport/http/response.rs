@@ -25,20 +25,20 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
     }
     let after = header_text(&answer, header::RETRY_AFTER);
     let after = after.and_then(|after| retry_after::parse(after, SystemTime::now()));
-    let said = error_text(&mut answer);
-    let reason = match said.is_empty() {
+    let text = error_text(&mut answer);
+    let reason = match text.is_empty() {
         true => format!("post {url}: {}", status_text(status)),
-        false => format!("post {url}: {}: {said}", status_text(status)),
+        false => format!("post {url}: {}: {text}", status_text(status)),
     };
     let class = match status.as_u16() {
         // the official collector's way of saying 413
-        400 if said.to_ascii_lowercase().contains("too large") => StatusClass::TooLarge,
+        400 if text.to_ascii_lowercase().contains("too large") => StatusClass::TooLarge,
         status => StatusClass::of(status),
     };
     class.verdict(after, reason)
 }
 
-/// What an error's body says: a `google.rpc.Status`, or plain text.
+/// The message in an error's body: of a `google.rpc.Status`, or plain text.
 fn error_text(answer: &mut Response<ureq::Body>) -> String {
     let content_type = content_type(answer);
     let is_packed = is_packed(answer);
@@ -86,7 +86,7 @@ pub(super) fn printable(text: &str) -> String {
     line.take(200).collect()
 }
 
-/// What a success says.
+/// The response message of a success.
 #[derive(Debug)]
 pub(super) enum Success {
     Read(response::Success),
@@ -98,7 +98,7 @@ pub(super) fn too_long() -> String {
     format!("the answer is longer than {} MiB", LONGEST_ANSWER >> 20)
 }
 
-/// The collector has the batch, whatever becomes of the rest of its answer; but it must have been a collector.
+/// The collector has the batch, also if the rest of its answer is lost; but it must have been a collector.
 fn judge_success(answer: &mut Response<ureq::Body>, url: &str) -> Verdict {
     match read_success(answer) {
         Success::Read(response::Success::Accepted) => Verdict::Accepted,

@@ -22,7 +22,7 @@ use ureq::{ProxyProtocol, Timeout};
 
 use crate::process::first_use;
 use crate::transport::lookup::Lookup;
-use crate::transport::tcp::Breaker;
+use crate::transport::tcp::Interrupter;
 use crate::transport::tcp::{connect, is_hang_up, time_left, tolerate};
 
 /// A connection through a proxy.
@@ -30,22 +30,22 @@ type Tunnel = Either<(), Box<dyn Transport>>;
 
 /// Connections by way of a proxy or directly, before any TLS.
 pub(super) fn plain_connector(
-    peer: impl Peer,
+    lookup: impl AddressLookup,
     alias: Option<UriAlias>,
-    breaker: Arc<Breaker>,
+    interrupter: Arc<Interrupter>,
 ) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
     let proxy = WithAlias { alias, connector: ConnectProxyConnector::default() };
-    ().chain(proxy).chain(SocketConnector { peer, breaker })
+    ().chain(proxy).chain(SocketConnector { lookup, interrupter })
 }
 
-/// Where all connections go to: the server, or the proxy in front of it.
-pub(super) trait Peer: Debug + Send + Sync + 'static {
+/// Finds the addresses that all connections go to: the server's, or those of the proxy in front of it.
+pub(super) trait AddressLookup: Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Lookup::addresses`].
     fn addresses(&self, deadline: Option<Instant>) -> io::Result<Vec<SocketAddr>>;
 }
 
-impl Peer for Mutex<Lookup> {
+impl AddressLookup for Mutex<Lookup> {
     fn addresses(&self, deadline: Option<Instant>) -> io::Result<Vec<SocketAddr>> {
         // one request at a time is made here: this lock is free
         self.lock().unwrap_or_else(PoisonError::into_inner).addresses(deadline)
@@ -76,11 +76,11 @@ impl Resolver for Unresolved {
 
 #[derive(Debug)]
 struct SocketConnector<P> {
-    peer: P,
-    breaker: Arc<Breaker>,
+    lookup: P,
+    interrupter: Arc<Interrupter>,
 }
 
-impl<In: Transport, P: Peer> Connector<In> for SocketConnector<P> {
+impl<In: Transport, P: AddressLookup> Connector<In> for SocketConnector<P> {
     type Out = Either<In, Socket>;
 
     fn connect(
@@ -102,12 +102,12 @@ impl<In: Transport, P: Peer> Connector<In> for SocketConnector<P> {
             UreqInstant::AlreadyHappened | UreqInstant::NotHappening => Instant::now(),
         };
         let deadline = deadline(begun, details.timeout);
-        let addresses = self.peer.addresses(deadline).map_err(of_lookup)?;
+        let addresses = self.lookup.addresses(deadline).map_err(of_lookup)?;
         let stream = Arc::new(connect(&addresses, deadline).map_err(|error| match error.kind() {
             ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Connect),
             _ => error.into(),
         })?);
-        self.breaker.watch(&stream)?;
+        self.interrupter.watch(&stream)?;
         let handle: Weak<dyn ShutdownHandle> =
             Arc::downgrade(&(Arc::clone(&stream) as Arc<dyn ShutdownHandle>));
         (details.register_shutdown)(handle)?;
@@ -120,7 +120,7 @@ impl<In: Transport, P: Peer> Connector<In> for SocketConnector<P> {
 pub(super) struct Socket {
     stream: Arc<TcpStream>,
     buffers: LazyBuffers,
-    /// The peer reads no more. It may have said why before it hung up: what is left of a request is not
+    /// The peer reads no more. It may have sent the reason before it closed the connection: what is left of a request is not
     /// written, and then its answer is read.
     is_hung_up: bool,
 }

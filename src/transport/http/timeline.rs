@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, Either, NextTimeout, Transport};
 
-use super::socket::{Peer, Socket};
+use super::socket::{AddressLookup, Socket};
 
 /// Enough to recognise the peer's protocol.
 const FIRST_BYTES: usize = 32;
@@ -47,16 +47,16 @@ impl TimelineRecorder {
     }
 }
 
-/// The usual lookup, recorded.
+/// A lookup that is recorded.
 #[derive(Debug)]
-pub(super) struct NotedPeer<P> {
+pub(super) struct RecordedLookup<P> {
     pub(super) recorder: TimelineRecorder,
-    pub(super) peer: P,
+    pub(super) lookup: P,
 }
 
-impl<P: Peer> Peer for NotedPeer<P> {
+impl<P: AddressLookup> AddressLookup for RecordedLookup<P> {
     fn addresses(&self, deadline: Option<Instant>) -> io::Result<Vec<SocketAddr>> {
-        let addresses = self.peer.addresses(deadline)?;
+        let addresses = self.lookup.addresses(deadline)?;
         let mut timeline = self.recorder.timeline();
         timeline.resolved = Some(Instant::now());
         timeline.addresses.clone_from(&addresses);
@@ -66,10 +66,10 @@ impl<P: Peer> Peer for NotedPeer<P> {
 
 /// A layer above the sockets, below TLS.
 #[derive(Debug)]
-pub(super) struct NoteConnection(pub(super) TimelineRecorder);
+pub(super) struct RecordConnection(pub(super) TimelineRecorder);
 
-impl<Tunnel: Transport> Connector<Either<Tunnel, Socket>> for NoteConnection {
-    type Out = Overheard<Either<Tunnel, Socket>>;
+impl<Tunnel: Transport> Connector<Either<Tunnel, Socket>> for RecordConnection {
+    type Out = RecordedStream<Either<Tunnel, Socket>>;
 
     fn connect(
         &self,
@@ -87,20 +87,20 @@ impl<Tunnel: Transport> Connector<Either<Tunnel, Socket>> for NoteConnection {
             timeline.connected = Some(Instant::now());
         }
         let recorder = leads_to_server.then(|| self.0.clone());
-        Ok(Some(Overheard { inner, recorder, is_decrypted: false }))
+        Ok(Some(RecordedStream { inner, recorder, is_decrypted: false }))
     }
 }
 
 /// A connection whose first bytes are recorded.
 #[derive(Debug)]
-pub(super) struct Overheard<In> {
+pub(super) struct RecordedStream<In> {
     inner: In,
     recorder: Option<TimelineRecorder>,
     /// Whether it is a layer above TLS.
     is_decrypted: bool,
 }
 
-impl<In: Transport> Transport for Overheard<In> {
+impl<In: Transport> Transport for RecordedStream<In> {
     fn buffers(&mut self) -> &mut dyn Buffers {
         self.inner.buffers()
     }
@@ -136,13 +136,13 @@ impl<In: Transport> Transport for Overheard<In> {
 
 /// A layer above TLS: records that it is agreed on, and ends the request there if only a connection is wanted.
 #[derive(Debug)]
-pub(super) struct NoteTls {
+pub(super) struct RecordTls {
     pub(super) recorder: TimelineRecorder,
     pub(super) goes_on: bool,
 }
 
-impl<In: Transport> Connector<In> for NoteTls {
-    type Out = Overheard<In>;
+impl<In: Transport> Connector<In> for RecordTls {
+    type Out = RecordedStream<In>;
 
     fn connect(
         &self,
@@ -161,6 +161,6 @@ impl<In: Transport> Connector<In> for NoteTls {
             return Err(ureq::Error::ConnectionFailed);
         }
         let recorder = leads_to_server.then(|| self.recorder.clone());
-        Ok(Some(Overheard { inner, recorder, is_decrypted: true }))
+        Ok(Some(RecordedStream { inner, recorder, is_decrypted: true }))
     }
 }

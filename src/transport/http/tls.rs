@@ -19,7 +19,7 @@ use crate::transport::tls::{Handshakes, Secured};
 
 /// TLS with the server, or with a proxy that makes the requests itself.
 pub(super) fn connector(spec: &HttpSpec) -> WithAlias<TlsConnector> {
-    WithAlias { alias: spec.tls_peer(), connector: TlsConnector(spec.tls.afresh()) }
+    WithAlias { alias: spec.tls_peer(), connector: TlsConnector(spec.tls.without_sessions()) }
 }
 
 #[derive(Debug)]

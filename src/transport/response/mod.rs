@@ -1,4 +1,4 @@
-//! Pure: what the body of a collector's response says. It reads bytes that anyone may have sent.
+//! Pure: the body of a collector's response. It reads untrusted bytes.
 
 // Kept as prost-build writes it, so that a test can compare it byte for byte.
 #[rustfmt::skip]
@@ -21,7 +21,7 @@ const LONGEST_MESSAGE: usize = 512;
 /// Ten thousand years: protobuf allows no longer `Duration`.
 const LONGEST_DELAY_SECONDS: u64 = 315_576_000_000;
 
-/// What the body of a successful answer says.
+/// The body of a successful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ExportResponse {
     Accepted,
@@ -34,12 +34,12 @@ pub(crate) enum ExportResponse {
     Unreadable,
 }
 
-/// What the body of a failed answer says beside its status line.
+/// The body of a failed answer, beside its status line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StatusMessage {
     /// One line, at most 512 characters.
     pub(crate) message: String,
-    /// What the server asked for; a cap on it is the caller's.
+    /// The delay that the server set; the caller limits it.
     pub(crate) retry_delay: Option<Duration>,
 }
 
@@ -54,14 +54,14 @@ pub(crate) fn read_partial_success(body: &[u8]) -> ExportResponse {
 
 fn partly(rejected: u64, message: &str) -> ExportResponse {
     let message = printable(message);
-    // Present but empty is how some collectors say that all is well.
+    // Some collectors send a partial success that is present but empty when all is well.
     if rejected == 0 && message.is_empty() {
         return ExportResponse::Accepted;
     }
     ExportResponse::Partly { rejected, message }
 }
 
-/// Reads the body of a failed answer; `None` if it is no status, or one that says nothing.
+/// Reads the body of a failed answer; `None` if it is no status, or an empty one.
 pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
     let status = RpcStatus::decode(body).ok()?;
     let message = printable(&status.message);
@@ -124,7 +124,7 @@ pub(crate) fn read_success(content_type: &str, body: &[u8], is_whole: bool) -> S
             Ok(_) | Err(Fault::CutShort) => Success::Odd(CUT_SHORT),
             Err(Fault::Foreign) => Success::Foreign,
         },
-        // servers that do not say what they send let their library guess it; text can pass for unknown fields only
+        // servers that set no content type let their library guess it; text can pass for unknown fields only
         Kind::Other if is_whole && body.starts_with(PARTIAL_SUCCESS) => match read_partial_success(body) {
             ExportResponse::Unreadable => Success::Foreign,
             answer => of_response(answer),

@@ -34,7 +34,7 @@ impl Connector {
         Err("https needs the feature \"tls\"".to_owned())
     }
 
-    pub(crate) fn afresh(&self) -> Self {
+    pub(crate) fn without_sessions(&self) -> Self {
         match *self {}
     }
 

@@ -18,7 +18,7 @@ pub(super) struct Certificates {
 
 impl Certificates {
     /// # Errors
-    /// What is wrong with the settings, in words.
+    /// What is wrong with the settings.
     pub(super) fn read(settings: &TlsSettings) -> Result<Self, String> {
         let roots = settings.ca.as_ref().map(|pem| certificates(pem, "CA")).transpose()?;
         let client = match settings.client() {

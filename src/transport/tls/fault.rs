@@ -1,4 +1,4 @@
-//! What an error of TLS means, in words: with the names and dates that help to fix it.
+//! What a TLS error means, as a message with the names and dates that help to fix it.
 
 use std::error::Error as StdError;
 use std::io;
@@ -14,7 +14,7 @@ const MOST_NAMES: usize = 5;
 const DEEPEST_CAUSE: usize = 8;
 const SECONDS_OF_A_DAY: u64 = 86_400;
 
-/// What a failed connection says of TLS, if that is why it failed.
+/// The TLS fault of a failed connection, if that is why it failed.
 pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
     let mut error: &(dyn StdError + 'static) = error;
     // a connection within another wraps what went wrong in it
@@ -36,23 +36,23 @@ pub(crate) fn fault_of(error: &Error) -> TlsFault {
     match error {
         Error::InvalidCertificate(fault) => certificate_fault(fault),
         Error::AlertReceived(alert) => alert_fault(*alert),
-        // the first byte of a record says what it is: no other protocol begins with one of these
+        // the first byte of a record is its content type: no other protocol begins with one of these
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-            said(Kind::NotTls, "the server does not speak TLS")
+            tls_fault(Kind::NotTls, "the server does not speak TLS")
         }
-        Error::InvalidMessage(_) => said(Kind::Passing, "the server sends what is no valid TLS"),
-        Error::NoCertificatesPresented => said(Kind::Other, "the server shows no certificate"),
+        Error::InvalidMessage(_) => tls_fault(Kind::Passing, "the server sends what is no valid TLS"),
+        Error::NoCertificatesPresented => tls_fault(Kind::Other, "the server shows no certificate"),
         Error::PeerIncompatible(_)
         | Error::UnsupportedNameType
         | Error::InvalidCertRevocationList(_)
         | Error::InconsistentKeys(_)
         | Error::NoApplicationProtocol
-        | Error::BadMaxFragmentSize => said(Kind::Other, error.to_string()),
-        other => said(Kind::Passing, other.to_string()),
+        | Error::BadMaxFragmentSize => tls_fault(Kind::Other, error.to_string()),
+        other => tls_fault(Kind::Passing, other.to_string()),
     }
 }
 
-fn said(kind: TlsFaultKind, what: impl Into<String>) -> TlsFault {
+fn tls_fault(kind: TlsFaultKind, what: impl Into<String>) -> TlsFault {
     TlsFault { kind, what: what.into() }
 }
 
@@ -80,7 +80,7 @@ fn certificate_fault(fault: &CertificateError) -> TlsFault {
         }
         other => (Kind::Other, format!("is not valid: {other}")),
     };
-    said(kind, format!("the server's certificate {what}"))
+    tls_fault(kind, format!("the server's certificate {what}"))
 }
 
 /// The names that a certificate has, as rustls writes them: `DnsName("a.example")`, `IpAddress(127.0.0.1)`.
@@ -101,7 +101,7 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
     use AlertDescription as Alert;
     match alert {
         Alert::CertificateRequired => {
-            said(TlsFaultKind::ClientCertificateWanted, "client certificate required")
+            tls_fault(TlsFaultKind::ClientCertificateWanted, "client certificate required")
         }
         Alert::BadCertificate
         | Alert::UnsupportedCertificate
@@ -110,12 +110,12 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
         | Alert::CertificateUnknown
         | Alert::UnknownCA
         | Alert::DecryptError
-        | Alert::AccessDenied => said(
+        | Alert::AccessDenied => tls_fault(
             TlsFaultKind::ClientCertificateRefused,
             format!("the server refuses the client certificate: {alert:?}"),
         ),
         Alert::NoApplicationProtocol => {
-            said(TlsFaultKind::NoHttp2, "the server offers no HTTP/2, which gRPC needs")
+            tls_fault(TlsFaultKind::NoHttp2, "the server offers no HTTP/2, which gRPC needs")
         }
         Alert::NoCertificate
         | Alert::CertificateUnobtainable
@@ -124,13 +124,13 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
         | Alert::ProtocolVersion
         | Alert::InsufficientSecurity
         | Alert::ExportRestriction
-        | Alert::EncryptedClientHelloRequired => said(TlsFaultKind::Other, ended(alert)),
-        // what a load balancer says that has no server, or a server that is short of something
-        other => said(TlsFaultKind::Passing, ended(other)),
+        | Alert::EncryptedClientHelloRequired => tls_fault(TlsFaultKind::Other, ended(alert)),
+        // the alert of a load balancer without a server, or of a server that lacks resources
+        other => tls_fault(TlsFaultKind::Passing, ended(other)),
     }
 }
 
-/// Whether a server says this to a client that has not shown the certificate it was asked for.
+/// Whether a server sends this alert to a client without the certificate that it requires.
 pub(super) fn is_for_want_of_certificate(alert: AlertDescription) -> bool {
     use TlsFaultKind::{ClientCertificateRefused, ClientCertificateWanted};
     matches!(alert, AlertDescription::HandshakeFailure | AlertDescription::NoCertificate)
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn an_error_of_tls_is_found_however_it_is_wrapped() {
         let bare = io::Error::new(io::ErrorKind::InvalidData, Error::NoCertificatesPresented);
-        let expected = Some(said(TlsFaultKind::Other, "the server shows no certificate"));
+        let expected = Some(tls_fault(TlsFaultKind::Other, "the server shows no certificate"));
         assert_eq!(fault(&bare), expected);
         assert_eq!(fault(&io::Error::other(io::Error::other(bare))), expected);
         assert_eq!(fault(&io::Error::other("something else")), None);

@@ -1,4 +1,4 @@
-//! Handshakes, and whether one failed for want of a client certificate: the alert of TLS 1.2 does not say so.
+//! Handshakes, and whether one failed for want of a client certificate: the alert of TLS 1.2 does not show it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ pub(crate) struct Handshakes {
 
 impl Handshakes {
     /// # Errors
-    /// What is wrong with the certificates, in words.
+    /// What is wrong with the certificates.
     pub(crate) fn new(settings: &TlsSettings, protocol: Option<&[u8]>) -> Result<Self, String> {
         let mut config = Certificates::read(settings)?.config()?;
         config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
         Ok(Self::with(config))
     }
 
-    /// The same for another transport, without a memory of sessions, which has a lock: a child that was forked while its
+    /// The same for another transport, with a session cache of its own. The cache has a lock: a child that was forked while its
     /// parent held it would wait for it for ever.
-    pub(crate) fn afresh(&self) -> Self {
+    pub(crate) fn without_sessions(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = Resumption::default();
         Self::with(config)
@@ -66,7 +66,7 @@ impl Handshakes {
 #[derive(Debug)]
 pub(crate) struct Secured {
     pub(crate) connection: ClientConnection,
-    /// The server asked for a client certificate, and there is none.
+    /// The server requested a client certificate, and there is none.
     lacks_certificate: bool,
 }
 
@@ -79,7 +79,7 @@ impl Secured {
     }
 }
 
-/// A client without a certificate, which notes that the server asked for one.
+/// A client without a certificate, which notes that the server requested one.
 #[derive(Debug, Default)]
 pub(super) struct NoCertificate {
     was_asked: AtomicBool,
@@ -125,7 +125,7 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// What a server of TLS 1.3 would have said.
+/// The alert of a TLS 1.3 server.
 fn certificate_required() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, Error::AlertReceived(AlertDescription::CertificateRequired))
 }

@@ -16,7 +16,7 @@ pub(crate) struct Connector {
 
 impl Connector {
     /// # Errors
-    /// What is wrong with the certificates or the host's name, in words.
+    /// What is wrong with the certificates or the host's name.
     pub(crate) fn new(settings: &TlsSettings, host: &str, protocol: &[u8]) -> Result<Self, String> {
         let handshakes = Handshakes::new(settings, Some(protocol))?;
         let name = ServerName::try_from(host.to_owned())
@@ -25,9 +25,9 @@ impl Connector {
         Ok(Self { handshakes, name })
     }
 
-    /// The same for another process, with which nothing is shared that has a lock.
-    pub(crate) fn afresh(&self) -> Self {
-        Self { handshakes: self.handshakes.afresh(), name: self.name.clone() }
+    /// The same for another process: nothing that has a lock is shared.
+    pub(crate) fn without_sessions(&self) -> Self {
+        Self { handshakes: self.handshakes.without_sessions(), name: self.name.clone() }
     }
 
     /// Does the handshake, and verifies the server.
@@ -100,10 +100,10 @@ mod tests {
     const PROTOCOL: &[u8] = b"h2";
 
     #[test]
-    fn a_connector_made_afresh_knows_nothing_of_the_sessions_of_the_other() {
+    fn a_connector_without_sessions_resumes_none_of_the_other() {
         let (server, settings) = server(&version::TLS13, false);
         let connector = Connector::new(&settings, "localhost", PROTOCOL).unwrap();
-        let meet = |connector: &Connector| {
+        let handshake = |connector: &Connector| {
             let mut wire = Wire(ServerConnection::new(Arc::clone(&server)).unwrap());
             let mut session = connector.connect(&mut wire).unwrap();
             session.write_all(&mut wire, b"hello").unwrap();
@@ -112,9 +112,9 @@ mod tests {
             assert_eq!(session.read(&mut wire, &mut [0; 1]).unwrap(), 1);
             session.0.connection.handshake_kind()
         };
-        assert_eq!(meet(&connector), Some(HandshakeKind::Full));
-        assert_eq!(meet(&connector), Some(HandshakeKind::Resumed));
-        assert_eq!(meet(&connector.afresh()), Some(HandshakeKind::Full));
+        assert_eq!(handshake(&connector), Some(HandshakeKind::Full));
+        assert_eq!(handshake(&connector), Some(HandshakeKind::Resumed));
+        assert_eq!(handshake(&connector.without_sessions()), Some(HandshakeKind::Full));
     }
 
     #[test]

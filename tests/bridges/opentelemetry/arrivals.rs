@@ -55,7 +55,7 @@ fn logs_of(program: impl FnOnce(&SdkLoggerProvider)) -> Vec<ReceivedLog> {
 }
 
 #[test]
-fn a_span_arrives_with_all_that_was_said() {
+fn a_span_arrives_with_all_that_was_set() {
     let scope = InstrumentationScope::builder("till")
         .with_version("1.2")
         .with_attributes([KeyValue::new("part", "front")])
@@ -100,7 +100,7 @@ fn a_span_arrives_with_all_that_was_said() {
 }
 
 #[test]
-fn what_the_sdks_limits_dropped_is_told_and_ours_drop_nothing() {
+fn what_the_sdks_limits_dropped_is_reported_and_ours_drop_nothing() {
     let receiver = Receiver::start().unwrap();
     let tight = standpipe::config::SpanLimits::default().attributes(1).events(1);
     let telemetry = start_with(Config::new().span_limits(tight).exporter(gathering(&receiver)));
@@ -122,7 +122,7 @@ fn what_the_sdks_limits_dropped_is_told_and_ours_drop_nothing() {
 }
 
 #[test]
-fn a_log_arrives_with_all_that_was_said() {
+fn a_log_arrives_with_all_that_was_set() {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
     let logs = logs_of(|provider| {
         let logger = provider.logger("till");
@@ -278,7 +278,7 @@ fn each_exporter_gets_the_logs_of_its_level_and_those_without_severity() {
 }
 
 #[test]
-fn a_level_that_nobody_takes_is_known_before_a_record_is_made() {
+fn a_level_that_no_exporter_takes_is_known_before_a_record_is_made() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).level(Level::Warn));
     let provider = SdkLoggerProvider::builder().with_log_processor(LogExporter::new(&telemetry)).build();

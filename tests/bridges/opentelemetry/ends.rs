@@ -1,4 +1,4 @@
-//! Flush, shutdown and a full queue: nobody waits longer than agreed, and nothing is lost without being counted.
+//! Flush, shutdown and a full queue: no call waits longer than its timeout, and nothing is lost without being counted.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -62,7 +62,7 @@ fn provider(exporter: impl PushMetricExporter) -> SdkMeterProvider {
     SdkMeterProvider::builder().with_reader(reader).with_view(many_series).build()
 }
 
-/// More than the SDK allows unless it is told to.
+/// More than the SDK allows by default.
 fn many_series(instrument: &Instrument) -> Option<Stream> {
     (instrument.name() == "many").then(|| Stream::builder().with_cardinality_limit(10_000).build().unwrap())
 }

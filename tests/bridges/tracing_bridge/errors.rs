@@ -5,7 +5,7 @@ use std::fmt;
 
 use tracing::{error, info, info_span, instrument};
 
-use super::stage::{run, run_with, told};
+use super::stage::{as_texts, run, run_with};
 
 #[derive(Debug)]
 struct Failure(&'static str, Option<Box<Failure>>);
@@ -58,10 +58,10 @@ fn an_error_value_is_an_exception_with_its_causes() {
         "error=\"no tea\"",
         "error.chain=[\"no water\", \"no well\"]",
     ];
-    assert_eq!(told(&arrived.span("of span").span.attributes), expected);
+    assert_eq!(as_texts(&arrived.span("of span").span.attributes), expected);
     let span = &arrived.span("of event").span;
-    assert_eq!(told(&span.attributes), expected[..2]);
-    let event = told(&span.events[0].attributes);
+    assert_eq!(as_texts(&span.attributes), expected[..2]);
+    let event = as_texts(&span.events[0].attributes);
     assert_eq!(event[2..4], expected[..2]);
     assert_eq!(event[4..], ["reason=\"no tea\"", "reason.chain=[\"no water\", \"no well\"]"]);
 }
@@ -73,7 +73,7 @@ fn an_error_without_a_cause_has_no_stacktrace() {
         info_span!("span", error = &failure as &(dyn Error + 'static));
     });
     let expected = ["exception.message=\"alone\"", "error=\"alone\"", "error.chain=[]"];
-    assert_eq!(told(&arrived.span("span").span.attributes), expected);
+    assert_eq!(as_texts(&arrived.span("span").span.attributes), expected);
 }
 
 #[instrument(err)]
@@ -96,8 +96,8 @@ fn a_function_that_fails_has_an_exception_and_a_status() {
     let status = span.status.as_ref().unwrap();
     assert_eq!((status.code, status.message.as_str()), (2, "no tea"));
     assert_eq!(span.events[0].name, "exception");
-    assert_eq!(told(&span.events[0].attributes)[2..], ["exception.message=\"no tea\""]);
-    assert_eq!(told(&arrived.span("serves").span.events[0].attributes)[2..], ["return=\"7\""]);
+    assert_eq!(as_texts(&span.events[0].attributes)[2..], ["exception.message=\"no tea\""]);
+    assert_eq!(as_texts(&arrived.span("serves").span.events[0].attributes)[2..], ["return=\"7\""]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_failure_outside_of_spans_is_a_log_record_that_says_what_failed() {
     let arrived = run(|| error!(error = %failure()));
     let log = &arrived.logs[0].log;
     assert_eq!(super::stage::text(log.body.as_ref().unwrap().value.as_ref().unwrap()), "\"no tea\"");
-    assert_eq!(told(&log.attributes), ["exception.message=\"no tea\""]);
+    assert_eq!(as_texts(&log.attributes), ["exception.message=\"no tea\""]);
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn exceptions_can_be_switched_off() {
             brews().unwrap_err();
         },
     );
-    assert_eq!(told(&arrived.span("span").span.attributes)[0], "error=\"no tea\"");
+    assert_eq!(as_texts(&arrived.span("span").span.attributes)[0], "error=\"no tea\"");
     let span = &arrived.span("brews").span;
     assert_eq!(span.status.as_ref().unwrap().message, "no tea");
-    assert_eq!(told(&span.events[0].attributes)[2..], ["error=\"no tea\""]);
+    assert_eq!(as_texts(&span.events[0].attributes)[2..], ["error=\"no tea\""]);
     assert!(span.events[0].name.starts_with("event "));
 }
 

@@ -6,7 +6,7 @@ use standpipe::{Config, Exporter, Sampler, Severity, Telemetry, receiver::Receiv
 use tracing::{Level, debug, error, event, info, info_span, trace, warn};
 use tracing_subscriber::prelude::*;
 
-use super::stage::{PATIENCE, run, run_with, text, told};
+use super::stage::{PATIENCE, as_texts, run, run_with, text};
 
 #[test]
 fn an_event_in_a_span_is_an_event_of_the_span() {
@@ -17,7 +17,7 @@ fn an_event_in_a_span_is_an_event_of_the_span() {
     let span = &arrived.span("span").span;
     let event = &span.events[0];
     assert_eq!((span.events.len(), event.name.as_str()), (1, "paid twice"));
-    assert_eq!(told(&event.attributes), ["level=\"INFO\"", "target=\"shop\"", "amount=12.5"]);
+    assert_eq!(as_texts(&event.attributes), ["level=\"INFO\"", "target=\"shop\"", "amount=12.5"]);
     assert!((span.start_time_unix_nano..=span.end_time_unix_nano).contains(&event.time_unix_nano));
     assert!(arrived.logs.is_empty());
 }
@@ -28,7 +28,7 @@ fn an_event_outside_of_spans_is_a_log_record() {
     let log = &arrived.logs[0];
     assert_eq!((arrived.logs.len(), log.scope.name.as_str()), (1, "shop"));
     assert_eq!(text(log.log.body.as_ref().unwrap().value.as_ref().unwrap()), "\"paid\"");
-    assert_eq!(told(&log.log.attributes), ["amount=12.5"]);
+    assert_eq!(as_texts(&log.log.attributes), ["amount=12.5"]);
     assert!(log.log.span_id.is_empty());
 }
 
@@ -71,7 +71,7 @@ fn a_message_may_be_any_value() {
     });
     let events = &arrived.span("span").span.events;
     assert_eq!((events[0].name.as_str(), events[1].name.as_str()), ("42", "true"));
-    assert_eq!(told(&events[1].attributes)[2..], ["kept=1"]);
+    assert_eq!(as_texts(&events[1].attributes)[2..], ["kept=1"]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn what_a_program_says_of_its_place_counts() {
     );
     let received = arrived.span("span");
     assert_eq!(text(received.attribute("code.file.path").unwrap()), "\"template.html\"");
-    let event = told(&received.span.events[0].attributes);
+    let event = as_texts(&received.span.events[0].attributes);
     assert!(event.contains(&"code.line.number=7".to_owned()), "{event:?}");
     assert!(event.contains(&"target=\"mine\"".to_owned()), "{event:?}");
 }
@@ -135,7 +135,7 @@ impl std::fmt::Debug for Unseen {
 }
 
 #[test]
-fn an_event_that_goes_nowhere_is_not_put_into_words() {
+fn an_event_that_goes_nowhere_is_not_formatted() {
     let receiver = Receiver::start().unwrap();
     let exporter = Exporter::http(receiver.endpoint()).level(Severity::Warn);
     let config = Config::new().sampler(Sampler::always_off()).exporter(exporter);
@@ -193,12 +193,12 @@ fn records_of_the_log_crate_know_where_they_come_from() {
     assert_eq!((log.scope.name.as_str(), log.log.severity_text.as_str()), ("old", "WARN"));
     let place = format!("code.line.number={line}");
     assert_eq!(
-        told(&log.log.attributes),
+        as_texts(&log.log.attributes),
         ["code.file.path=\"old.rs\"", "code.module.name=\"old::part\"", &place]
     );
     let event = &arrived.span("span").span.events[0];
     assert_eq!(event.name, "from log");
-    assert_eq!(told(&event.attributes)[..2], ["level=\"WARN\"", "target=\"old\""]);
+    assert_eq!(as_texts(&event.attributes)[..2], ["level=\"WARN\"", "target=\"old\""]);
 }
 
 #[test]

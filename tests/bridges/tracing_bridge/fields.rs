@@ -6,7 +6,7 @@ use standpipe::config::SpanLimits;
 use tracing::field::{Empty, debug, display};
 use tracing::{Level, info_span, span};
 
-use super::stage::{run, run_config, run_with, told};
+use super::stage::{as_texts, run, run_config, run_with};
 
 #[test]
 fn fields_keep_their_kind() {
@@ -48,7 +48,7 @@ fn fields_keep_their_kind() {
         "debugged=\"Some(\\\"thing\\\")\"",
         "optional=3",
     ];
-    assert_eq!(told(&arrived.span("all").span.attributes), expected);
+    assert_eq!(as_texts(&arrived.span("all").span.attributes), expected);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn fields_may_come_late_and_the_last_value_counts() {
         span.record("twice", display("four"));
     });
     assert_eq!(
-        told(&arrived.span("late").span.attributes),
+        as_texts(&arrived.span("late").span.attributes),
         ["early=1", "late=\"\\\"three\\\"\"", "twice=\"four\""]
     );
 }
@@ -107,7 +107,7 @@ fn some_fields_are_orders_early_or_late() {
     });
     let early = &arrived.span("GET /orders").span;
     assert_eq!((early.kind(), early.status.as_ref().unwrap().code), (SpanKind::Server, 1));
-    assert_eq!(told(&early.attributes), ["kept=1"]);
+    assert_eq!(as_texts(&early.attributes), ["kept=1"]);
     let late = &arrived.span("POST /orders").span;
     let status = late.status.as_ref().unwrap();
     assert_eq!((late.kind(), status.code, status.message.as_str()), (SpanKind::Client, 2, "out of stock"));
@@ -128,21 +128,21 @@ fn orders_that_mean_nothing_change_nothing() {
     });
     let odd = &arrived.span("odd").span;
     assert_eq!((odd.kind(), odd.status.as_ref()), (SpanKind::Internal, None));
-    assert_eq!(told(&odd.attributes), ["otel.other=\"kept\"", "otel.name=7"]);
+    assert_eq!(as_texts(&odd.attributes), ["otel.other=\"kept\"", "otel.name=7"]);
     assert_eq!(arrived.span("ok").span.status.as_ref().unwrap().code, 1);
 }
 
 #[test]
-fn where_it_comes_from_and_its_level_are_told_on_request() {
+fn where_it_comes_from_and_its_level_are_reported_on_request() {
     let line = line!() + 4;
     let arrived = run_with(
         |layer| layer.location(true).threads(true).level(true),
         || {
-            span!(Level::WARN, "told").in_scope(|| tracing::info!("event"));
+            span!(Level::WARN, "level").in_scope(|| tracing::info!("event"));
         },
     );
-    let span = &arrived.span("told").span;
-    let attributes = told(&span.attributes).join(" ");
+    let span = &arrived.span("level").span;
+    let attributes = as_texts(&span.attributes).join(" ");
     for expected in [
         format!("code.file.path={:?}", file!()),
         format!("code.module.name={:?}", module_path!()),
@@ -153,7 +153,7 @@ fn where_it_comes_from_and_its_level_are_told_on_request() {
     ] {
         assert!(attributes.contains(&expected), "{expected} in {attributes}");
     }
-    let event = told(&span.events[0].attributes).join(" ");
+    let event = as_texts(&span.events[0].attributes).join(" ");
     assert!(event.contains(&format!("code.line.number={line}")), "{event}");
     assert!(!event.contains("thread."), "{event}");
 }

@@ -100,10 +100,10 @@ fn a_layer_is_taken_away_at_once_though_the_queue_is_full() {
     let (reloaded, handle) = reload::Layer::new(Some(TracingLayer::new(&telemetry)));
     let _default = tracing_subscriber::registry().with(reloaded).set_default();
     let _open = info_span!("open");
-    let (tell, told) = mpsc::channel();
-    // whoever traces meanwhile waits for it, and be it the thread that could make room
-    thread::spawn(move || tell.send(handle.reload(None).is_ok()));
-    let at_once = told.recv_timeout(PATIENCE);
+    let (report, reported) = mpsc::channel();
+    // a thread that traces meanwhile waits for it, also the one that could make room
+    thread::spawn(move || report.send(handle.reload(None).is_ok()));
+    let at_once = reported.recv_timeout(PATIENCE);
     receiver.resume();
     assert_eq!(at_once, Ok(true));
     let total = telemetry.shutdown(PATIENCE).total();

@@ -17,7 +17,7 @@ use crate::support::process;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A value that traces while it is shown, so many levels deep.
+/// A value that traces while it is formatted, this many levels deep.
 struct Talkative(u32);
 
 impl fmt::Debug for Talkative {

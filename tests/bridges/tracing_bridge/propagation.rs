@@ -4,7 +4,7 @@ use standpipe::bridge::tracing::SpanExt;
 use standpipe::{Config, Sampler, SpanContext};
 use tracing::{info, info_span, span::Span};
 
-use super::stage::{run, run_config, told};
+use super::stage::{as_texts, run, run_config};
 
 const SAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const UNSAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
@@ -31,7 +31,7 @@ fn a_span_continues_the_trace_of_its_caller() {
     let request = &arrived.span("request").span;
     assert_eq!(request.parent_span_id, remote(SAMPLED).span_id().to_bytes());
     assert_eq!((request.trace_state.as_str(), request.flags & 0x300), ("vendor=1", 0x300));
-    assert_eq!(told(&request.attributes), ["early=1"]);
+    assert_eq!(as_texts(&request.attributes), ["early=1"]);
     arrived.assert_child("child", "request");
 }
 
@@ -56,7 +56,7 @@ fn a_caller_that_records_is_followed_though_nothing_else_is_kept() {
         config,
         |layer| layer,
         |_| {
-            // the loop that takes requests is a trace that nobody keeps
+            // the loop that takes requests is a trace that is not sampled
             let _serving = info_span!("serving").entered();
             let request = info_span!("request", early = 1);
             assert!(request.set_parent(&remote(SAMPLED)));
@@ -64,7 +64,7 @@ fn a_caller_that_records_is_followed_though_nothing_else_is_kept() {
         },
     );
     assert_eq!(arrived.names(), ["child", "request"]);
-    assert_eq!(told(&arrived.span("request").span.attributes), ["early=1"]);
+    assert_eq!(as_texts(&arrived.span("request").span.attributes), ["early=1"]);
 }
 
 #[test]

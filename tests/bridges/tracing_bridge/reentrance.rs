@@ -1,4 +1,4 @@
-//! The program's own code runs while a field is read: it may trace, it may panic, and nobody waits for it.
+//! The program's own code runs while a field is read: it may trace, it may panic, and no lock is held meanwhile.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tracing::field::{Empty, debug};
 use tracing::{Span, info, info_span};
 
-use super::stage::{run, told};
+use super::stage::{as_texts, run};
 
 /// A value that traces while it is shown.
 struct Talkative;
@@ -42,8 +42,8 @@ fn a_value_may_trace_and_record_in_the_same_span_while_it_is_shown() {
     let names: Vec<_> = span.events.iter().map(|event| event.name.as_str()).collect();
     // tracing itself leaves out what is traced on the way to a subscriber that is only this thread's
     assert_eq!(names, ["shown", "event"]);
-    assert_eq!(told(&span.attributes), ["late=\"by itself\"", "value=\"talkative\""]);
-    assert_eq!(told(&span.events[1].attributes)[2..], ["value=\"talkative\""]);
+    assert_eq!(as_texts(&span.attributes), ["late=\"by itself\"", "value=\"talkative\""]);
+    assert_eq!(as_texts(&span.events[1].attributes)[2..], ["value=\"talkative\""]);
     arrived.assert_child("shown", "span");
 }
 
@@ -62,7 +62,7 @@ fn a_value_that_panics_leaves_everything_in_order() {
         info!("after");
     });
     let span = &arrived.span("span").span;
-    assert_eq!((arrived.spans.len(), told(&span.attributes)), (1, vec!["after=1".to_owned()]));
+    assert_eq!((arrived.spans.len(), as_texts(&span.attributes)), (1, vec!["after=1".to_owned()]));
     assert_eq!(span.events.iter().map(|event| event.name.as_str()).collect::<Vec<_>>(), ["after"]);
 }
 

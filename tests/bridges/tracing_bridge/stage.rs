@@ -81,7 +81,7 @@ impl Arrived {
 }
 
 /// Attributes as text: `order=4711`.
-pub(crate) fn told(attributes: &[KeyValue]) -> Vec<String> {
+pub(crate) fn as_texts(attributes: &[KeyValue]) -> Vec<String> {
     let value = |pair: &KeyValue| pair.value.as_ref().and_then(|value| value.value.as_ref()).map(text);
     attributes.iter().map(|pair| format!("{}={}", pair.key, value(pair).unwrap_or_default())).collect()
 }

@@ -96,7 +96,7 @@ fn a_span_that_is_never_entered_ends_when_it_is_closed() {
 }
 
 #[test]
-fn a_span_that_is_never_closed_harms_nobody() {
+fn a_span_that_is_never_closed_harms_no_other() {
     let arrived = run(|| {
         std::mem::forget(info_span!("leaked"));
         std::mem::forget(info_span!("left entered").entered());
@@ -119,15 +119,15 @@ fn a_scope_is_the_target_or_the_one_that_is_given() {
     assert!(arrived.span("one").attribute("target").is_none());
     let arrived = super::stage::run_with(|layer| layer.scope("shop"), program);
     assert!(arrived.spans.iter().all(|received| received.scope.name == "shop"));
-    assert_eq!(super::stage::told(&arrived.span("one").span.attributes), ["target=\"shop::cart\""]);
+    assert_eq!(super::stage::as_texts(&arrived.span("one").span.attributes), ["target=\"shop::cart\""]);
     assert_eq!(
-        super::stage::told(&arrived.logs[0].log.attributes)[0],
+        super::stage::as_texts(&arrived.logs[0].log.attributes)[0],
         format!("target={:?}", module_path!())
     );
 }
 
 #[test]
-fn a_disabled_span_is_nobodys_parent() {
+fn a_disabled_span_is_no_parent() {
     let arrived = run(|| {
         let none = Span::none();
         let _none = none.enter();

@@ -29,7 +29,7 @@ fn garbage_is_an_error() {
         assert!(found["errors"].as_array().is_some_and(|errors| !errors.is_empty()), "{name}: {found}");
         Config::from_file(&file).expect_err(name);
     }
-    // a mistake of somebody else beside what is ours stays one that breaks nothing
+    // a mistake in another program's section breaks nothing of ours
     let mixed = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\n[postgres]\nhello world\n";
     let (code, found) = checked(&["--offline", &config("mixed.toml", mixed)]);
     assert_eq!(code, Some(0), "{found}");
@@ -47,17 +47,20 @@ fn a_file_that_describes_no_exporter_says_so() {
         let read = Config::from_file(&file).expect(name);
         let [diagnostic] = read.diagnostics() else { panic!("{name}: {:?}", read.diagnostics()) };
         assert_eq!(diagnostic.severity, DiagnosticSeverity::Warning);
-        let told = diagnostic.to_string();
+        let reported = diagnostic.to_string();
         let expected = format!("warning: {file}:1:1: describes no exporter: ");
-        assert!(told.starts_with(&expected) && told.contains("standpipe init"), "{told}");
+        assert!(reported.starts_with(&expected) && reported.contains("standpipe init"), "{reported}");
         let (code, found) = checked(&["--offline", &file]);
         assert_eq!(code, Some(0), "{found}");
         assert_eq!(found["warnings"].as_array().map(Vec::len), Some(1), "{found}");
     }
     // what is switched off was described, and that it is off is said already
     let off = "[tracer.a]\ntype = 'otel'\nenable = false\n";
-    let told: Vec<_> = Config::from_toml_str(off).expect("only a note").diagnostics().to_vec();
-    assert!(!told.iter().any(|diagnostic| diagnostic.what.contains("describes no exporter")), "{told:?}");
+    let reported: Vec<_> = Config::from_toml_str(off).expect("only a note").diagnostics().to_vec();
+    assert!(
+        !reported.iter().any(|diagnostic| diagnostic.what.contains("describes no exporter")),
+        "{reported:?}"
+    );
 }
 
 #[test]
@@ -94,9 +97,9 @@ fn a_dash_reads_standard_input() {
         [(toml, "<stdin>:5:11", "5 | timeout = '0s'"), (yaml, "<stdin>:6:14", "6 |     timeout: 0s")]
     {
         let output = checked_stdin(&["-"], text, &directory);
-        let told = stdout(&output) + &stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(told.contains(&format!(" --> {place}\n")) && told.contains(line), "{told}");
+        let reported = stdout(&output) + &stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{reported}");
+        assert!(reported.contains(&format!(" --> {place}\n")) && reported.contains(line), "{reported}");
         let output = checked_stdin(&["--json", "-"], text, &directory);
         let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
         let error = format!("{place}: tracer.a.timeout: 0s is too short; write 1ms to 365d");

@@ -45,7 +45,7 @@ fn pem_text_where_a_path_is_expected_is_shown_nowhere() {
     let bare = KEY.concat();
     let keys = ["ca-file", "client-key-file", "endpoint", "headers", "cafile"];
     for key in keys {
-        // what is set twice would be told as that
+        // a key that is set twice would be reported as that
         let rest = ["type = 'otel'", "transport = 'http'"];
         let rest: Vec<&str> = rest.into_iter().filter(|line| !line.starts_with(key)).collect();
         let toml = |value: &str| format!("[tracer.a]\n{}\n{key} = {value}\n", rest.join("\n"));
@@ -81,9 +81,9 @@ fn pem_text_where_a_path_is_expected_is_shown_nowhere() {
         "pem_path.toml",
         "[tracer.a]\ntype = 'otel'\ntransport = 'http'\nca-file = '%{env:SHOP_KEY}%'\n",
     );
-    let told = said(&[&file], &[("SHOP_KEY", &lines)]);
-    assert!(told.contains("PEM text where a path is expected"), "{told}");
-    assert!(told.contains("write it to a file and name that"), "{told}");
+    let reported = said(&[&file], &[("SHOP_KEY", &lines)]);
+    assert!(reported.contains("PEM text where a path is expected"), "{reported}");
+    assert!(reported.contains("write it to a file and name that"), "{reported}");
 }
 
 #[test]
@@ -117,8 +117,8 @@ fn pem_text_in_a_variable_is_shown_nowhere() {
             assert_no_key(variable, &said(&["--env"], &[other, (variable, &value)]));
         }
     }
-    let told = said(&["--env"], &[("OTEL_EXPORTER_OTLP_CERTIFICATE", &lines)]);
-    assert!(told.contains("PEM text where a path is expected"), "{told}");
+    let reported = said(&["--env"], &[("OTEL_EXPORTER_OTLP_CERTIFICATE", &lines)]);
+    assert!(reported.contains("PEM text where a path is expected"), "{reported}");
 }
 
 #[test]
@@ -143,14 +143,14 @@ fn a_bare_token_in_the_headers_variable_is_shown_nowhere() {
         "c2VjcmV0LXRva2VuLWh1bnRlcjI=a%0Ab",
     ] {
         let longest = token.split(['=', ',', '.', '_']).max_by_key(|part| part.len()).expect("a part");
-        let told = said(&["--env"], &[("OTEL_EXPORTER_OTLP_HEADERS", token)]).to_ascii_lowercase();
-        assert!(!told.contains(&longest[..8].to_ascii_lowercase()), "{token}: {told}");
+        let reported = said(&["--env"], &[("OTEL_EXPORTER_OTLP_HEADERS", token)]).to_ascii_lowercase();
+        assert!(!reported.contains(&longest[..8].to_ascii_lowercase()), "{token}: {reported}");
     }
-    let told = said(&["--env"], &[("OTEL_EXPORTER_OTLP_HEADERS", "c2VjcmV0LXRva2VuLWh1bnRlcg==")]);
-    assert!(told.contains("header 1 is a value without a name; write it like name=value"), "{told}");
-    let told =
+    let reported = said(&["--env"], &[("OTEL_EXPORTER_OTLP_HEADERS", "c2VjcmV0LXRva2VuLWh1bnRlcg==")]);
+    assert!(reported.contains("header 1 is a value without a name; write it like name=value"), "{reported}");
+    let reported =
         said(&["--env"], &[("OTEL_EXPORTER_OTLP_HEADERS", "X-Honeycomb-Team=hunter2,api_key=hunter2")]);
-    assert!(told.contains("X-Honeycomb-Team: ***, api_key: ***"), "{told}");
+    assert!(reported.contains("X-Honeycomb-Team: ***, api_key: ***"), "{reported}");
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn a_token_that_a_file_has_in_the_place_of_a_headers_name_is_shown_nowhere() {
         format!("[tracer.a.headers]\n{token} = 1"),
     ] {
         let file = config("token_name.toml", &format!("{tracer}{headers}\n"));
-        let told = said(&[&file], &[]).to_ascii_lowercase();
-        assert!(!told.contains(&token[..8].to_ascii_lowercase()), "{headers}: {told}");
+        let reported = said(&[&file], &[]).to_ascii_lowercase();
+        assert!(!reported.contains(&token[..8].to_ascii_lowercase()), "{headers}: {reported}");
     }
 }
 
@@ -180,10 +180,10 @@ fn what_reorders_text_does_not_reach_the_terminal_in_any_form() {
         "[tracer.a]\ntype = 'otel'\ntransport = 'http\u{202e}'\n\"le\u{2066}vel\" = 1\nuser-agent = 'a\u{200b}'\n\
          [tracer.b]\ntype = 'otel'\ntransport = 'http'\n",
     );
-    let told = said(
+    let reported = said(
         &[&file],
         &[("OTEL_SERVICE_NAME", "shop\u{202e}\u{9b}"), ("OTEL_RESOURCE_ATTRIBUTES", "a=b\u{202e}")],
     );
     let strange = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{200b}'..='\u{206f}');
-    assert!(!told.contains(strange), "{told:?}");
+    assert!(!reported.contains(strange), "{reported:?}");
 }

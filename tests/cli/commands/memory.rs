@@ -47,7 +47,7 @@ fn post_packed(endpoint: &str, path: &str, body: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The most memory that the command ever held; says why not where the kernel does not tell.
+/// The most memory that the command ever held; skipped where the kernel does not report it.
 fn peak(listening: &Listening) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", listening.process.id())).ok();
     let peak = status.as_deref().and_then(|status| {

@@ -205,7 +205,7 @@ fn receive_takes_nothing_for_another_host_on_loopback() {
 }
 
 #[test]
-fn an_address_open_to_the_network_is_said() {
+fn an_address_open_to_the_network_is_reported() {
     let (_process, lines) = begin(&["--address", "0.0.0.0:0"]);
     let greeting = [(); 3].map(|()| lines.recv_timeout(PATIENCE).expect("a line comes in time"));
     assert!(greeting[0].starts_with("listening on http://127.0.0.1:"), "{greeting:?}");

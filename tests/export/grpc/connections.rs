@@ -55,7 +55,7 @@ fn one_connection_carries_many_requests() {
 }
 
 #[test]
-fn a_server_that_was_restarted_is_connected_to_again_without_a_word() {
+fn a_server_that_was_restarted_is_connected_to_again_and_nothing_is_reported() {
     let problems = Problems::default();
     let receiver = Receiver::start().unwrap();
     let address = receiver.grpc_address();
@@ -67,11 +67,11 @@ fn a_server_that_was_restarted_is_connected_to_again_without_a_word() {
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, receiver.span_count()), (2, 1), "{ledger}");
     assert_eq!(ledger.exporters[0].attempts, 2, "no attempt failed");
-    assert_eq!(problems.told(), []);
+    assert_eq!(problems.reported(), []);
 }
 
 #[test]
-fn a_server_that_leaves_after_every_answer_is_connected_to_again_without_a_word() {
+fn a_server_that_leaves_after_every_answer_is_connected_to_again_and_nothing_is_reported() {
     for answer in [Answer::ok().go_away_after(), Answer::ok().go_away_before(), Answer::ok().then_close()] {
         let problems = Problems::default();
         let receiver = receiver_that(answer.clone());
@@ -82,12 +82,12 @@ fn a_server_that_leaves_after_every_answer_is_connected_to_again_without_a_word(
         let ledger = telemetry.shutdown(LONG);
         assert_eq!((ledger.total().delivered, receiver.span_count()), (5, 5), "{answer:?}: {ledger}");
         assert_eq!(ledger.exporters[0].attempts, 5, "{answer:?}");
-        assert_eq!(problems.told(), [], "{answer:?}");
+        assert_eq!(problems.reported(), [], "{answer:?}");
     }
 }
 
 #[test]
-fn a_server_that_is_down_is_told_of_and_tried_again() {
+fn a_server_that_is_down_is_reported_and_tried_again() {
     let problems = Problems::default();
     let receiver = Receiver::start().unwrap();
     let address = receiver.grpc_address();
@@ -203,7 +203,7 @@ fn a_server_that_answers_no_connect_costs_a_shutdown_no_more_than_its_budget() {
 
 /// Nothing but window updates of a call that is long over, as fast as they go.
 #[test]
-fn a_server_that_never_stops_talking_cannot_hold_anyone() {
+fn a_server_that_never_stops_talking_cannot_hold_up_the_client() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let server = thread::spawn(move || {

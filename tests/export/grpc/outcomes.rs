@@ -16,7 +16,7 @@ fn outcome_of(answer: &Answer, exporter: Exporter, receiver: &Receiver) -> (Coun
     receiver.script([answer.clone()]);
     emit(&telemetry.tracer("shop"), 10);
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    let kinds = problems.told().iter().map(|problem| problem.kind).collect();
+    let kinds = problems.reported().iter().map(|problem| problem.kind).collect();
     (telemetry.shutdown(LONG).total(), kinds)
 }
 
@@ -66,8 +66,8 @@ fn records_that_a_server_rejects_are_counted_with_its_reason() {
     emit(&telemetry.tracer("shop"), 10);
     let counts = telemetry.shutdown(LONG).total();
     assert_eq!((counts.delivered, counts.rejected), (7, 3), "{counts}");
-    let [Problem { kind: ProblemKind::PartialSuccess, message, .. }] = &problems.told()[..] else {
-        panic!("{:?}", problems.told());
+    let [Problem { kind: ProblemKind::PartialSuccess, message, .. }] = &problems.reported()[..] else {
+        panic!("{:?}", problems.reported());
     };
     assert!(message.contains("three are too old"), "{message}");
 }
@@ -104,7 +104,7 @@ fn a_delay_that_the_server_asks_for_is_kept() {
 }
 
 #[test]
-fn a_secret_that_the_server_repeats_is_not_told() {
+fn a_secret_that_the_server_repeats_is_not_shown() {
     const TOKEN: &str = "Wq7ZkR4vXt9N";
     for answer in [
         Answer::grpc(16).message(format!("bad token {TOKEN}")),

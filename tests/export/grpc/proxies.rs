@@ -52,12 +52,12 @@ fn export_through(proxy: &str) -> Vec<String> {
 fn proxy(answer: &'static str, server: SocketAddr) -> (SocketAddr, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound listener has an address");
-    let (tell, heads) = mpsc::channel();
+    let (report, heads) = mpsc::channel();
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            let tell = tell.clone();
+            let report = report.clone();
             // an error ends the connection, and the client has to cope
-            thread::spawn(move || serve(client, answer, server, &tell));
+            thread::spawn(move || serve(client, answer, server, &report));
         }
     });
     (address, heads)

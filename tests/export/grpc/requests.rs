@@ -1,4 +1,4 @@
-//! What a collector is told: fields, budgets, all signals.
+//! What a collector gets: header fields, timeouts, all signals.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ fn more_headers_than_any_request_can_carry_are_a_fault_at_start() {
 }
 
 #[test]
-fn the_server_is_told_how_long_the_budget_lasts() {
+fn the_server_gets_the_budget_as_its_timeout() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).timeout(Duration::from_secs(5)).linger(FOR_EVER));
     emit(&telemetry.tracer("shop"), 1);

@@ -23,7 +23,7 @@ fn spans_arrive_through_tls() {
 }
 
 #[test]
-fn a_server_without_http_2_is_refused_and_told_of() {
+fn a_server_without_http_2_is_refused_and_reported() {
     let (ca, receiver) = setting();
     let identity = ca.leaf("localhost");
     for front in [

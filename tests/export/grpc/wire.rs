@@ -58,11 +58,11 @@ fn next_frame(client: &mut TcpStream) -> (u8, u8, Vec<u8>) {
 fn seen(with: impl FnOnce(standpipe::Exporter) -> standpipe::Exporter) -> Seen {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let endpoint = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
-    let (tell, told) = mpsc::channel();
-    let server = thread::spawn(move || tell.send(serve(&listener)));
+    let (report, reported) = mpsc::channel();
+    let server = thread::spawn(move || report.send(serve(&listener)));
     let (ledger, problems) = export(with(exporter_to(&endpoint)));
     assert_eq!((ledger.total().delivered, problems.len()), (1, 0), "{ledger}, {problems:?}");
-    let seen = told.recv_timeout(LONG).expect("the server has seen it");
+    let seen = reported.recv_timeout(LONG).expect("the server has seen it");
     server.join().expect("the server has not panicked").expect("someone listens");
     seen
 }

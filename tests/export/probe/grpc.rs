@@ -59,7 +59,7 @@ fn a_signal_that_the_collector_does_not_take_is_named() {
 }
 
 #[test]
-fn each_status_is_told_in_words() {
+fn each_status_is_reported_in_words() {
     for (answer, expected) in [
         (
             Answer::grpc(16).message("who are you?"),
@@ -89,7 +89,7 @@ fn each_status_is_told_in_words() {
 }
 
 #[test]
-fn what_the_collector_says_of_a_success_is_told() {
+fn what_the_collector_says_of_a_success_is_reported() {
     let receiver = receiver_that(Answer::partial(0, "too old"));
     let report = probe(&traces(receiver.grpc_endpoint()), PATIENCE);
     assert_eq!(detail(only(&report), StageKind::Export), "OK, and the collector says: too old");
@@ -173,7 +173,7 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
 }
 
 #[test]
-fn a_header_that_grpc_cannot_carry_is_told_of_before_anything_is_tried() {
+fn a_header_that_grpc_cannot_carry_is_reported_before_anything_is_tried() {
     let (stages, what, _) = failure(&traces("http://localhost:1").header("grpc-timeout", "1S"));
     assert_eq!(stages, ["settings"]);
     assert_eq!(what, "header grpc-timeout: gRPC has its own; remove it");

@@ -1,4 +1,4 @@
-//! What a handshake that fails is told as.
+//! How a failed handshake is reported.
 
 use standpipe::probe::probe;
 use standpipe::receiver::Receiver;
@@ -17,9 +17,13 @@ fn a_client_certificate_that_is_wanted_over_tls_1_2_is_named() {
         let over_grpc =
             Exporter::grpc(url.as_str()).signals([Signal::Traces]).proxy(standpipe::config::Proxy::Off);
         for exporter in [traces(url.as_str()), over_grpc] {
-            let (stages, what, told) = failure(&exporter.ca_pem(ca.pem()));
+            let (stages, what, reported) = failure(&exporter.ca_pem(ca.pem()));
             assert_eq!(stages, ["resolve", "connect", "tls"], "{alert:?}: {what}");
-            assert_eq!((what.as_str(), told.as_str()), ("client certificate required", advice), "{alert:?}");
+            assert_eq!(
+                (what.as_str(), reported.as_str()),
+                ("client certificate required", advice),
+                "{alert:?}"
+            );
         }
     }
     let known = ca.client("shop.example");

@@ -177,7 +177,7 @@ fn a_refusal_is_reported_for_each_signal() {
     emit(&telemetry.tracer("shop"), 1);
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let mut signals: Vec<_> = problems
-        .told()
+        .reported()
         .iter()
         .filter(|problem| problem.kind == ProblemKind::Refused)
         .map(|problem| problem.signal.map(Signal::name))

@@ -1,4 +1,4 @@
-//! Everything sent must be found, field by field; what differs is told by its path.
+//! Everything sent must be found, field by field; differences are reported by their path.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::Error;
 use crate::seen::Record;
 use crate::showcase::Showcase;
 
-/// So many differences are told; the rest is counted.
+/// This many differences are reported; the rest is counted.
 const MOST_TOLD: usize = 5;
 
-/// An error that tells what is missing, what is too much and what differs.
+/// An error that shows what is missing, what is too much and what differs.
 pub(crate) fn compare(showcase: &Showcase, mut found: Vec<Record>) -> Result<(), Error> {
     found.iter_mut().for_each(|record| showcase.blur(record));
     let expected = by_name(showcase.expected.clone());

@@ -110,7 +110,7 @@ impl Drop for Process {
     }
 }
 
-/// A port of this machine where nobody listens.
+/// A port of this machine without a listener.
 pub(crate) fn free_port() -> Result<u16, Error> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

@@ -36,7 +36,7 @@ pub(crate) enum Signals {
     },
 }
 
-/// A running program, and what it was told of its troubles.
+/// A running program, and the problems reported to it.
 pub(crate) struct Program {
     pub(crate) telemetry: Telemetry,
     problems: Arc<Mutex<Vec<Problem>>>,

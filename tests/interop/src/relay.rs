@@ -75,6 +75,6 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) {
             break;
         }
     }
-    // the end of one side is told to the other
+    // the end of one side is passed to the other
     let _ = to.shutdown(Shutdown::Write);
 }

@@ -114,7 +114,7 @@ fn what_is_not_otlp_is_refused_with_the_code_that_says_why() {
 }
 
 #[test]
-fn an_unknown_encoding_hears_which_ones_are_known() {
+fn an_unknown_encoding_is_answered_with_the_known_ones() {
     let receiver = Receiver::start().unwrap();
     let mut client = Grpc::connect(&receiver);
     let stream = client.send(&fields_with(Signal::Traces, "grpc-encoding", "br"), &packed(&traces(1)));

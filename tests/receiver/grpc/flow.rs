@@ -119,7 +119,7 @@ fn frames_are_no_longer_than_everyone_takes() {
 }
 
 #[test]
-fn a_client_without_a_table_is_told_that_none_is_used() {
+fn a_client_without_a_table_learns_that_none_is_used() {
     let receiver = Receiver::start().unwrap();
     let mut client = Grpc::connect_with(&receiver, &[(1, 0)]);
     client.export(Signal::Traces, &traces(1));

@@ -164,7 +164,7 @@ fn calls_that_are_begun_and_reset_without_end_are_cut_off() {
 }
 
 #[test]
-fn calls_that_are_reset_count_until_nobody_works_on_them_any_more() {
+fn calls_that_are_reset_count_until_no_thread_works_on_them_any_more() {
     let receiver = Receiver::start().unwrap();
     receiver.pause();
     let mut client = Grpc::connect(&receiver);

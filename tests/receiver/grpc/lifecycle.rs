@@ -40,7 +40,7 @@ fn beset() -> (Receiver, Vec<Grpc>) {
     let mut held = Grpc::connect(&receiver);
     held.export(Signal::Traces, &traces(1));
     assert!(receiver.wait_for_held(1, SOON));
-    // the last one, as nobody can see when it has taken its answer
+    // the last one, as no test can see when it has taken its answer
     receiver.script([Answer::never_read()]);
     let mut unread = Grpc::connect(&receiver);
     unread.export(Signal::Traces, &traces(1));
@@ -71,7 +71,7 @@ fn dropping_is_prompt_whatever_the_clients_do() {
     drop(receiver);
     assert!(start.elapsed() < PROMPTLY, "{:?}", start.elapsed());
     for client in &mut clients {
-        // nobody waits for an answer that cannot come: the end or a reset, but no time-out
+        // no client waits for an answer that cannot come: the end or a reset, but no time-out
         if let Err(error) = client.frames_to_end() {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         }
@@ -79,7 +79,7 @@ fn dropping_is_prompt_whatever_the_clients_do() {
 }
 
 #[test]
-fn a_client_hears_that_the_receiver_stops() {
+fn a_client_gets_a_goaway_when_the_receiver_stops() {
     let receiver = Receiver::start().unwrap();
     let mut client = Grpc::connect(&receiver);
     assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);

@@ -1,4 +1,4 @@
-//! The receiver over gRPC, told by a client that writes its frames by hand.
+//! The receiver over gRPC, with a client that writes its frames by hand.
 
 mod answers;
 pub(crate) mod client;

@@ -71,7 +71,7 @@ fn an_error_is_one_block_with_a_code_a_message_and_metadata() {
 }
 
 #[test]
-fn a_delay_for_the_client_is_said_over_both_transports() {
+fn a_delay_for_the_client_is_sent_over_both_transports() {
     let receiver = Receiver::start().unwrap();
     receiver.always(Answer::grpc(14).retry_delay(Duration::from_millis(1500)));
     assert_eq!(ask(&receiver, &post(&traces(1))).header("retry-after"), Some("2"));

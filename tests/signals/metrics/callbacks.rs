@@ -40,7 +40,7 @@ fn every_kind_can_be_observed() {
 }
 
 #[test]
-fn a_panicking_callback_is_told_and_the_rest_is_collected() {
+fn a_panicking_callback_is_reported_and_the_rest_is_collected() {
     let receiver = Receiver::start().unwrap();
     let problems = Problems::default();
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
@@ -57,8 +57,8 @@ fn a_panicking_callback_is_told_and_the_rest_is_collected() {
     for name in ["before", "broken", "after"] {
         assert_eq!(named(&receiver, name).len(), 2, "{name}");
     }
-    let told = problems.wait_for(ProblemKind::CallbackPanicked);
-    assert_eq!(told.message, "the callback of metric \"broken\" panicked: on purpose");
+    let reported = problems.wait_for(ProblemKind::CallbackPanicked);
+    assert_eq!(reported.message, "the callback of metric \"broken\" panicked: on purpose");
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);
 }
 
@@ -102,7 +102,7 @@ fn a_callback_may_use_the_telemetry_it_belongs_to() {
 }
 
 #[test]
-fn a_callback_that_is_stopped_is_asked_no_more() {
+fn a_callback_that_is_stopped_is_called_no_more() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).interval(FOR_EVER));
     let meter = telemetry.meter("shop");

@@ -1,4 +1,4 @@
-//! Metrics that nobody switched on cost no thread and no socket.
+//! Metrics that are not switched on cost no thread and no socket.
 
 use standpipe::{Config, Telemetry};
 
@@ -14,7 +14,7 @@ fn metrics_are_off_without_a_transport_and_start_no_thread_and_no_socket() {
         return reports.iter().for_each(|report| println!("{report}"));
     }
     let Some(before) = process::threads_and_sockets() else {
-        return process::report("SKIPPED: this system does not tell how many threads there are");
+        return process::report("SKIPPED: this system does not show how many threads there are");
     };
     for off in ["", "transport = 'disable'", "endpoint = 'http://127.0.0.1:1'\ninterval = 'nonsense'"] {
         let config = Config::from_toml_str(&format!("[metrics.open-telemetry]\n{off}")).unwrap();

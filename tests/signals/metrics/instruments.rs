@@ -67,7 +67,7 @@ fn a_gauge_tells_its_last_value_of_a_moment_without_a_beginning() {
     temperature.record(-4.0, ());
     meter.build("stock").gauge_u64().record(7, ());
     meter.build("offset").gauge_i64().record(-7, ());
-    meter.build("unset").gauge_i64().with(&[("never", 1)]);
+    let _ = meter.build("unset").gauge_i64().with(&[("never", 1)]);
     flush(&telemetry);
 
     let [point] = &newest(&receiver, "temperature")[..] else { panic!() };
@@ -186,7 +186,7 @@ fn handles_outlive_their_telemetry() {
 }
 
 #[test]
-fn each_exporter_is_told_in_its_own_way() {
+fn each_exporter_is_reported_in_its_own_way() {
     let (one, other) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let config = Config::new()
         .exporter(exporter(&one).named("one").interval(FOR_EVER))

@@ -8,7 +8,7 @@ use crate::support::points::{attributes, float, histograms, int, named, newest, 
 use crate::support::scene::{FOR_EVER, LONG, Problems, exporter, start};
 
 #[test]
-fn what_is_beyond_the_cardinality_limit_is_put_together_and_told() {
+fn what_is_beyond_the_cardinality_limit_is_put_together_and_reported() {
     let receiver = Receiver::start().unwrap();
     let problems = Problems::default();
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
@@ -30,9 +30,9 @@ fn what_is_beyond_the_cardinality_limit_is_put_together_and_told() {
     let points: Vec<_> =
         newest(&receiver, "few").iter().map(|p| (attributes(&p.attributes), int(p))).collect();
     assert_eq!(points, [("customer=0".to_owned(), 1), ("otel.metric.overflow=true".to_owned(), 4)]);
-    let told = problems.wait_for(ProblemKind::CardinalityLimit);
+    let reported = problems.wait_for(ProblemKind::CardinalityLimit);
     assert_eq!(
-        told.message,
+        reported.message,
         "metric \"orders\" has more than 2000 sets of attributes: the rest is put together"
     );
 }
@@ -74,7 +74,7 @@ fn observed_series_have_the_same_limit() {
 }
 
 #[test]
-fn nan_infinities_and_falling_counters_are_left_out_and_told() {
+fn nan_infinities_and_falling_counters_are_left_out_and_reported() {
     let receiver = Receiver::start().unwrap();
     let problems = Problems::default();
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
@@ -113,8 +113,8 @@ fn nan_infinities_and_falling_counters_are_left_out_and_told() {
     assert!(named(&receiver, "fine").is_empty(), "nothing good was measured");
     // each once, however often it happens
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    let mut told: Vec<_> = problems.told().into_iter().map(|problem| problem.message).collect();
-    told.sort();
+    let mut reported: Vec<_> = problems.reported().into_iter().map(|problem| problem.message).collect();
+    reported.sort();
     let expected = [
         ("asked", "NaN or infinite", "a gauge"),
         ("balance", "NaN or infinite", "an up-down counter of floats"),
@@ -127,11 +127,11 @@ fn nan_infinities_and_falling_counters_are_left_out_and_told() {
     let expected = expected.map(|(name, what, kind)| {
         format!("metric {name:?}: a value that is {what} is left out: {kind} takes none")
     });
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
-fn instruments_that_contradict_each_other_are_both_sent_and_told() {
+fn instruments_that_contradict_each_other_are_both_sent_and_reported() {
     let receiver = Receiver::start().unwrap();
     let problems = Problems::default();
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
@@ -141,36 +141,36 @@ fn instruments_that_contradict_each_other_are_both_sent_and_told() {
     meter.build("orders").unit("ms").histogram().record(1.0, ());
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(named(&receiver, "orders").len(), 2);
-    let told = problems.wait_for(ProblemKind::Instrument);
+    let reported = problems.wait_for(ProblemKind::Instrument);
     let expected = "metric \"orders\" is there twice, as a counter and as a histogram in \"ms\": both are sent; rename \
                     one";
-    assert_eq!(told.message, expected);
+    assert_eq!(reported.message, expected);
 }
 
 #[test]
-fn bounds_that_make_no_sense_are_told_and_the_default_ones_used() {
+fn bounds_that_make_no_sense_are_reported_and_the_default_ones_used() {
     let receiver = Receiver::start().unwrap();
     let problems = Problems::default();
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
     telemetry.meter("shop").build("size").bounds(&[2.0, 1.0]).histogram().record(1.0, ());
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(histograms(&named(&receiver, "size")[0])[0].explicit_bounds.len(), 15);
-    let told = problems.wait_for(ProblemKind::Instrument);
-    assert!(told.message.starts_with("metric \"size\": its bounds are not used: "), "{told}");
+    let reported = problems.wait_for(ProblemKind::Instrument);
+    assert!(reported.message.starts_with("metric \"size\": its bounds are not used: "), "{reported}");
 }
 
 #[test]
-fn a_name_that_is_none_is_sent_as_it_is_and_told() {
+fn a_name_that_is_none_is_sent_as_it_is_and_reported() {
     let receiver = Receiver::start().unwrap();
     let problems = Problems::default();
     let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
     telemetry.meter("shop").counter("1 order").add(1, ());
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(int(&newest(&receiver, "1 order")[0]), 1);
-    let told = problems.wait_for(ProblemKind::Instrument);
+    let reported = problems.wait_for(ProblemKind::Instrument);
     assert!(
-        told.message.starts_with("metric \"1 order\" is not named as the specification says: "),
-        "{told}"
+        reported.message.starts_with("metric \"1 order\" is not named as the specification says: "),
+        "{reported}"
     );
 }
 

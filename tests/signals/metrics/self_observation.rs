@@ -53,7 +53,7 @@ fn the_ledger_is_exported_by_the_names_that_opentelemetry_has_for_it() {
 }
 
 #[test]
-fn what_was_turned_away_is_told_by_its_reason() {
+fn what_was_not_enqueued_is_counted_by_its_reason() {
     let (spans, metrics) = (Receiver::start().unwrap(), Receiver::start().unwrap());
     let config = Config::new()
         .self_observation(true)
@@ -80,7 +80,7 @@ fn the_program_observes_the_exporters_of_both_routes_and_tells_it_on_its_own() {
     emit(&telemetry.tracer("t"), 1);
     emit(&telemetry.application().tracer("t"), 2);
     assert!(own.wait_for_spans(1, LONG) && theirs.wait_for_spans(2, LONG));
-    // what has arrived is settled with the first one, and told with the second
+    // what has arrived is settled with the first one, and reported with the second
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let exported = newest(&own, "otel.sdk.exporter.span.exported");

@@ -17,7 +17,7 @@ use crate::support::scene::{FOR_EVER, LONG, exporter, start};
 const THREADS: u64 = 4;
 const SERIES: u64 = 40;
 
-/// Instruments of all kinds that tell what changed, and what they were given.
+/// Instruments of all kinds with delta temporality, and what was recorded with them.
 struct Shop {
     orders: Counter<u64>,
     revenue: Counter<f64>,
@@ -51,7 +51,7 @@ impl Shop {
         self.visits.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Asserts that exactly what was measured in so many steps has arrived.
+    /// Asserts that exactly what was measured in this many steps has arrived.
     fn assert_arrived(receiver: &Receiver, steps: u64, what: &str) {
         let points = |name| named(receiver, name).iter().flat_map(numbers).collect::<Vec<_>>();
         let orders: i64 = points("orders").iter().map(int).sum();
@@ -75,7 +75,7 @@ impl Shop {
     }
 }
 
-/// A series that could not be told in one push says with the next one since when it counts.
+/// A series that did not fit into one collection has its own start time in the next one.
 fn assert_periods_follow_each_other(points: &[NumberDataPoint], what: &str) {
     let mut ends = BTreeMap::new();
     for point in points {

@@ -125,7 +125,7 @@ impl TlsFront {
 impl Drop for TlsFront {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::SeqCst);
-        // The acceptor waits for a connection; this one tells it to look at the flag.
+        // The acceptor waits for a connection; this one wakes it to look at the flag.
         let woken = TcpStream::connect_timeout(&self.address, PATIENCE).is_ok();
         if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
             let panicked = acceptor.join().is_err();
@@ -183,7 +183,7 @@ fn open(client: TcpStream, conduct: &Conduct) -> io::Result<Connection> {
     }
 }
 
-/// Both directions, until each has ended. Errors are how connections end here; the client is told by TLS.
+/// Both directions, until each has ended. Errors are how connections end here; TLS reports them to the client.
 fn forward(mut tls: ServerConnection, client: &TcpStream, upstream: &TcpStream) {
     tls.set_buffer_limit(None);
     let tls = Mutex::new(tls);

@@ -72,7 +72,7 @@ impl Request {
         if self.headers("content-length").next().is_none() {
             return Ok(0);
         }
-        // several lengths are how requests are smuggled past someone
+        // several lengths are how requests are smuggled past a proxy
         let length = self.header("content-length").filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
         let length = length.ok_or_else(|| Response::text(400, "the content-length is no number"))?;
         match length.parse() {
@@ -82,7 +82,7 @@ impl Request {
         }
     }
 
-    /// The value of a header that may be there once. If it is there more often, nobody knows which one counts.
+    /// The value of a header that may be there once. If it is there more often, it is ambiguous.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers(name);
         values.next().filter(|_| values.next().is_none())

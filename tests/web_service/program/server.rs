@@ -1,4 +1,4 @@
-//! A blocking server: so many threads, each with one connection at a time.
+//! A blocking server: a fixed number of threads, each with one connection at a time.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use crate::propagation;
 const THREADS: usize = 16;
 /// How long answers take: the name that OpenTelemetry gives to it.
 pub(crate) const DURATION: &str = "http.server.request.duration";
-/// Any method that nobody has heard of.
+/// Any unknown method.
 const OTHER: &str = "_OTHER";
 /// What keeps connections from being accepted, such as too many open files, may pass.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -73,7 +73,7 @@ impl Server {
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
         for _ in 0..THREADS {
-            // wakes a thread that waits for a connection; without anyone listening there is none to be woken
+            // wakes a thread that waits for a connection; without a listener there is none to be woken
             let _ = TcpStream::connect(self.address);
         }
     }
@@ -86,7 +86,7 @@ fn converse(stream: &TcpStream, service: &dyn Service) {
         Ok(None) => return,
         Err(refusal) => {
             log::warn!("refused with {}: {}", refusal.status, refusal.text);
-            // whoever sends such things may not listen either
+            // a client that sends such things may not read either
             let _ = refusal.send(stream, "");
             return;
         }

@@ -26,7 +26,7 @@ pub(crate) const NAME: &str = "grpc";
 /// The part of the server.
 pub(crate) const SERVER: &str = "grpc server";
 
-/// Somebody who sends requests.
+/// A client that sends requests.
 struct Contender {
     /// At the head of its column.
     name: &'static str,
@@ -85,7 +85,7 @@ pub(crate) fn play(part: &Part) -> Result<(), Error> {
         spans: part.number("spans")?,
         is_compressed: part.text("gzip")? == "true",
     };
-    (contender.ok_or_else(|| format!("{name}: no such contender"))?.send)(&order)?.tell();
+    (contender.ok_or_else(|| format!("{name}: no such contender"))?.send)(&order)?.report();
     Ok(())
 }
 
@@ -170,7 +170,7 @@ impl Contender {
 
     fn time(&self, case: &Case, requests: u64, server: &mut Server) -> Result<Seen, Error> {
         let findings = self.run(case, requests, server, |settings| child::play(&[], NAME, settings))?;
-        let spent = Spent::told(&findings)?;
+        let spent = Spent::from_report(&findings)?;
         let each = |total: f64| total / requests as f64;
         Ok(Seen {
             cpu: each(spent.cpu.as_secs_f64() * 1e6),

@@ -8,7 +8,7 @@ use standpipe::receiver::Receiver;
 use crate::support::Error;
 use crate::support::workload::{ATTRIBUTES, Workload, finish, start};
 
-/// A request of so many spans.
+/// A request of this many spans.
 pub(super) fn request(spans: u64) -> Result<ExportTraceServiceRequest, Error> {
     request_of(spans, |workload| (0..spans).for_each(|_| workload.emit_child()))
 }

@@ -76,7 +76,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // it ends when nobody can ask any more
+        // it ends when all handles are dropped
         self.questions = None;
         let _ = self.child.wait();
     }
@@ -88,7 +88,7 @@ impl Arrived {
     }
 }
 
-/// Serves until nobody can ask any more.
+/// Serves until all handles are dropped.
 pub(super) fn play() -> Result<(), Error> {
     let receiver = Receiver::builder().keep_bytes(0).start()?;
     let counts = Arc::new(Counts::default());

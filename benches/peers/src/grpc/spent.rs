@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-use crate::support::child::{Findings, tell};
+use crate::support::child::{Findings, report};
 use crate::support::{Error, allocations, process};
 
 /// By all threads together.
@@ -28,14 +28,14 @@ impl Spent {
     }
 
     /// Says it to the parent.
-    pub(super) fn tell(&self) {
-        tell("wall", self.wall.as_nanos());
-        tell("cpu", self.cpu.as_nanos());
-        tell("allocations", self.allocations);
+    pub(super) fn report(&self) {
+        report("wall", self.wall.as_nanos());
+        report("cpu", self.cpu.as_nanos());
+        report("allocations", self.allocations);
     }
 
     /// What a child said.
-    pub(super) fn told(findings: &Findings) -> Result<Self, Error> {
+    pub(super) fn from_report(findings: &Findings) -> Result<Self, Error> {
         let time = |key| findings.number(key).map(Duration::from_nanos);
         Ok(Self { wall: time("wall")?, cpu: time("cpu")?, allocations: findings.number("allocations")? })
     }

@@ -9,7 +9,7 @@ use crate::support::Error;
 use crate::support::arguments::Part;
 use crate::support::workload::TRACE;
 
-/// Somebody who makes spans.
+/// A library that makes spans.
 pub(super) struct Contender {
     /// At the head of its row.
     pub(super) name: &'static str,
@@ -135,7 +135,7 @@ impl Pipe {
         Self { pace, ..self }
     }
 
-    /// Emits as many whole traces as make up so many spans.
+    /// Emits as many whole traces as make up this many spans.
     pub(super) fn emitter(&self) -> impl Fn(u64) + Sync + '_ {
         let Self { emit, pace, .. } = self;
         move |spans| match pace {

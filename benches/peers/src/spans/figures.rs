@@ -34,7 +34,7 @@ impl Measure {
         self.better == Better::More
     }
 
-    /// Whether anybody's was measured.
+    /// Whether it was measured for any contender.
     pub(super) fn is_known(&self, all: &[Figures]) -> bool {
         all.iter().any(|figures| figures.get(self).is_finite())
     }

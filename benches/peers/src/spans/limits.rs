@@ -1,4 +1,4 @@
-//! What nobody can be faster than: bytes that were made ready go through a socket, or only to another place in memory.
+//! The limit of the machine: bytes that were made ready go through a socket, or only to another place in memory.
 
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Write};

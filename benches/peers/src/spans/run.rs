@@ -63,7 +63,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Sends so many spans; nothing may be lost.
+    /// Sends this many spans; nothing may be lost.
     pub(super) fn send(
         &self,
         contender: &Contender,

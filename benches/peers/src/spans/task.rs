@@ -1,4 +1,4 @@
-//! What is asked of a contender in a process of its own, and what it tells.
+//! The task of a contender in a process of its own, and what it reports.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::{process as this_process, thread};
 
 use super::contender::{CHILDREN, Contender, Pipe, Setup};
 use crate::support::arguments::Part;
-use crate::support::child::tell;
+use crate::support::child::report;
 use crate::support::workload::{PATIENCE, TRACE};
 use crate::support::{Error, allocations, process};
 
@@ -18,11 +18,11 @@ pub(super) enum Task {
     Hurry,
     /// Send a first span, then end with nothing to do.
     First,
-    /// End with a span that nobody takes.
+    /// End with a span that no collector takes.
     Silence,
 }
 
-/// What a shutdown may take, for those who can be told.
+/// The budget of a shutdown, for contenders that take one.
 const BUDGET: Duration = Duration::from_secs(5);
 /// Who has not ended by then never does.
 pub(super) const NEVER: Duration = Duration::from_secs(15);
@@ -65,13 +65,13 @@ fn send(contender: &Contender, setup: &Setup, bursts: u64) -> Result<(), Error> 
     }
     let threads = process::threads()?;
     pipe.end(PATIENCE)?;
-    tell("wall", begun.elapsed().as_nanos());
-    tell("cpu", (process::cpu_time()? - cpu).as_nanos());
-    tell("callers-cpu", callers.cpu.as_nanos());
-    tell("callers-allocations", callers.allocations);
-    tell("allocations", allocations::of_all_threads() - allocated);
-    tell("memory", process::resident_peak()?.saturating_sub(before));
-    tell("threads", threads);
+    report("wall", begun.elapsed().as_nanos());
+    report("cpu", (process::cpu_time()? - cpu).as_nanos());
+    report("callers-cpu", callers.cpu.as_nanos());
+    report("callers-allocations", callers.allocations);
+    report("allocations", allocations::of_all_threads() - allocated);
+    report("memory", process::resident_peak()?.saturating_sub(before));
+    report("threads", threads);
     Ok(())
 }
 
@@ -133,11 +133,11 @@ fn hurry(contender: &Contender, setup: &Setup) -> Result<(), Error> {
     let pipe = (contender.start)(setup)?;
     pipe.time(&mut times);
     pipe.end(PATIENCE)?;
-    tell("memory", process::resident_peak()?.saturating_sub(before));
+    report("memory", process::resident_peak()?.saturating_sub(before));
     times.sort_unstable();
-    tell("median", times[times.len() / 2]);
-    tell("99th", times[times.len() / 100 * 99]);
-    tell("longest", times[times.len() - 1]);
+    report("median", times[times.len() / 2]);
+    report("99th", times[times.len() / 100 * 99]);
+    report("longest", times[times.len() - 1]);
     Ok(())
 }
 
@@ -146,10 +146,10 @@ fn first(contender: &Contender, setup: &Setup) -> Result<(), Error> {
     let pipe = (contender.start)(setup)?;
     pipe.emitter()(TRACE);
     pipe.flush()?;
-    tell("first", begun.elapsed().as_nanos());
+    report("first", begun.elapsed().as_nanos());
     let begun = Instant::now();
     pipe.end(BUDGET)?;
-    tell("shutdown", begun.elapsed().as_nanos());
+    report("shutdown", begun.elapsed().as_nanos());
     Ok(())
 }
 
@@ -158,12 +158,12 @@ fn silence(contender: &Contender, setup: &Setup) -> Result<(), Error> {
     pipe.emitter()(TRACE);
     thread::spawn(|| {
         thread::sleep(NEVER);
-        tell("shutdown", NEVER.as_nanos());
+        report("shutdown", NEVER.as_nanos());
         this_process::exit(0);
     });
     let begun = Instant::now();
     // that it could not be sent is no news
     let _ = pipe.end(BUDGET);
-    tell("shutdown", begun.elapsed().as_nanos());
+    report("shutdown", begun.elapsed().as_nanos());
     this_process::exit(0);
 }

@@ -12,8 +12,8 @@ use opentelemetry_sdk::metrics::data::{
 use super::super::value::Shown;
 use crate::context::unix_nanos;
 use crate::record::{
-    AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, FrameLimits, HistogramPoint,
-    MetricHead, MetricParts, MetricRecord, Number, Part, Period, Shape,
+    AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, FrameLimits, FramedPoints,
+    HistogramPoint, MetricFramer, MetricHead, MetricRecord, Number, Period, PointKind,
 };
 
 /// Frames a metric and gives it in as many parts as the limits ask for. `record` is storage to reuse.
@@ -21,11 +21,11 @@ pub(super) fn each_part(
     metric: &Metric,
     record: &mut MetricRecord,
     limits: FrameLimits,
-    give: impl FnMut(Part<'_>),
+    give: impl FnMut(FramedPoints<'_>),
 ) {
-    let begin = |shape| {
+    let begin = |point_kind| {
         let (name, description, unit) = (metric.name(), metric.description(), metric.unit());
-        MetricParts::begin(MetricHead { name, description, unit, shape }, record, limits, give)
+        MetricFramer::begin(MetricHead { name, description, unit, point_kind }, record, limits, give)
     };
     match metric.data() {
         AggregatedMetrics::F64(data) => add_all(data, begin),
@@ -35,25 +35,25 @@ pub(super) fn each_part(
 }
 
 /// Adds all points to the parts that `begin` gives.
-fn add_all<'a, T: Measured, G: FnMut(Part<'_>)>(
+fn add_all<'a, T: Measured, G: FnMut(FramedPoints<'_>)>(
     data: &MetricData<T>,
-    begin: impl FnOnce(Shape) -> MetricParts<'a, G>,
+    begin: impl FnOnce(PointKind) -> MetricFramer<'a, G>,
 ) {
-    let mut parts = begin(shape(data));
+    let mut framer = begin(point_kind(data));
     match data {
         MetricData::Gauge(gauge) => {
             let start = gauge.start_time().map_or(0, unix_nanos);
             let period = Period { start, time: unix_nanos(gauge.time()) };
             for point in gauge.data_points() {
                 let attributes = attributes(point.attributes());
-                parts.add(|record| record.number(&attributes, period, point.value().number()));
+                framer.add(|record| record.number(&attributes, period, point.value().number()));
             }
         }
         MetricData::Sum(sum) => {
             let period = period(sum.start_time(), sum.time());
             for point in sum.data_points() {
                 let attributes = attributes(point.attributes());
-                parts.add(|record| record.number(&attributes, period, point.value().number()));
+                framer.add(|record| record.number(&attributes, period, point.value().number()));
             }
         }
         MetricData::Histogram(histogram) => {
@@ -61,7 +61,7 @@ fn add_all<'a, T: Measured, G: FnMut(Part<'_>)>(
             for point in histogram.data_points() {
                 let attributes = attributes(point.attributes());
                 with_histogram(point, |point| {
-                    parts.add(|record| record.histogram(&attributes, period, point));
+                    framer.add(|record| record.histogram(&attributes, period, point));
                 });
             }
         }
@@ -70,26 +70,26 @@ fn add_all<'a, T: Measured, G: FnMut(Part<'_>)>(
             for point in histogram.data_points() {
                 let attributes = attributes(point.attributes());
                 with_exponential(point, |point| {
-                    parts.add(|record| record.exponential(&attributes, period, point));
+                    framer.add(|record| record.exponential(&attributes, period, point));
                 });
             }
         }
     }
-    parts.end();
+    framer.end();
 }
 
-fn shape<T>(data: &MetricData<T>) -> Shape {
+fn point_kind<T>(data: &MetricData<T>) -> PointKind {
     match data {
-        MetricData::Gauge(_) => Shape::Gauge,
-        MetricData::Sum(sum) => Shape::Sum {
+        MetricData::Gauge(_) => PointKind::Gauge,
+        MetricData::Sum(sum) => PointKind::Sum {
             monotonic: sum.is_monotonic(),
             temporality: aggregation_temporality(sum.temporality()),
         },
         MetricData::Histogram(histogram) => {
-            Shape::Histogram { temporality: aggregation_temporality(histogram.temporality()) }
+            PointKind::Histogram { temporality: aggregation_temporality(histogram.temporality()) }
         }
         MetricData::ExponentialHistogram(histogram) => {
-            Shape::ExponentialHistogram { temporality: aggregation_temporality(histogram.temporality()) }
+            PointKind::ExponentialHistogram { temporality: aggregation_temporality(histogram.temporality()) }
         }
     }
 }

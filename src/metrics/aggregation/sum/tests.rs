@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::metrics::aggregation::tests::exact_sum;
 
-fn sum_of(values: &[f64]) -> Compensated {
-    let mut sum = Compensated::default();
+fn sum_of(values: &[f64]) -> NeumaierSum {
+    let mut sum = NeumaierSum::default();
     values.iter().for_each(|value| sum.add(*value));
     sum
 }

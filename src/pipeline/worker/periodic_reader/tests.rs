@@ -13,7 +13,7 @@ use crate::config::{
     Temporality, WhenFull,
 };
 use crate::metrics::{Meter, Registry};
-use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Intake};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::ledger::Counts;
 use crate::transport::Verdict;
 use crate::transport::gate::{Gate, Sent};
@@ -41,7 +41,7 @@ impl World {
         let transport = gate.clone();
         let mut spec = ExporterSpec {
             name: "memory".to_owned(),
-            intake: Intake { signals: Signals::ALL, level: Level::default() },
+            filter: RecordFilter { signals: Signals::ALL, level: Level::default() },
             queue: QueueSettings::default(),
             batch: BatchSettings::default(),
             pace: PaceSettings { throttle: LONG, linger: Duration::ZERO },
@@ -130,10 +130,10 @@ fn flush_and_stop_push_without_waiting_for_the_interval() {
 }
 
 #[test]
-fn nothing_is_sent_when_there_is_nothing_to_say() {
+fn nothing_is_sent_when_there_is_nothing_to_send() {
     let world = World::new(Temporality::Delta, LONG);
-    world.meter.histogram("unused");
-    world.meter.gauge("unset").with(&[("a", 1)]);
+    let _ = world.meter.histogram("unused");
+    let _ = world.meter.gauge("unset").with(&[("a", 1)]);
     world.handle.start_flush().recv_timeout(PATIENCE).unwrap();
     assert_eq!(world.stop(|| {}), Counts::default());
 }

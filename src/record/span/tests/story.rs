@@ -43,7 +43,7 @@ pub(super) struct Target {
 
 impl Story {
     /// Does it all; gives what [`SpanRecord::finish`] gives.
-    pub(super) fn tell<'r>(
+    pub(super) fn write<'r>(
         &self,
         record: &'r mut SpanRecord,
         limits: &SpanLimits,

@@ -42,7 +42,7 @@ pub(crate) struct Conn {
     go_away: Option<GoAway>,
     is_broken: bool,
     noise: u32,
-    /// The peer's table may be smaller than the one it expects of us: we say that ours is empty.
+    /// The peer's table may be smaller than the one it expects of us: we announce that ours is empty.
     owes_size_update: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct GoAway {
     pub(crate) text: String,
 }
 
-/// The server said how long a head may be, and this one is longer.
+/// The head is longer than the server's SETTINGS_MAX_HEADER_LIST_SIZE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeadTooLong {
     pub(crate) limit: usize,
@@ -111,7 +111,7 @@ impl Conn {
         self.window.available() >= LEAST_ROOM
     }
 
-    /// Whether the server takes a head of this length, as far as it has said.
+    /// Whether the server takes a head of this length, by the settings received so far.
     pub(crate) fn check_head(&self, list_bytes: usize) -> Result<(), HeadTooLong> {
         match self.peer.max_header_list {
             limit if list_bytes > limit => Err(HeadTooLong { limit }),
@@ -171,7 +171,7 @@ impl Conn {
         self.out.clear();
     }
 
-    /// Takes in what was read. After a fault the connection is over; its output then says why to the peer.
+    /// Takes in what was read. After a fault the connection is over; its output then holds the GOAWAY for the peer.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.push(bytes);
@@ -207,7 +207,7 @@ impl Conn {
 
     fn take_in(&mut self, inbox: &mut FrameBuffer) -> Result<(), Fault> {
         if !self.peer.has_greeted {
-            check_first_words(inbox.waiting())?;
+            check_first_bytes(inbox.waiting())?;
         }
         while let Some((head, payload)) = inbox.take()? {
             let frame = Frame::read(head, payload)?;
@@ -382,7 +382,7 @@ impl Conn {
         self.call.as_mut().filter(|call| call.is_on(stream))
     }
 
-    /// A stream that we never opened cannot be spoken on.
+    /// The server may send nothing on a stream that we never opened.
     fn check_known(&self, stream: u32) -> Result<(), Fault> {
         match stream % 2 == 1 && stream < self.next_stream {
             true => Ok(()),
@@ -400,16 +400,16 @@ impl Conn {
 }
 
 /// Something else may listen there, and would be misread.
-fn check_first_words(words: &[u8]) -> Result<(), Fault> {
+fn check_first_bytes(bytes: &[u8]) -> Result<(), Fault> {
     // an alert, for a greeting that it did not understand
-    if words.starts_with(&[0x15, 0x03]) {
+    if bytes.starts_with(&[0x15, 0x03]) {
         return Err(Fault::protocol("the peer speaks TLS: write https:// in the endpoint"));
     }
-    if words.starts_with(b"HTTP/") {
+    if bytes.starts_with(b"HTTP/") {
         return Err(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?"));
     }
-    // the fourth byte is the kind of a frame, and settings come first: this is text, or nothing that anyone knows
-    if matches!(words, [_, _, _, of, _, ..] if *of > kind::CONTINUATION) {
+    // the fourth byte is the kind of a frame, and settings come first: this is text, or an unknown protocol
+    if matches!(bytes, [_, _, _, of, _, ..] if *of > kind::CONTINUATION) {
         return Err(Fault::protocol("the peer speaks something else"));
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::frame::{Fault, LARGEST_STREAM};
 
-/// What every window is before anything is said.
+/// The initial size of every window.
 pub(crate) const INITIAL_WINDOW: u32 = 65_535;
 
 /// Bytes that one side may still send. A change of settings can make it negative.

@@ -1,11 +1,11 @@
-//! Frames: nine bytes of head, then a payload. Reads what anyone may have sent, by the rules of RFC 9113, section 6.
+//! Frames: nine bytes of head, then a payload. Reads untrusted bytes, by the rules of RFC 9113, section 6.
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-/// What a client says before its first frame.
+/// The client's connection preface.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(crate) const HEAD_BYTES: usize = 9;
 /// The longest payload that everyone must take, and the longest that we do.
@@ -267,7 +267,7 @@ fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], Fault> {
     end.map(|end| &rest[..end]).ok_or(Fault::protocol("more padding than frame"))
 }
 
-/// What a peer asks of us.
+/// The settings of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings<'a>(&'a [u8]);
 

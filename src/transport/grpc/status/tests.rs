@@ -208,7 +208,7 @@ fn what_the_details_say_stands_in_for_a_message_that_is_missing() {
 
 /// What servers really say of a request that is too large for them.
 #[test]
-fn a_request_that_is_too_large_is_told_from_one_that_comes_too_early() {
+fn a_request_that_is_too_large_is_distinguished_from_one_that_comes_too_early() {
     for (status, said_by, message) in [
         (
             "11",

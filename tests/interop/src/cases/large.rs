@@ -8,7 +8,7 @@ use crate::Error;
 use crate::program::Program;
 use crate::servers::{Largest, Order, Stage};
 
-/// So many spans with so many bytes each: 5 MB without what is around.
+/// Spans, and bytes of each: 5 MB without framing.
 const SPANS: usize = 5_000;
 const BYTES: usize = 1_000;
 

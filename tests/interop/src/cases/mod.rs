@@ -130,7 +130,7 @@ fn attempts(ledger: &Ledger) -> u64 {
     ledger.exporters.iter().map(|exporter| exporter.attempts).sum()
 }
 
-/// What is waited for when so many spans were sent.
+/// What is waited for when this many spans were sent.
 pub(crate) fn sent_spans(spans: usize) -> Sent {
     Sent { spans, ..Sent::default() }
 }

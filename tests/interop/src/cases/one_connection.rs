@@ -1,4 +1,4 @@
-//! Very many requests over one connection: nothing leaks, and nobody hangs up.
+//! Very many requests over one connection: nothing leaks, and neither side closes it.
 
 use std::time::Instant;
 

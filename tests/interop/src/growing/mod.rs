@@ -212,7 +212,7 @@ fn trace_id(record: &Record) -> Option<&str> {
     record.body["traceId"].as_str()
 }
 
-/// Waits until so many more spans have come through.
+/// Waits until this many more spans have come through.
 fn wait_for_more(tiers: &Tiers, spans: u64) -> Result<(), Error> {
     let (goal, deadline) = (tiers.span_count() + spans, Instant::now() + LONGEST_WAIT);
     while tiers.span_count() < goal {

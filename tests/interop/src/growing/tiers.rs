@@ -22,7 +22,7 @@ pub(super) struct Tiers {
 }
 
 impl Tiers {
-    /// Starts them all. `over` is laid over the gateways' configuration; the agent's queue has room for so many requests.
+    /// Starts them all. `over` is laid over the gateways' configuration; the agent's queue has room for `queue` requests.
     pub(super) fn start(
         tools: &Path,
         scratch: &Path,
@@ -73,7 +73,7 @@ impl Tiers {
         Ok([seen::in_sink(&self.sinks[0])?, seen::in_sink(&self.sinks[1])?])
     }
 
-    /// Waits until the sinks hold so many different spans, or time is up: what is missing then is seen in the records.
+    /// Waits until the sinks hold this many different spans, or time is up: what is missing then is seen in the records.
     pub(super) fn wait_for_spans(&self, count: usize) {
         let deadline = Instant::now() + LONGEST_WAIT;
         while Instant::now() < deadline {

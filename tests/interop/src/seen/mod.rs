@@ -1,4 +1,4 @@
-//! What servers got: records of OTLP's JSON, in one form whoever wrote them.
+//! What servers got: records of OTLP's JSON, in one form for all servers.
 
 mod normal;
 

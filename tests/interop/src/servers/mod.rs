@@ -50,7 +50,7 @@ pub(crate) struct Order<'a> {
 /// The largest body that a server takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Largest {
-    /// 4 MiB, as most have it unless they are told otherwise.
+    /// 4 MiB, the default of most.
     Usual,
     /// More than anything that is sent here.
     Raised,
@@ -122,7 +122,7 @@ pub(crate) trait Server: Sync {
         Ending::Kill
     }
 
-    /// Whether it can be told to take no more than 4 MiB.
+    /// Whether it can be configured to take no more than 4 MiB.
     fn can_refuse_large(&self, _transport: Transport) -> bool {
         false
     }

@@ -13,7 +13,7 @@ use crate::seen::{self, Record};
 
 /// The longest that what was confirmed may take through a server to the sink.
 const LONGEST_PASSAGE: Duration = Duration::from_secs(60);
-/// A port may be taken by somebody else between the look and the start.
+/// Another process may take a port between the look and the start.
 const ATTEMPTS: usize = 3;
 
 pub(crate) struct Stage {
@@ -100,7 +100,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Whether so many spans have come through, or requests, where only those can be counted at a glance.
+    /// Whether this many spans have come through, or requests, where only those can be counted at a glance.
     pub(crate) fn has_seen_spans(&self, count: usize) -> bool {
         match &self.view {
             // a line is a request

@@ -31,8 +31,8 @@ fn framed(metrics: &ResourceMetrics, limits: FrameLimits) -> (Vec<Vec<Framed>>, 
     for metric in metrics.scope_metrics().flat_map(|scope| scope.metrics()) {
         let mut parts = Vec::new();
         each_part(metric, &mut record, limits, |part| match part {
-            Part::Frame { bytes, points } => parts.push(read(bytes, points)),
-            Part::TooLarge { points } => too_large += points,
+            FramedPoints::Frame { bytes, points } => parts.push(read(bytes, points)),
+            FramedPoints::TooLarge { points } => too_large += points,
         });
         all.push(parts);
     }
@@ -199,7 +199,7 @@ fn an_unsigned_number_beyond_the_largest_signed_one_is_pinned_not_zero() {
 }
 
 #[test]
-fn a_point_that_no_request_can_hold_is_told_and_the_others_are_written() {
+fn a_point_that_no_request_can_hold_is_reported_and_the_others_are_written() {
     let world = World::new(&Program::default());
     let gauge = world.provider.meter("shop").u64_gauge("gauge").build();
     let pair = |length: usize| opentelemetry::KeyValue::new("key", "x".repeat(length));

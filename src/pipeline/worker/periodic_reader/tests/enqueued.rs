@@ -1,13 +1,15 @@
 //! Metrics that callers have enqueued, beside those that the worker collects.
 
 use super::*;
-use crate::record::{AggregationTemporality, AttributeSet, MetricHead, MetricRecord, Number, Period, Shape};
+use crate::record::{
+    AggregationTemporality, AttributeSet, MetricHead, MetricRecord, Number, Period, PointKind,
+};
 
 /// A framed sum of a caller's own, with `points` points of the value 7.
 fn outside(points: i64) -> Vec<u8> {
-    let shape = Shape::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
+    let point_kind = PointKind::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
     let mut record = MetricRecord::default();
-    record.begin(&MetricHead { name: "outside", description: "", unit: "", shape }, usize::MAX);
+    record.begin(&MetricHead { name: "outside", description: "", unit: "", point_kind }, usize::MAX);
     let period = Period { start: 1, time: 2 };
     for number in 0..points {
         let attributes = AttributeSet::new([("number", number.into())]);

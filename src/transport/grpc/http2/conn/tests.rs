@@ -217,14 +217,14 @@ fn something_else_that_listens_there_is_named() {
         assert_eq!(fault.what, named);
         // one byte at a time it is the same
         let mut conn = calling();
-        let told = words.iter().find_map(|byte| conn.receive(&[*byte]).err());
-        assert_eq!(told, Some(fault));
+        let reported = words.iter().find_map(|byte| conn.receive(&[*byte]).err());
+        assert_eq!(reported, Some(fault));
         assert!(!conn.is_open());
     }
 }
 
 #[test]
-fn after_a_fault_the_peer_is_told_and_the_connection_is_over() {
+fn after_a_fault_the_peer_gets_a_goaway_and_the_connection_is_over() {
     let mut conn = calling();
     let outcome = conn.receive(&Script::greeting().frame(kind::PUSH_PROMISE, 0, 1, &[0; 4]).0);
     assert_eq!(code_of(outcome), Some(Code::PROTOCOL));
@@ -820,7 +820,7 @@ mod sending {
         let pieces = [&body[..]];
         let message = Message::new(&pieces, false);
         let refusal = [(":status", "200"), ("grpc-status", "8")];
-        for (script, told) in [
+        for (script, reported) in [
             (Script::greeting().headers(flag::END_STREAM, 1, &refusal), vec![(1, vec![0, 0, 0, 8])]),
             (Script::greeting().reset(1, Code::NO_ERROR), vec![]),
             (Script::greeting().go_away(0, Code::NO_ERROR, b""), vec![]),
@@ -833,7 +833,7 @@ mod sending {
             assert_eq!(conn.send(&message), Progress::Waits);
             let frames = written(&mut conn);
             assert_eq!(sent_on(&frames, 1), (vec![], false));
-            assert_eq!(resets(&frames), told, "the stream is reset unless the server ended it");
+            assert_eq!(resets(&frames), reported, "the stream is reset unless the server ended it");
             assert!(conn.take_end().is_some());
         }
     }

@@ -29,22 +29,22 @@ impl Table {
 
     /// The field that an index stands for.
     pub(super) fn field(&self, index: usize) -> Result<(&[u8], &[u8]), Malformed> {
-        match place(index)? {
-            Place::Static(name, value) => Ok((name.as_bytes(), value.as_bytes())),
-            Place::Dynamic(place) => self.entry(place).map(|entry| (&*entry.name, &*entry.value)),
+        match look_up(index)? {
+            Indexed::Static(name, value) => Ok((name.as_bytes(), value.as_bytes())),
+            Indexed::Dynamic(position) => self.entry(position).map(|entry| (&*entry.name, &*entry.value)),
         }
     }
 
     /// The name of the field that an index stands for. It outlives the entry.
     pub(super) fn name(&self, index: usize) -> Result<Arc<[u8]>, Malformed> {
-        match place(index)? {
-            Place::Static(name, _) => Ok(name.as_bytes().into()),
-            Place::Dynamic(place) => self.entry(place).map(|entry| entry.name.clone()),
+        match look_up(index)? {
+            Indexed::Static(name, _) => Ok(name.as_bytes().into()),
+            Indexed::Dynamic(position) => self.entry(position).map(|entry| entry.name.clone()),
         }
     }
 
-    fn entry(&self, place: usize) -> Result<&Entry, Malformed> {
-        self.entries.get(place).ok_or(Malformed("an index is beyond the tables"))
+    fn entry(&self, position: usize) -> Result<&Entry, Malformed> {
+        self.entries.get(position).ok_or(Malformed("an index is beyond the tables"))
     }
 
     pub(super) fn resize(&mut self, max_size: usize) {
@@ -80,17 +80,17 @@ impl Entry {
     }
 }
 
-enum Place {
+enum Indexed {
     Static(&'static str, &'static str),
     /// Counted from 0.
     Dynamic(usize),
 }
 
-fn place(index: usize) -> Result<Place, Malformed> {
-    let place = index.checked_sub(1).ok_or(Malformed("index 0 stands for no field"))?;
-    Ok(match STATIC_FIELDS.get(place) {
-        Some((name, value)) => Place::Static(name, value),
-        None => Place::Dynamic(place - STATIC_FIELDS.len()),
+fn look_up(index: usize) -> Result<Indexed, Malformed> {
+    let position = index.checked_sub(1).ok_or(Malformed("index 0 stands for no field"))?;
+    Ok(match STATIC_FIELDS.get(position) {
+        Some((name, value)) => Indexed::Static(name, value),
+        None => Indexed::Dynamic(position - STATIC_FIELDS.len()),
     })
 }
 

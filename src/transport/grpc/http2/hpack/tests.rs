@@ -1009,7 +1009,7 @@ mod random {
     }
 
     #[derive(Debug, Clone)]
-    struct Wish {
+    struct FieldSpec {
         field: Field,
         how: How,
         /// Of two ways to say the same, the longer one.
@@ -1033,21 +1033,21 @@ mod random {
             Self { entries: Vec::new(), max_size: SMALL_TABLE, block: Vec::new() }
         }
 
-        fn encode(&mut self, updates: &[usize], wishes: &[Wish]) -> Vec<u8> {
+        fn encode(&mut self, updates: &[usize], specs: &[FieldSpec]) -> Vec<u8> {
             for size in updates {
                 self.integer(*size, 5, 0x20);
                 self.max_size = *size;
                 self.evict(*size);
             }
-            for wish in wishes {
-                self.field(wish);
+            for spec in specs {
+                self.field(spec);
             }
             std::mem::take(&mut self.block)
         }
 
-        fn field(&mut self, wish: &Wish) {
-            let (prefix, pattern) = match wish.how {
-                How::Indexed => match self.index(wish, |known| *known == wish.field) {
+        fn field(&mut self, spec: &FieldSpec) {
+            let (prefix, pattern) = match spec.how {
+                How::Indexed => match self.index(spec, |known| *known == spec.field) {
                     Some(index) => return self.integer(index, 7, 0x80),
                     None => (4, 0x00),
                 },
@@ -1055,27 +1055,27 @@ mod random {
                 How::WithoutIndexing => (4, 0x00),
                 How::NeverIndexed => (4, 0x10),
             };
-            let index = self.index(wish, |known| known.name == wish.field.name).filter(|_| !wish.spells_name);
+            let index = self.index(spec, |known| known.name == spec.field.name).filter(|_| !spec.spells_name);
             self.integer(index.unwrap_or(0), prefix, pattern);
             if index.is_none() {
-                self.string(&wish.field.name, wish.huffman_name);
+                self.string(&spec.field.name, spec.huffman_name);
             }
-            self.string(&wish.field.value, wish.huffman_value);
-            if matches!(wish.how, How::Indexing) {
-                let size = size(&wish.field);
+            self.string(&spec.field.value, spec.huffman_value);
+            if matches!(spec.how, How::Indexing) {
+                let size = size(&spec.field);
                 self.evict(self.max_size.saturating_sub(size));
                 if size <= self.max_size {
-                    self.entries.insert(0, wish.field.clone());
+                    self.entries.insert(0, spec.field.clone());
                 }
             }
         }
 
         /// One of the indices that fit.
-        fn index(&self, wish: &Wish, fits: impl Fn(&Field) -> bool) -> Option<usize> {
+        fn index(&self, spec: &FieldSpec, fits: impl Fn(&Field) -> bool) -> Option<usize> {
             let known = fields(&STATIC_FIELDS);
             let all = known.iter().chain(&self.entries).zip(1..);
             let fitting: Vec<usize> = all.filter(|(field, _)| fits(field)).map(|(_, index)| index).collect();
-            (!fitting.is_empty()).then(|| *wish.pick.get(&fitting))
+            (!fitting.is_empty()).then(|| *spec.pick.get(&fitting))
         }
 
         fn evict(&mut self, most: usize) {
@@ -1106,7 +1106,7 @@ mod random {
         }
     }
 
-    fn wish() -> impl Strategy<Value = Wish> {
+    fn spec() -> impl Strategy<Value = FieldSpec> {
         // few names and values, so that they are met again
         let name = prop_oneof![
             3 => prop::sample::select(vec!["a", "b", "grpc-status", "grpc-message", "a-longer-name-than-others"])
@@ -1130,14 +1130,14 @@ mod random {
         (name, value, how, any::<[bool; 3]>(), any::<prop::sample::Index>()).prop_map(
             |(name, value, how, [spells_name, huffman_name, huffman_value], pick)| {
                 let field = Field { name, value };
-                Wish { field, how, spells_name, huffman_name, huffman_value, pick }
+                FieldSpec { field, how, spells_name, huffman_name, huffman_value, pick }
             },
         )
     }
 
-    fn blocks() -> impl Strategy<Value = Vec<(Vec<usize>, Vec<Wish>)>> {
+    fn blocks() -> impl Strategy<Value = Vec<(Vec<usize>, Vec<FieldSpec>)>> {
         let updates = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(0..=SMALL_TABLE, 1..3)];
-        prop::collection::vec((updates, prop::collection::vec(wish(), 0..12)), 1..8)
+        prop::collection::vec((updates, prop::collection::vec(spec(), 0..12)), 1..8)
     }
 
     /// What any bytes may do to a decoder: nothing that goes beyond its limits.
@@ -1159,9 +1159,9 @@ mod random {
         fn what_an_inventive_encoder_writes_is_read(blocks in blocks(), list_limit in 100_usize..5000) {
             let mut reference = Reference::new();
             let mut decoder = Decoder::new(SMALL_TABLE, list_limit);
-            for (updates, wishes) in blocks {
-                let block = reference.encode(&updates, &wishes);
-                let sent: Vec<Field> = wishes.into_iter().map(|wish| wish.field).collect();
+            for (updates, specs) in blocks {
+                let block = reference.encode(&updates, &specs);
+                let sent: Vec<Field> = specs.into_iter().map(|spec| spec.field).collect();
                 let is_too_long = sent.iter().map(size).sum::<usize>() > list_limit;
                 let expected = if is_too_long { List::TooLong } else { List::Fields(sent) };
                 let list = decoder.decode(&block).map_err(|Malformed(why)| TestCaseError::fail(why))?;
@@ -1193,8 +1193,8 @@ mod random {
         ) {
             let mut reference = Reference::new();
             let mut decoder = Decoder::new(SMALL_TABLE, list_limit);
-            for (updates, wishes) in blocks {
-                let mut block = reference.encode(&updates, &wishes);
+            for (updates, specs) in blocks {
+                let mut block = reference.encode(&updates, &specs);
                 for (place, byte) in &changes {
                     if !block.is_empty() {
                         let place = place.index(block.len());

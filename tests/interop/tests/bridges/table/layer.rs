@@ -12,8 +12,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "the flags say that the trace id is random, and keep what a remote parent set",
-        why: "W3C Trace Context level 2 has a flag for it, and asks to propagate it",
+        what: "the flags mark the trace id as random, and keep what a remote parent set",
+        why: "W3C Trace Context level 2 has a flag for it, and requires its propagation",
         cases: &[
             ("*: *: flags", "0x101", "0x103"),
             ("*: link * flags", "0x101", "0x103"),

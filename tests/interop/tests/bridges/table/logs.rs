@@ -4,7 +4,7 @@ use super::Meant;
 
 pub(crate) const LOGS: &[Meant] = &[
     Meant {
-        what: "the flags say that the trace id is random",
+        what: "the flags mark the trace id as random",
         why: "W3C Trace Context level 2 has a flag for it",
         cases: &[("*: log record *: flags", "0x1", "0x3")],
     },

@@ -21,7 +21,7 @@ pub(crate) struct Meant {
 /// for anything.
 pub(crate) type Case = (&'static str, &'static str, &'static str);
 
-/// So many faults are told; the rest is counted.
+/// This many faults are reported; the rest is counted.
 const MOST_TOLD: usize = 50;
 
 /// Nothing may differ that is not in the table, and nothing may be in the table that does not differ.

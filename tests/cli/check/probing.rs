@@ -1,4 +1,4 @@
-//! How collectors are asked, and what becomes of the exit code.
+//! How collectors are probed, and what becomes of the exit code.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -13,14 +13,14 @@ use crate::support::command::{config, standpipe, stdout};
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A collector that answers nobody until all of them have been asked; its address.
-fn gated(asked: &Arc<Barrier>) -> String {
+/// A collector that answers no request until all of them have got one; its address.
+fn gated(probed: &Arc<Barrier>) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("its address");
-    let asked = Arc::clone(asked);
+    let probed = Arc::clone(probed);
     thread::spawn(move || {
         for client in listener.incoming().take(8).flatten() {
-            asked.wait();
+            probed.wait();
             answer(client);
         }
     });
@@ -34,26 +34,27 @@ fn answer(mut client: TcpStream) {
 }
 
 #[test]
-fn endpoints_are_asked_side_by_side() {
-    let asked = Arc::new(Barrier::new(3));
-    let endpoints: Vec<String> = (0..3).map(|_| gated(&asked)).collect();
+fn endpoints_are_probed_in_parallel() {
+    let probed = Arc::new(Barrier::new(3));
+    let endpoints: Vec<String> = (0..3).map(|_| gated(&probed)).collect();
     let mut text = String::new();
     for (number, endpoint) in endpoints.iter().enumerate() {
         text += &format!("[tracer.t{number}]\ntype = 'otel'\ntransport = 'http'\nendpoint = '{endpoint}'\n");
     }
     let file = config("side_by_side.toml", &text);
     let output = run(&["check", &file]);
-    let told = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    let places: Vec<_> = endpoints.iter().map(|endpoint| told.find(&format!("asked {endpoint}"))).collect();
-    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {told}");
+    let reported = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{reported}");
+    let places: Vec<_> =
+        endpoints.iter().map(|endpoint| reported.find(&format!("probed {endpoint}"))).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {reported}");
     let (code, found) = checked(&[&file]);
     assert_eq!(code, Some(0), "{found}");
 }
 
 /// A reader that has left before anything was written.
 #[cfg(unix)]
-fn nobody() -> Stdio {
+fn without_reader() -> Stdio {
     let (stdout, reader) = std::os::unix::net::UnixStream::pair().expect("two sockets");
     drop(reader);
     Stdio::from(std::os::fd::OwnedFd::from(stdout))
@@ -79,7 +80,7 @@ fn a_broken_pipe_keeps_the_exit_code() {
         (&["--json", "no/such/file.toml"], 2),
     ] {
         let mut command = standpipe(&[&["check"], arguments].concat());
-        let output = command.stdout(nobody()).output().expect("it runs");
+        let output = command.stdout(without_reader()).output().expect("it runs");
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
     }
 }

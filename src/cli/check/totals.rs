@@ -5,32 +5,33 @@ use standpipe::config::DiagnosticSeverity;
 use super::examine::Examined;
 use super::problem;
 use super::report::Report;
-use super::stages::Asked;
+use super::stages::ProbedEndpoint;
 use crate::cli::describe;
 use crate::cli::style::{Ink, Style};
 
 /// How much there is of everything.
 #[derive(Debug)]
-pub(super) struct Sum {
+pub(super) struct Totals {
     exporters: usize,
     /// Exporters with an endpoint that failed.
     unanswered: usize,
-    /// Whether an endpoint that was asked accepts something.
+    /// Whether an endpoint that was probed accepts something.
     takes_something: bool,
     errors: usize,
     warnings: usize,
     notes: usize,
 }
 
-impl Sum {
-    /// `asked` are the endpoints of each exporter.
-    pub(super) fn new(report: &Report, examined: &Examined, asked: &[Vec<Asked>]) -> Self {
-        let failed = |endpoints: &Vec<Asked>| endpoints.iter().filter(|asked| asked.has_failed()).count();
-        let failures: usize = asked.iter().map(failed).sum();
+impl Totals {
+    /// `probed` are the endpoints of each exporter.
+    pub(super) fn new(report: &Report, examined: &Examined, probed: &[Vec<ProbedEndpoint>]) -> Self {
+        let failed =
+            |endpoints: &Vec<ProbedEndpoint>| endpoints.iter().filter(|probed| probed.has_failed()).count();
+        let failures: usize = probed.iter().map(failed).sum();
         Self {
             exporters: examined.exporters.len(),
-            unanswered: asked.iter().filter(|endpoints| failed(endpoints) > 0).count(),
-            takes_something: asked.iter().flatten().any(Asked::takes_something),
+            unanswered: probed.iter().filter(|endpoints| failed(endpoints) > 0).count(),
+            takes_something: probed.iter().flatten().any(ProbedEndpoint::takes_something),
             errors: report.count(DiagnosticSeverity::Error) + failures,
             warnings: report.count(DiagnosticSeverity::Warning),
             notes: report.count(DiagnosticSeverity::Note),
@@ -84,7 +85,7 @@ mod tests {
     #[test]
     fn the_sum_says_whether_anything_would_arrive() {
         let sum = |exporters, unanswered, errors, warnings| {
-            let sum = Sum { exporters, unanswered, takes_something: false, errors, warnings, notes: 0 };
+            let sum = Totals { exporters, unanswered, takes_something: false, errors, warnings, notes: 0 };
             assert_eq!(sum.has_failed(), errors > 0);
             sum.draw("otlp.toml", &plain_style(80))
         };
@@ -94,7 +95,7 @@ mod tests {
         assert_eq!(sum(2, 1, 1, 0), "✗ otlp.toml: 1 usable exporter, 1 error");
         assert_eq!(sum(1, 1, 1, 0), "✗ otlp.toml: no usable exporter, 1 error; nothing would arrive");
         let partly =
-            Sum { exporters: 1, unanswered: 1, takes_something: true, errors: 1, warnings: 0, notes: 0 };
+            Totals { exporters: 1, unanswered: 1, takes_something: true, errors: 1, warnings: 0, notes: 0 };
         assert_eq!(
             partly.draw("otlp.toml", &plain_style(80)),
             "✗ otlp.toml: no usable exporter, 1 error; not everything would arrive"
