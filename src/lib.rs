@@ -40,7 +40,7 @@
 //! A span or log record is written as OTLP protobuf, attribute by attribute, into a buffer that its thread keeps: it costs
 //! no allocation. When it ends, its bytes are copied into a chunk of the queue, which is bounded in records *and* bytes.
 //! The worker gathers whole chunks, frames them into requests and sends them over one kept-alive connection. Measurements
-//! do not cross the queue: each is added to its series by an atomic step or under a lock that is hardly ever contended,
+//! are no records yet: each is added to its series by an atomic step or under a lock that is hardly ever contended,
 //! and the worker frames the sums when it is time to push.
 //!
 //! Start at [`Telemetry`], which leads to [`Tracer`] and [`Span`], [`Logger`] and [`Log`], [`Meter`] and its instruments.

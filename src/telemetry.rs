@@ -234,6 +234,7 @@ fn observed(config: &Config) -> Vec<Observed> {
     let observed = |exporter: &Exporter| Observed {
         name: exporter.name().to_owned(),
         signals: exporter.signals,
+        transport: exporter.connection.transport,
         capacity: exporter.queue.records,
     };
     config.exporters.iter().map(observed).collect()

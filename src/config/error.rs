@@ -163,6 +163,7 @@ pub enum DiagnosticSeverity {
 
 /// A place in a configuration file; line and column count from 1, the column in characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Location {
     /// The file as it was named by the program; `<toml>` or `<yaml>` for text.
     pub file: String,

@@ -67,6 +67,7 @@ impl Application {
 
 /// One of the ways out of a program that has two: see [`Exporter::provider`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum ProviderName {
     /// The program's own telemetry.
     Internal,

@@ -1,15 +1,16 @@
 //! Why was a span lost? Every record is counted here, by reason.
 //!
 //! At every moment accepted = delivered + rejected + dropped + superseded + in flight; what was not enqueued stands
-//! beside it. `Telemetry::ledger` reads the counts, and `Config::on_problem` reports most losses when they happen.
+//! beside it. `Telemetry::ledger` reads the counts, and `Config::on_problem` reports what the collector or the queue's bounds caused
+//! when it happens.
 //! Find the count that is not zero in this table, paths below `src/`:
 //!
 //! | count | counted in | what the user can do |
 //! |---|---|---|
-//! | `not_enqueued.queue_full` | `pipeline/queue`: `Queue::enqueue_after_waiting` | a larger queue, `WhenFull::Block`, a longer block timeout; see that the collector keeps up |
-//! | `not_enqueued.too_large` | `pipeline/queue`: `Queue::enqueue_if_room`; before the queue `trace`, `logs`, `bridge/opentelemetry`; metrics `worker/periodic_reader` | smaller attributes, lower span and log limits, a larger batch |
-//! | `not_enqueued.after_shutdown` | `pipeline/queue`: `Queue::enqueue_if_room` of a closed queue; metrics `worker/periodic_reader` | shut down after the last record; a longer budget |
-//! | `not_enqueued.suppressed` | `pipeline/exporter_set`: `ExporterSet::suppresses_span`, `suppresses_log` | make no records in the problem hook |
+//! | `not_enqueued.queue_full` | `pipeline/queue`: `Queue::enqueue_after_waiting` | a larger queue, `WhenFull::Block`, a longer block timeout; see that the collector keeps up. A panicking thread and a forked child without a running worker never wait |
+//! | `not_enqueued.too_large` | `pipeline/queue`: `Queue::enqueue_if_room`; before the queue `trace`, `logs`, `bridge/opentelemetry`; metrics `worker/periodic_reader` | smaller attributes, lower span and log limits, a larger `batch-bytes`, and `queue-bytes` if that is smaller |
+//! | `not_enqueued.after_shutdown` | `pipeline/queue`: `Queue::enqueue_if_room` and `enqueue_after_waiting` of a closed queue, `exporter_set` in a child, `bridge/opentelemetry`; metrics `worker/periodic_reader` | shut down after the last record; a longer budget |
+//! | `not_enqueued.suppressed` | `pipeline/exporter_set`: `ExporterSet::suppresses_span`, `suppresses_log`; `bridge/opentelemetry` | make no records in the problem hook |
 //! | `not_enqueued.no_worker` | `pipeline/exporter_set`: `ExporterSet::handles_of_child` | let the forked child start threads |
 //! | `not_enqueued.panicked` | `trace/detached`, `logs`, for the bridges | mend the `Debug` or `Display` that panics |
 //! | `rejected` | `pipeline/worker/attempt`: `Worker::apply_verdict` | read the collector's message in the problem hook |
@@ -19,7 +20,9 @@
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
 //!
-//! Superseded data points are no loss. Records that are outside of the ledger by design are listed at [`Ledger`].
+//! Superseded data points are no loss. Records that are outside of the ledger by design are listed at [`Ledger`]; a span that
+//! the sampler leaves out is decided in `trace/builder.rs`, `is_recorded`. A process that ends without a shutdown loses what is
+//! in flight, and no ledger with it: see the guide's operations.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -234,7 +237,7 @@ impl Dropped {
 pub struct NotEnqueued {
     /// The queue was full, and the caller did not wait, or waited until the block timeout.
     pub queue_full: u64,
-    /// Larger than a request may be.
+    /// Larger than a request or the queue may be.
     pub too_large: u64,
     /// Emitted after the shutdown, or collected too late for it; exported by the OpenTelemetry SDK after the end of the
     /// bridge's exporter.
@@ -271,7 +274,7 @@ pub(crate) enum Outcome {
     Superseded,
 }
 
-/// Why a record was not accepted.
+/// Why a record was not accepted; why an accepted one was dropped is an [`Outcome`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotEnqueuedReason {
     QueueFull,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::config::Signals;
+use crate::config::{Signals, Transport};
 use crate::metrics::{Meter, Observer};
 use crate::pipeline::exporter_set::ExporterSet;
 use crate::pipeline::ledger::Counts;
@@ -16,18 +16,19 @@ pub(crate) const SCOPE: &str = "standpipe";
 pub(crate) struct Observed {
     pub(crate) name: String,
     pub(crate) signals: Signals,
+    pub(crate) transport: Transport,
     /// Records that the queue of a signal can hold.
     pub(crate) capacity: usize,
 }
 
-/// Observes the exporters of these exporter_sets, as long as they live.
+/// Observes the exporters of these sets, as long as they live.
 pub(crate) fn observe(exporter_sets: &[Weak<ExporterSet>], meter: &Meter, exporters: Vec<Observed>) {
     let (exporter_sets, exporters): (Arc<[_]>, Arc<[_]>) = (exporter_sets.into(), exporters.into());
     for signal in Signal::ALL {
         let watch =
             Watch { exporter_sets: Arc::clone(&exporter_sets), exporters: Arc::clone(&exporters), signal };
         watch.exported(meter);
-        // data points are collected when they are sent: they pass no queue
+        // data points are collected when they are sent: no caller waits for room, and no chunk of theirs is queued
         if signal != Signal::Metrics {
             watch.processed(meter);
             watch.queue_size(meter);
@@ -52,9 +53,9 @@ impl Watch {
         let watch = self.clone();
         meter.build(&name).unit(self.words().unit).description(description).observe_counter(
             move |observer| {
-                watch.for_each_exporter(|name, counts| {
+                watch.for_each_exporter(|exporter, counts| {
                     let dropped = counts.dropped;
-                    let note = Note { name, kind: watch.words().exporter };
+                    let note = Note { name: &exporter.name, kind: &watch.exporter_type(exporter.transport) };
                     note.success(observer, counts.delivered);
                     let failures = [
                         ("rejected", counts.rejected),
@@ -77,9 +78,9 @@ impl Watch {
         let watch = self.clone();
         meter.build(&name).unit(self.words().unit).description(description).observe_counter(
             move |observer| {
-                watch.for_each_exporter(|name, counts| {
+                watch.for_each_exporter(|exporter, counts| {
                     let not_enqueued = counts.not_enqueued;
-                    let note = Note { name, kind: watch.words().processor };
+                    let note = Note { name: &exporter.name, kind: watch.words().processor };
                     note.success(observer, counts.accepted - counts.in_flight);
                     let failures = [
                         ("queue_full", not_enqueued.queue_full),
@@ -101,9 +102,9 @@ impl Watch {
         let watch = self.clone();
         let size = meter.build(&name).unit(self.words().unit).description(description);
         size.observe_up_down_counter(move |observer| {
-            watch.for_each_exporter(|name, counts| {
+            watch.for_each_exporter(|exporter, counts| {
                 let in_flight = i64::try_from(counts.in_flight).unwrap_or(i64::MAX);
-                observer.observe(in_flight, &component(name, watch.words().processor));
+                observer.observe(in_flight, &component(&exporter.name, watch.words().processor));
             });
         });
     }
@@ -126,13 +127,23 @@ impl Watch {
         self.exporters.iter().filter(|exporter| exporter.signals.contain(self.signal))
     }
 
-    fn for_each_exporter(&self, mut look: impl FnMut(&str, Counts)) {
+    fn for_each_exporter(&self, mut look: impl FnMut(&Observed, Counts)) {
         let ledgers = |exporters: Arc<ExporterSet>| exporters.ledger();
         for ledger in self.exporter_sets.iter().filter_map(Weak::upgrade).flat_map(ledgers) {
-            if self.exporters().any(|exporter| exporter.name == ledger.name) {
-                look(&ledger.name, ledger.of(self.signal));
+            if let Some(exporter) = self.exporters().find(|exporter| exporter.name == ledger.name) {
+                look(exporter, ledger.of(self.signal));
             }
         }
+    }
+
+    /// `otel.component.type` of an exporter of this signal.
+    fn exporter_type(&self, transport: Transport) -> String {
+        let protocol = match transport {
+            Transport::Http => "otlp_http",
+            Transport::Grpc => "otlp_grpc",
+            Transport::Console => "console",
+        };
+        format!("{protocol}_{}", self.words().exporter)
     }
 
     fn words(&self) -> Words {
@@ -141,19 +152,19 @@ impl Watch {
                 record: "span",
                 unit: "{span}",
                 processor: "batching_span_processor",
-                exporter: "otlp_http_span_exporter",
+                exporter: "span_exporter",
             },
             Signal::Logs => Words {
                 record: "log",
                 unit: "{log_record}",
                 processor: "batching_log_processor",
-                exporter: "otlp_http_log_exporter",
+                exporter: "log_exporter",
             },
             Signal::Metrics => Words {
                 record: "metric_data_point",
                 unit: "{data_point}",
                 processor: "periodic_metric_reader",
-                exporter: "otlp_http_metric_exporter",
+                exporter: "metric_exporter",
             },
         }
     }
@@ -164,6 +175,7 @@ struct Words {
     record: &'static str,
     unit: &'static str,
     processor: &'static str,
+    /// What follows the protocol in the type of an exporter.
     exporter: &'static str,
 }
 

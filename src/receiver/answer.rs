@@ -36,7 +36,7 @@ pub(super) use over_grpc::{GoAwayTiming, GrpcFraming};
 /// | others | 2 `UNKNOWN` |
 ///
 /// The records of a request that is answered with a 2xx status count as accepted, however badly the answer
-/// is delivered; all other answers may_start the counts of records alone.
+/// is delivered; all other answers leave the counts of records alone.
 ///
 /// ```
 /// use std::time::Duration;

@@ -4,6 +4,7 @@ use crate::record::{Severity, Signal};
 
 /// What happens to a record that finds the queue full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum WhenFull {
     /// The caller waits until there is room: nothing is lost, callers slow down.
     #[default]
@@ -64,6 +65,7 @@ impl Level {
 
 /// Over which stretch of time the sums of metrics go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Temporality {
     /// Since the start of the program: a push that is lost is made good by the next.
     #[default]
@@ -77,6 +79,7 @@ pub enum Temporality {
 
 /// How histograms divide their values, unless an instrument has bounds of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Histograms {
     /// Fifteen bounds from 0 to 10,000.
     #[default]
@@ -160,6 +163,7 @@ impl Transport {
 
 /// How a request body is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Compression {
     /// Sent as it is.
     #[default]
@@ -181,6 +185,7 @@ impl Compression {
 
 /// Whether proxies named by the environment are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Proxy {
     /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; `HTTP_PROXY` not under CGI
     /// (`REQUEST_METHOD` is set). Plain HTTP is posted to the proxy in absolute form; `https` and gRPC go by `CONNECT`.

@@ -1,4 +1,4 @@
-//! What happens to a caller that finds the queue full.
+//! What happens to a caller that finds the queue full. Here is decided who waits; how much fits is `Level::reserve`'s.
 
 use std::collections::VecDeque;
 use std::mem;

@@ -54,7 +54,7 @@ pub(crate) struct Queue {
     closed: AtomicBool,
     /// Why, if not for a shutdown.
     closed_for: OnceLock<NotEnqueuedReason>,
-    /// Accepted from the worker, by signal.
+    /// Data points that the worker has admitted.
     admitted: AtomicU64,
     counters: Arc<Counters>,
 }

@@ -280,7 +280,7 @@ impl Worker {
             }
             if now[1] > before[1] {
                 self.reporter.report(signal, ProblemKind::TooLarge, || {
-                    format!("larger than a request may be: {} lost so far", records(now[1]))
+                    format!("larger than a request or the queue may be: {} lost so far", records(now[1]))
                 });
             }
         }

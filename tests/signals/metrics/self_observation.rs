@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Application, Config, FlushOutcome, Signal};
+use standpipe::{Application, Config, Exporter, FlushOutcome, Signal};
 
 use crate::support::points::{attributes, int, named, newest, numbers};
 use crate::support::scene::{FOR_EVER, LONG, emit, exporter, gathering, start, start_with};
@@ -50,6 +50,18 @@ fn the_ledger_is_exported_by_the_names_that_opentelemetry_has_for_it() {
         (received.scope.name.as_str(), received.scope.version.as_str()),
         ("standpipe", env!("CARGO_PKG_VERSION"))
     );
+}
+
+#[test]
+fn an_exporter_over_grpc_is_of_the_type_that_opentelemetry_has_for_it() {
+    let receiver = Receiver::start().unwrap();
+    let exporter = Exporter::grpc(receiver.grpc_endpoint()).named("main").interval(FOR_EVER);
+    let telemetry = start_with(Config::new().self_observation(true).exporter(exporter));
+    emit(&telemetry.tracer("shop"), 1);
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    let exported = newest(&receiver, "otel.sdk.exporter.span.exported");
+    let of_type = "otel.component.name=main,otel.component.type=otlp_grpc_span_exporter";
+    assert_eq!(exported.iter().map(|p| attributes(&p.attributes)).collect::<Vec<_>>(), [of_type]);
 }
 
 #[test]
