@@ -28,14 +28,14 @@ use tracing_subscriber::prelude::*;
 use crate::support::allocator::allocations;
 
 const LONG: Duration = Duration::from_secs(30);
-const MEASURED: u64 = 10_000;
+const MEASURED: u64 = 5_000;
 /// Measured in turns, each begun when the last has arrived, so that the worker has something to send in every one.
 const TURNS: u64 = 10;
 /// Twice as many, queued while the collector does not answer: chunks enough for the measured ones, however slow the
 /// worker may then be.
 const WARM_UP: u64 = 2 * MEASURED;
 
-/// Allocations of 10,000 spans on the calling thread. `emit` ends `spans` spans at a time.
+/// Allocations of 5,000 spans on the calling thread. `emit` ends `spans` spans at a time.
 fn steady_state(spans: u64, emit: impl Fn(&Tracer)) -> u64 {
     steady_state_of(Signal::Traces, spans, |telemetry| {
         let tracer = telemetry.tracer("shop");
@@ -43,7 +43,7 @@ fn steady_state(spans: u64, emit: impl Fn(&Tracer)) -> u64 {
     })
 }
 
-/// Allocations of 10,000 log records on the calling thread.
+/// Allocations of 5,000 log records on the calling thread.
 fn steady_state_of_logs(emit: impl Fn(&Logger)) -> u64 {
     steady_state_of(Signal::Logs, 1, |telemetry| {
         let logger = telemetry.logger("shop");
@@ -51,7 +51,7 @@ fn steady_state_of_logs(emit: impl Fn(&Logger)) -> u64 {
     })
 }
 
-/// Allocations of 10,000 records of the `log` crate on the calling thread.
+/// Allocations of 5,000 records of the `log` crate on the calling thread.
 fn steady_state_of_bridge(emit: impl Fn(&LogBridge)) -> u64 {
     steady_state_of(Signal::Logs, 1, |telemetry| {
         let bridge = LogBridge::new(telemetry);

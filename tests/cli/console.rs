@@ -11,12 +11,10 @@ use standpipe::config::{Proxy, SettingSource};
 use standpipe::{Config, Exporter, Signal, Telemetry, Transport};
 
 use crate::support::process::{command, task};
-use crate::support::scene::{Problems, emit};
+use crate::support::scene::{NOISE, Problems, emit};
 
 const BUDGET: Duration = Duration::from_millis(300);
 const PROMISED: Duration = Duration::from_millis(50);
-/// What a busy machine may add before a thread gets its turn.
-const NOISE: Duration = Duration::from_millis(150);
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 

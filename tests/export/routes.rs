@@ -15,12 +15,10 @@ use standpipe::{
 
 use crate::support::process;
 use crate::support::scene::{
-    A_WHILE, FOR_EVER, LONG, Problems, emit, emit_in_time, exporter, exporter_to, gathering, start_with,
+    A_WHILE, FOR_EVER, LONG, NOISE, Problems, emit, emit_in_time, exporter, exporter_to, gathering,
+    start_with,
 };
 use crate::support::stubborn::Unanswered;
-
-/// What a busy machine may add to the 50 ms that a shutdown may take beyond its budget.
-const NOISE: Duration = Duration::from_millis(150);
 
 /// A program called `runner` that runs an application called `shop`.
 fn config(main: Exporter, application: Exporter) -> Config {

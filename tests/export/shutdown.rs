@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Ledger, Telemetry};
 
+use crate::support::scene::NOISE;
 use crate::support::stubborn::{SlowReader, Unanswered};
 use crate::support::tls::{TestCa, TlsFront};
 
 const BUDGET: Duration = Duration::from_millis(300);
 const PROMISED: Duration = Duration::from_millis(50);
-/// What a busy machine may add before a thread gets its turn.
-const NOISE: Duration = Duration::from_millis(150);
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SPANS: u64 = 100;

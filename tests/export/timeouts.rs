@@ -8,13 +8,12 @@ use standpipe::ledger::ExporterLedger;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Problem, ProblemKind, Telemetry};
 
+use crate::support::scene::NOISE;
 use crate::support::stubborn::{SlowReader, Unanswered};
 use crate::support::tls::{TestCa, TlsFront};
 
 const TIMEOUT: Duration = Duration::from_millis(400);
 const PROMISED: Duration = Duration::from_millis(100);
-/// What a busy machine may add before a thread gets its turn.
-const NOISE: Duration = Duration::from_millis(150);
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// More than the sockets between two ends of loopback can hold.

@@ -9,13 +9,11 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, FlushOutcome, ProblemKind, Telemetry};
 
 use super::{assert_refused_at_once, export, exporter, exporter_to};
-use crate::support::scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, start};
+use crate::support::scene::{A_WHILE, FOR_EVER, LONG, NOISE, Problems, emit, start};
 use crate::support::stubborn::{SlowReader, Unanswered};
 
 const BUDGET: Duration = Duration::from_millis(300);
 const PROMISED: Duration = Duration::from_millis(50);
-/// What a busy machine may add before a thread gets its turn.
-const NOISE: Duration = Duration::from_millis(150);
 
 fn receiver_that(answer: Answer) -> Receiver {
     let receiver = Receiver::start().unwrap();

@@ -13,7 +13,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Starts one with these configurations, later ones laid over the first. `variables` are told the port.
+    /// Starts one with these configurations, later ones laid over the first. `variables` get the port.
     pub(super) fn start(
         tools: &Path,
         log: &Path,

@@ -15,7 +15,7 @@ pub(super) fn play(telemetry: &Telemetry, delta: bool) -> Vec<Record> {
     let temporality = if delta { DELTA } else { CUMULATIVE };
     measure(&meter);
     let sum = |name: &str, rises: bool, point: Value| {
-        // what can fall is told since the start, whatever was chosen
+        // what can fall is reported since the start, whatever was chosen
         let temporality = if rises { temporality } else { CUMULATIVE };
         let sum =
             json!({ "aggregationTemporality": temporality, "isMonotonic": rises, "dataPoints": [point] });

@@ -34,7 +34,7 @@ impl Showcase {
         Ok(Self { sent, expected: [spans, logs, metrics].concat(), begun })
     }
 
-    /// Makes a record comparable: times that were not chosen must be of this run, and are no longer told apart.
+    /// Makes a record comparable: times that were not chosen must be of this run, and are no longer compared.
     pub(crate) fn blur(&self, record: &mut Record) {
         let run = nanos(self.begun)..=nanos(SystemTime::now());
         blur_times(&mut record.body, &|time| run.contains(&time));
