@@ -34,7 +34,7 @@ fn tidy_field((name, value): (String, Value)) -> Option<(String, Value)> {
     value.map(|value| (name, value))
 }
 
-/// A list of keys and values as a map. A key that is there twice is kept twice, so that it is a difference.
+/// A list of keys and values as a map. A key that is there twice is marked, so that it is a difference.
 fn by_key(list: Value) -> Option<Value> {
     let Value::Array(items) = list else { return None };
     let mut map = Map::new();
