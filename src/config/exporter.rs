@@ -214,8 +214,8 @@ const APPLICATION: &str = "application/";
 
 fn in_provider(provider: Option<ProviderName>, name: String) -> String {
     match provider {
-        Some(ProviderName::Application) => format!("{APPLICATION}{name}"),
-        Some(ProviderName::Internal) | None => name,
+        Some(ProviderName::Application) if !name.starts_with(APPLICATION) => format!("{APPLICATION}{name}"),
+        Some(_) | None => name,
     }
 }
 

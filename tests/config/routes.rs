@@ -154,6 +154,11 @@ fn the_names_of_the_applications_exporters_begin_with_its_own_whenever_they_are_
     assert_eq!(names(&again), ["application/a"]);
     let renamed = again.map_exporters(|exporter| exporter.named("b"));
     assert_eq!(names(&renamed), ["application/b"]);
+    let renamed = renamed.map_exporters(|exporter| {
+        let name = exporter.name().to_owned();
+        exporter.named(name)
+    });
+    assert_eq!(names(&renamed), ["application/b"]);
     assert_eq!(only(&renamed).id, "b");
 }
 

@@ -120,20 +120,19 @@ impl<'t, 'd> Reader<'t, 'd> {
         let is_anybodys = statement.is_unclosed || self.swallowed_section(&statement).is_some();
         let owner = if is_anybodys { Owner::Unknown } else { Owner::of(&path) };
         if let Some((what, fix)) = statement.flaw {
-            // where no value follows, words that name nothing may be the rest of a broken text, and so of a secret
-            let is_known = |word: &String| is_known_somewhere(word) || FIRST_NAMES.contains(&word.as_str());
-            while !is_header && path.len() > table_len && !path.last().is_some_and(is_known) {
-                path.pop();
-            }
+            path.truncate(table_len + shown_parts(&path[table_len..], is_header));
             return Some((owner, path, statement.start, Fault::new(what, fix)));
         }
         let conflict = self.put(&mut statement).err().or(statement.conflict.take());
-        // that it is never closed is worse
-        let conflict = conflict.filter(|_| !statement.is_unclosed);
         let (at, fault) = match (conflict, &statement.error) {
-            (Some(conflict), _) => (conflict.at, self.conflict(&conflict)),
-            (None, Some((at, error))) => (*at, self.in_our_words(*at, error, &path)),
-            (None, None) => return None,
+            // that it takes in the rest of the text is worse than what is wrong in it
+            _ if statement.is_unclosed => (statement.start, Fault::new(NO_END.0, NO_END.1)),
+            // what comes first may be the cause of the other
+            (Some(conflict), error) if error.as_ref().is_none_or(|(at, _)| conflict.at < *at) => {
+                (conflict.at, self.conflict(&conflict))
+            }
+            (_, Some((at, error))) => (*at, self.in_our_words(*at, error, &path)),
+            (_, None) => return None,
         };
         Some((owner, path, at, fault))
     }
@@ -163,7 +162,13 @@ impl<'t, 'd> Reader<'t, 'd> {
         match &conflict.not_a_table {
             None => Fault::duplicate_key(line),
             Some((name, kind)) => {
-                let what = format!("{} is {kind} in line {line}, which has no keys", dotted(&[name]));
+                let name = dotted(&[name]);
+                let what = match *kind {
+                    "a table" => {
+                        format!("{name} is an inline table in line {line}, which cannot be extended")
+                    }
+                    kind => format!("{name} is {kind} in line {line}, which has no keys"),
+                };
                 Fault::new(what, "remove one of the two")
             }
         }
@@ -208,4 +213,18 @@ impl<'t, 'd> Reader<'t, 'd> {
         let diagnostic = fault.found(DiagnosticSeverity::Error, Some(self.places.location(at)), key);
         self.mistakes.push(Mistake { owner, diagnostic });
     }
+}
+
+/// How many parts of the key of a malformed statement are shown: the rest may be that of a broken text, and so of a secret.
+fn shown_parts(key: &[String], is_header: bool) -> usize {
+    let is_first_name = |part: &String| FIRST_NAMES.contains(&part.as_str());
+    if !is_header {
+        // no value follows: up to the last word that names something
+        let is_known = |part: &String| is_known_somewhere(part) || is_first_name(part);
+        return key.iter().rposition(is_known).map_or(0, |last| last + 1);
+    }
+    let is_bare =
+        |part: &&String| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let bare_parts = key.iter().take_while(is_bare).count();
+    if key.first().is_some_and(is_first_name) { bare_parts } else { 0 }
 }

@@ -81,6 +81,8 @@ impl<'d> Statement<'d> {
     fn parse(text: &'d str, text_at: usize, level: TracerLevel) -> Self {
         let indent = text.len() - text.trim_start_matches([' ', '\t']).len();
         let mut statement = Self { text, text_at, start: text_at + indent, ..Self::default() };
+        // the parser passes over a byte order mark at the start of what it is shown
+        statement.flaw = text.starts_with('\u{feff}').then_some(NO_KEY);
         let (source, mut events) = (Source::new(text), Vec::new());
         let mut checked = ValidateWhitespace::new(&mut events, source);
         let mut bounded = RecursionGuard::new(&mut checked, MAX_DEPTH as u32);

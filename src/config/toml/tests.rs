@@ -322,7 +322,8 @@ fn a_table_is_described_once() {
         ),
         (
             "a = {}\n[a.b]",
-            "f:2:2: a.b: a is a table in line 1, which has no keys; remove one of the two".into(),
+            "f:2:2: a.b: a is an inline table in line 1, which cannot be extended; remove one of the two"
+                .into(),
         ),
     ] {
         assert_eq!(said(&parse("f", text)), [expected], "{text}");
@@ -371,6 +372,48 @@ fn a_document_with_too_much_in_it_is_cut_off_and_this_concerns_all() {
         assert!(diagnostic.to_string().starts_with(&format!("{place}{what}")), "{diagnostic}");
         assert_eq!(*owner, Owner::Unknown);
         assert_eq!(document.root.as_table().map(<[_]>::len), Some(kept), "{what}");
+    }
+}
+
+#[test]
+fn of_a_malformed_header_nothing_is_shown_that_may_be_a_value() {
+    for (text, expected) in [
+        ("[tracer.a b]", "tracer.a: "),
+        ("[tracer.\"S3CRET: x\" b]", "tracer: "),
+        ("headers =\n[\"Authorization: Bearer S3CRET\", \"x: y\"]", ""),
+        ("['S3CRET', 'b'", ""),
+        ("['''etrics.open-telemetry]headers = [\"a: S3CRET\"]", ""),
+    ] {
+        let all = said(&parse("f", text));
+        let last = all.last().expect(text);
+        assert!(
+            last.ends_with(&format!(
+                "1: {expected}malformed table header; write it like [tracer.otel], alone in its line"
+            )),
+            "{text}: {all:?}"
+        );
+    }
+}
+
+#[test]
+fn of_two_mistakes_in_a_statement_the_first_is_reported() {
+    for (text, expected) in [
+        ("a = { b c = 1, d c = 2 }", "f:1:9: a: "),
+        ("a = { = 1, = 2 }", "f:1:7: a: "),
+        ("a = { b = 1, b = 2, c d = 3 }", "f:1:14: a: duplicate key"),
+    ] {
+        let all = said(&parse("f", text));
+        assert!(matches!(&all[..], [only] if only.starts_with(expected)), "{text}: {all:?}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_within_the_text_is_no_part_of_a_key() {
+    for (text, flaw) in [("a = 1\n\u{feff}b = 2\nc = 3", "not a key"), ("a = 1\n\u{feff}[b]\n", "malformed")]
+    {
+        let document = parse("f", text);
+        assert!(matches!(&said(&document)[..], [only] if only.contains(flaw)), "{:?}", said(&document));
+        assert!(!shown(&document.root).contains('b'));
     }
 }
 
