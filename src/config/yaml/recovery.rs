@@ -136,6 +136,12 @@ impl Search<'_> {
     /// Whom a mistake in an entry concerns.
     fn owner(&self, entry: &Entry, path: &[String]) -> Owner {
         let own = Owner::of(path);
+        let of_key = indentation(&self.text[entry.range.clone()]);
+        let is_outside = |line: &str| !is_blank(line) && indentation(line) < of_key;
+        if path.len() > 1 && own == Owner::Other && self.lines_below(entry).any(is_outside) {
+            // a key that is indented too far has taken in those beside it
+            return Owner::of(&path[..1]);
+        }
         if !self.may_hold_lines_of_others(entry, &own) {
             return own;
         }

@@ -340,6 +340,8 @@ fn lines_that_went_astray_break_the_section_above_them() {
     assert_eq!(owners(route), [Owner::Section(Section::Exporter("b".to_owned()))]);
     let metrics = "metrics:\n  open-telemetry:\n    transport: http\nendpoint: x\n    interval: 1s\n";
     assert_eq!(owners(metrics), [Owner::Section(Section::Metrics)]);
+    let too_far = "metrics:\n    foo: bar\n  open-telemetry:\n    transport: http\n";
+    assert_eq!(owners(too_far), [Owner::Section(Section::Metrics)]);
 }
 
 #[test]
