@@ -22,7 +22,7 @@ use std::ops::Range;
 use granit_parser::{Event, Marker, Options, Parser, Span, options};
 
 use self::builder::Builder;
-use self::recovery::LostAnchor;
+use self::recovery::LostAnchors;
 use super::error::{Diagnostic, DiagnosticSeverity, Fault, Location};
 use super::node::{Document, Mistake};
 use super::node::{Node, Places, Tree};
@@ -63,11 +63,11 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
 ///
 /// If no tree can be made of it: the first mistake in the syntax, or a limit that it goes beyond.
 fn content_of(text: &str, file: &str) -> Result<Content, Diagnostic> {
-    content_beside(text, file, &[])
+    content_beside(text, file, &LostAnchors::new())
 }
 
 /// The same for a text without its broken sections, which had these anchors.
-fn content_beside(text: &str, file: &str, lost: &[LostAnchor<'_>]) -> Result<Content, Diagnostic> {
+fn content_beside(text: &str, file: &str, lost: &LostAnchors<'_>) -> Result<Content, Diagnostic> {
     let text = without_mark(text);
     let mut parser = Parser::new_from_str_with_options(text, limits());
     let mut builder = Builder::new(file);
@@ -92,10 +92,9 @@ fn content_beside(text: &str, file: &str, lost: &[LostAnchor<'_>]) -> Result<Con
 }
 
 /// Whether the last anchor that an alias can be of is not the one in that line, but a lost one.
-fn is_lost(lost: &[LostAnchor<'_>], text: &str, alias: Span, line: usize) -> bool {
-    let name = || alias.slice(text).map_or("", |alias| alias.trim_start_matches('*'));
-    let is_between = |anchor: &&LostAnchor<'_>| (line + 1..alias.start.line()).contains(&anchor.line);
-    lost.iter().filter(is_between).any(|anchor| anchor.name == name())
+fn is_lost(lost: &LostAnchors<'_>, text: &str, alias: Span, line: usize) -> bool {
+    let name = alias.slice(text).map_or("", |alias| alias.trim_start_matches('*'));
+    lost.range((name, line)..=(name, alias.start.line())).next().is_some()
 }
 
 /// The byte order mark that some editors write first is no character of the first line.

@@ -2,6 +2,7 @@
 //! are found by their indentation and taken out, so that all others can be read. Lines that went astray are in a section
 //! that is not theirs: where they may be those of the section above, that one is broken, too.
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::ops::Range;
 use std::slice;
@@ -29,8 +30,7 @@ pub(super) fn content_without_broken_sections(text: &str, file: &str) -> Option<
         return None;
     }
     search.explain_first_swallowed();
-    let lost: Vec<LostAnchor<'_>> =
-        search.broken.iter().flat_map(|section| search.anchors(section)).collect();
+    let lost = search.broken.iter().flat_map(|section| search.anchors(section)).collect();
     let mut content = content_beside(&without(text, &search.broken), file, &lost).ok()?;
     if is_hollow(&content.root) {
         // nothing is saved, so the mistake is that of the whole text
@@ -68,11 +68,8 @@ struct Search<'t> {
     above: Vec<Owner>,
 }
 
-/// An anchor in a broken section: an alias below is not of what had the name before.
-pub(super) struct LostAnchor<'t> {
-    pub(super) name: &'t str,
-    pub(super) line: usize,
-}
+/// The anchors in broken sections, with the lines of these: an alias below is not of what had the name before.
+pub(super) type LostAnchors<'t> = BTreeSet<(&'t str, usize)>;
 
 /// A section with a mistake in its syntax.
 struct Broken {
@@ -219,11 +216,11 @@ impl Search<'_> {
     }
 
     /// The anchors in a broken section.
-    fn anchors(&self, section: &Broken) -> impl Iterator<Item = LostAnchor<'_>> {
+    fn anchors(&self, section: &Broken) -> impl Iterator<Item = (&str, usize)> {
         let line = self.line_of(section.range.start);
         let parts = self.text[section.range.clone()].split('&').skip(1);
-        let name = |part: &'_ str| part.find(is_end_of_name).unwrap_or(part.len());
-        parts.map(move |part| LostAnchor { name: &part[..name(part)], line })
+        let end = |part: &str| part.find(is_end_of_name).unwrap_or(part.len());
+        parts.map(move |part| (&part[..end(part)], line))
     }
 
     /// Whether there is a value in the line of a key; an anchor and a tag are none.
@@ -307,8 +304,8 @@ fn is_setting(name: &str) -> bool {
     is_known_somewhere(name) || is_harmless(name)
 }
 
-/// Whether the name of an anchor or an alias ends here.
-pub(super) fn is_end_of_name(character: char) -> bool {
+/// Whether the name of an anchor ends here.
+fn is_end_of_name(character: char) -> bool {
     character.is_whitespace() || matches!(character, ',' | '[' | ']' | '{' | '}')
 }
 

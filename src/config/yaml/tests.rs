@@ -277,7 +277,8 @@ fn every_broken_section_is_reported_at_its_own_place() {
 
 #[test]
 fn a_search_for_broken_sections_ends_in_time() {
-    for part in ["a: [\n", "a: 1\nb: [\n", "a:\n  b: '\n", "tracer:\n  a: '\n", "a: \"\n\n", "a\r"] {
+    let parts = ["a: [\n", "a: 1\nb: [\n", "a:\n  b: '\n", "tracer:\n  a: '\n", "a: \"\n\n", "a\r"];
+    for part in parts.into_iter().chain(["a: 1\n b: 2\n", "a: 1\n tracer\n", "a: &a [&b\nc: *a\n"]) {
         for text in [filled_with(part), format!("tracer:\n  {}", filled_with(part).replace('\n', "\n  "))] {
             let (before, start) = (on_processor(), Instant::now());
             assert!(parse("f", &text).mistakes.len() <= 101, "{part:?}");
