@@ -1028,6 +1028,9 @@ proptest! {
     fn no_text_ends_the_program_and_every_place_is_in_the_text(parts in prop::collection::vec(part(), 0..40)) {
         let text = parts.concat();
         let lines = text.split(['\n', '\r']).count();
+        for mistake in parse("f", &text).mistakes {
+            prop_assert!(mistake.diagnostic.location.is_some_and(|location| location.line <= lines));
+        }
         match content_of(&text, "f") {
             Ok(document) => assert_places(&document, &document.root, lines),
             Err(diagnostic) => prop_assert!(diagnostic.location.is_some_and(|location| location.line <= lines)),
@@ -1038,9 +1041,47 @@ proptest! {
 /// What YAML is made of.
 fn part() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
-        "a: ", "b: ", "<<: ", "- ", "? ", ": ", "[", "]", "{", "}", ", ", "\n", "\n  ", "\n    ", "\r\n",
-        "\t", "&a ", "*a", "&b ", "*b", "!!str ", "!!int ", "!x ", "|\n", ">\n", "'", "\"", "\\", "# ",
-        "---\n", "...\n", "%", "x", "ü", "1", "1.5", "true", "~", "\u{feff}", "\0",
+        "a: ",
+        "b: ",
+        "tracer:\n",
+        "<<: ",
+        "- ",
+        "? ",
+        ": ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ", ",
+        "\n",
+        "\n  ",
+        "\n    ",
+        "\r\n",
+        "\t",
+        "&a ",
+        "*a",
+        "&b ",
+        "*b",
+        "!!str ",
+        "!!int ",
+        "!x ",
+        "|\n",
+        ">\n",
+        "'",
+        "\"",
+        "\\",
+        "# ",
+        "---\n",
+        "...\n",
+        "%",
+        "x",
+        "ü",
+        "1",
+        "1.5",
+        "true",
+        "~",
+        "\u{feff}",
+        "\0",
     ])
 }
 
