@@ -19,9 +19,10 @@ mod tests;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use granit_parser::{Event, Marker, Options, Parser, options};
+use granit_parser::{Event, Marker, Options, Parser, Span, options};
 
 use self::builder::Builder;
+use self::recovery::LostAnchors;
 use super::error::{Diagnostic, DiagnosticSeverity, Fault, Location};
 use super::node::{Document, Mistake};
 use super::node::{Node, Places, Tree};
@@ -62,6 +63,11 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
 ///
 /// If no tree can be made of it: the first mistake in the syntax, or a limit that it goes beyond.
 fn content_of(text: &str, file: &str) -> Result<Content, Diagnostic> {
+    content_beside(text, file, &LostAnchors::new())
+}
+
+/// The same for a text without its broken sections, which had these anchors.
+fn content_beside(text: &str, file: &str, lost: &LostAnchors<'_>) -> Result<Content, Diagnostic> {
     let text = without_mark(text);
     let mut parser = Parser::new_from_str_with_options(text, limits());
     let mut builder = Builder::new(file);
@@ -75,9 +81,20 @@ fn content_of(text: &str, file: &str) -> Result<Content, Diagnostic> {
             builder.leave_out_the_rest(span);
             break;
         }
-        builder.take(event, span)?;
+        match event {
+            Event::Alias(anchor) if is_lost(lost, text, span, builder.line_of_anchor(anchor)) => {
+                builder.lost_alias(span)?;
+            }
+            event => builder.take(event, span)?,
+        }
     }
     Ok(builder.finish())
+}
+
+/// Whether the last anchor that an alias can be of is not the one in that line, but a lost one.
+fn is_lost(lost: &LostAnchors<'_>, text: &str, alias: Span, line: usize) -> bool {
+    let name = alias.slice(text).map_or("", |alias| alias.trim_start_matches('*'));
+    lost.range((name, line)..=(name, alias.start.line())).next().is_some()
 }
 
 /// The byte order mark that some editors write first is no character of the first line.

@@ -277,7 +277,8 @@ fn every_broken_section_is_reported_at_its_own_place() {
 
 #[test]
 fn a_search_for_broken_sections_ends_in_time() {
-    for part in ["a: [\n", "a: 1\nb: [\n", "a:\n  b: '\n", "tracer:\n  a: '\n", "a: \"\n\n", "a\r"] {
+    let parts = ["a: [\n", "a: 1\nb: [\n", "a:\n  b: '\n", "tracer:\n  a: '\n", "a: \"\n\n", "a\r"];
+    for part in parts.into_iter().chain(["a: 1\n b: 2\n", "a: 1\n tracer\n", "a: &a [&b\nc: *a\n"]) {
         for text in [filled_with(part), format!("tracer:\n  {}", filled_with(part).replace('\n', "\n  "))] {
             let (before, start) = (on_processor(), Instant::now());
             assert!(parse("f", &text).mistakes.len() <= 101, "{part:?}");
@@ -311,6 +312,112 @@ fn a_mistake_that_belongs_to_no_section_leaves_nothing() {
         let owners: Vec<&Owner> = document.mistakes.iter().map(|mistake| &mistake.owner).collect();
         assert_eq!(owners, [&Owner::Unknown], "{text}");
     }
+}
+
+fn owners(text: &str) -> Vec<Owner> {
+    parse("f", text).mistakes.into_iter().map(|mistake| mistake.owner).collect()
+}
+
+#[test]
+fn lines_that_went_astray_break_the_section_above_them() {
+    const OTEL: &str = "tracer:\n  first:\n    type: otel\n  otel:\n    type: otel\n    transport: http\n";
+    let otel = Owner::Section(Section::Tracer("otel".to_owned()));
+    for astray in [
+        "endpoint: \"https://a:1\"\n    headers:\n      - \"a: b\"\n  two:\n    type: otel\n",
+        "headers:\n      - \"a: b\"\n    level: info\n",
+        "headers:\n- \"a: b\"\n    level: info\n",
+        "endpoint: \"https://a:1\n",
+        "foo: bar\n    level: info\n",
+        "foo: &anchor bar\n    level: info\n",
+        "foo:\n    level: info\n  two:\n    type: otel\n",
+        "a: 1\nendpoint: x\n    headers: {}\n",
+        "  endpoint: \"https://a:1\"\n    headers:\n      - \"a: b\"\n  two:\n    type: otel\n",
+        "  headers:\n      - \"a: b\"\n    level: info\n",
+        "  foo:\n      - \"a: b\"\n    level: info\n",
+    ] {
+        assert_eq!(owners(&format!("{OTEL}{astray}")), [otel.clone()], "{astray}");
+    }
+    let route = "telemetry:\n  exporters:\n    a:\n      serviceName: a\n    b:\n      exporter:\n        type: collector\nfoo: bar\n      sampling: 1\n";
+    assert_eq!(owners(route), [Owner::Section(Section::Exporter("b".to_owned()))]);
+    let metrics = "metrics:\n  open-telemetry:\n    transport: http\nendpoint: x\n    interval: 1s\n";
+    assert_eq!(owners(metrics), [Owner::Section(Section::Metrics)]);
+    let too_far = "metrics:\n    foo: bar\n  open-telemetry:\n    transport: http\n";
+    assert_eq!(owners(too_far), [Owner::Section(Section::Metrics)]);
+}
+
+#[test]
+fn lines_that_may_be_of_several_sections_break_all() {
+    for text in [
+        "tracer: {a: {type: otel}}\nfoo: bar\n    level: info\n",
+        "tracer:\n  a: {type: otel}\n  b: {type: otel}\nfoo: bar\n    level: info\n",
+    ] {
+        assert_eq!(owners(text), [Owner::Unknown], "{text}");
+    }
+}
+
+#[test]
+fn a_broken_section_of_others_disables_nothing() {
+    for broken in [
+        "foo:\n  : [\n",
+        "foo:\n  server: localhost\n  tracer:\n    x: 1\n  : [\n",
+        "foo:\n  metrics: [\n",
+        "foo: &foo\n  telemetry: 1\n  : [\n",
+        "foo: # why\n  a: 1\n    b: 2\n",
+        "foo: [1, 2\n",
+        "foo: \"\n\n# why\n",
+    ] {
+        let text = format!("tracer:\n  otel:\n    type: otel\n{broken}server:\n  x: 1\n");
+        assert_eq!(owners(&text), [Owner::Other], "{text}");
+        let first = format!("{broken}tracer:\n  otel:\n    type: otel\n");
+        assert_eq!(owners(&first), [Owner::Other], "{first}");
+    }
+}
+
+#[test]
+fn an_alias_of_an_anchor_that_a_broken_section_sets_again_is_broken() {
+    let common = "x: &c {type: otel}\nbefore: *c\ncommon: &c\n  headers: [\"a: b\"]\n  : [\n";
+    let tracer = |id: &str| Owner::Section(Section::Tracer(id.to_owned()));
+    let text = format!("{common}tracer:\n  a:\n    <<: *c\n  b: *c\n  c: {{x: *cc}}\n");
+    let mut found = owners(&text);
+    found.dedup();
+    assert_eq!(found, [Owner::Other, tracer("a"), tracer("b"), tracer("c")]);
+    let said = parse("f", &text).mistakes[1].diagnostic.to_string();
+    assert_eq!(
+        said,
+        "f:8:9: tracer.a.\"<<\": an alias of a value that cannot be read; correct the mistake above"
+    );
+    let again = format!("{common}y: &c {{type: otel}}\nother: &d 1\ntracer:\n  a:\n    <<: *c\n");
+    assert_eq!(owners(&again), [Owner::Other]);
+}
+
+#[test]
+fn a_section_of_ours_that_is_lost_in_a_broken_one_is_an_error() {
+    const REST: &str = "  otel:\n    type: otel\n    transport: http\n";
+    for (lost, said) in [
+        ("server:\n  httpPort: 1\ntracer\n", "f:3:1: a key without a colon; "),
+        ("server:\n  httpPort: 1\n\"tracer\n", "f:3:1: "),
+        ("server:\n  httpPort: 1\ntracer:\"\n", "f:3:1: a key without a colon; "),
+        ("server:\n  httpPort: 1\ntracer:\0\n", "f:3:8: a character that YAML does not allow: "),
+        ("server:\n  httpPort: 1\n!tracer:\n", "f:3:1: a key without a colon; "),
+        ("  server:\n  httpPort: 1\ntracer:\n", "f:3:1: the document has ended before this; "),
+        ("  server:\n    httpPort: 1\ntracer:\n", "f:3:1: the document has ended before this; "),
+        ("foo:\n  a: 1\ntracer\n", "f:3:1: a key without a colon; "),
+        ("foo:\n- 1\ntracer\n", "f:3:1: a key without a colon; "),
+        ("foo: 1\n tracer:\n", "f:2:8: a colon where no key can stand; "),
+        ("foo:\n  - 1\n   tracer:\n", "f:3:10: a colon where no key can stand; "),
+        ("foo:\n  a: 1\n tracer:\n", "f:3:2: "),
+    ] {
+        let text = format!("{lost}{REST}");
+        let document = parse("f", &text);
+        let [mistake] = &document.mistakes[..] else { panic!("{lost}: {:?}", document.mistakes) };
+        assert_eq!(mistake.owner, Owner::Unknown, "{lost}");
+        let found = mistake.diagnostic.to_string();
+        assert!(found.starts_with(said) && mistake.diagnostic.key.is_empty(), "{lost}: {found}");
+    }
+    let document = parse("f", "a: [\nb: 1\ntracer\n  otel:\n    type: otel\nc: 1\n");
+    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect();
+    assert!(said[0].starts_with("f:1:4: a: [ is never closed"), "{said:?}");
+    assert!(said[1].starts_with("f:3:1: a key without a colon"), "{said:?}");
 }
 
 // What plain text means.
@@ -921,6 +1028,9 @@ proptest! {
     fn no_text_ends_the_program_and_every_place_is_in_the_text(parts in prop::collection::vec(part(), 0..40)) {
         let text = parts.concat();
         let lines = text.split(['\n', '\r']).count();
+        for mistake in parse("f", &text).mistakes {
+            prop_assert!(mistake.diagnostic.location.is_some_and(|location| location.line <= lines));
+        }
         match content_of(&text, "f") {
             Ok(document) => assert_places(&document, &document.root, lines),
             Err(diagnostic) => prop_assert!(diagnostic.location.is_some_and(|location| location.line <= lines)),
@@ -931,9 +1041,47 @@ proptest! {
 /// What YAML is made of.
 fn part() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
-        "a: ", "b: ", "<<: ", "- ", "? ", ": ", "[", "]", "{", "}", ", ", "\n", "\n  ", "\n    ", "\r\n",
-        "\t", "&a ", "*a", "&b ", "*b", "!!str ", "!!int ", "!x ", "|\n", ">\n", "'", "\"", "\\", "# ",
-        "---\n", "...\n", "%", "x", "ü", "1", "1.5", "true", "~", "\u{feff}", "\0",
+        "a: ",
+        "b: ",
+        "tracer:\n",
+        "<<: ",
+        "- ",
+        "? ",
+        ": ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ", ",
+        "\n",
+        "\n  ",
+        "\n    ",
+        "\r\n",
+        "\t",
+        "&a ",
+        "*a",
+        "&b ",
+        "*b",
+        "!!str ",
+        "!!int ",
+        "!x ",
+        "|\n",
+        ">\n",
+        "'",
+        "\"",
+        "\\",
+        "# ",
+        "---\n",
+        "...\n",
+        "%",
+        "x",
+        "ü",
+        "1",
+        "1.5",
+        "true",
+        "~",
+        "\u{feff}",
+        "\0",
     ])
 }
 
