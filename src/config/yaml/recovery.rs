@@ -3,6 +3,7 @@
 //! that is not theirs: where they may be those of the section above, that one is broken, too.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::mem;
 use std::ops::Range;
 use std::slice;
@@ -335,7 +336,8 @@ fn without(text: &str, broken: &[Broken]) -> String {
     for Broken { range, key_end, .. } in broken {
         kept.push_str(&text[copied..*key_end]);
         kept.push_str(" ~");
-        kept.extend(text[*key_end..range.end].chars().filter(|character| matches!(character, '\r' | '\n')));
+        // not the line ends themselves: of a lone carriage return and a line feed they would make one
+        kept.extend(iter::repeat_n('\n', lines(&text[*key_end..range.end]).len() - 1));
         copied = range.end;
     }
     kept.push_str(&text[copied..]);

@@ -374,6 +374,18 @@ fn a_broken_section_of_others_disables_nothing() {
 }
 
 #[test]
+fn every_line_below_a_broken_section_keeps_its_number_whatever_ends_the_lines() {
+    for broken in ["  : [\n", "  : [\r\n", "  : [ # a\rb\n", "  : [\r\r\n\n", "  : [ a\r\n"] {
+        let text = format!("foo:\n{broken}bar:\n  x: 1\n");
+        let lines = text.replace("\r\n", "\n").replace('\r', "\n");
+        let line = lines.lines().position(|line| line.starts_with("bar")).map(|before| before + 1);
+        let document = parse("f", &text);
+        let bar = document.root.get("bar").map(|field| document.places.location(field.at).line);
+        assert_eq!(bar, line, "{text:?}");
+    }
+}
+
+#[test]
 fn an_alias_of_an_anchor_that_a_broken_section_sets_again_is_broken() {
     let common = "x: &c {type: otel}\nbefore: *c\ncommon: &c\n  headers: [\"a: b\"]\n  : [\n";
     let tracer = |id: &str| Owner::Section(Section::Tracer(id.to_owned()));
