@@ -335,7 +335,7 @@ fn lines_that_went_astray_break_the_section_above_them() {
         "  headers:\n      - \"a: b\"\n    level: info\n",
         "  foo:\n      - \"a: b\"\n    level: info\n",
     ] {
-        assert_eq!(owners(&format!("{OTEL}{astray}")), [otel.clone()], "{astray}");
+        assert_eq!(owners(&format!("{OTEL}{astray}")), std::slice::from_ref(&otel), "{astray}");
     }
     let route = "telemetry:\n  exporters:\n    a:\n      serviceName: a\n    b:\n      exporter:\n        type: collector\nfoo: bar\n      sampling: 1\n";
     assert_eq!(owners(route), [Owner::Section(Section::Exporter("b".to_owned()))]);
