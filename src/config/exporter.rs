@@ -215,7 +215,7 @@ const APPLICATION: &str = "application/";
 fn in_provider(provider: Option<ProviderName>, name: String) -> String {
     match provider {
         Some(ProviderName::Application) if !name.starts_with(APPLICATION) => format!("{APPLICATION}{name}"),
-        Some(_) | None => name,
+        _ => name,
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// How long an attempt may take where the server is to decide before that.
 const PATIENT: Duration = Duration::from_secs(20);
 /// How long an attempt may take where nothing but the time can end it.
-pub(crate) const HASTY: Duration = Duration::from_millis(400);
+pub(crate) const HASTY: Duration = Duration::from_secs(1);
 /// What a busy machine may add.
 const SLACK: Duration = Duration::from_secs(8);
 /// No pause ends that is this long: one attempt decides.
@@ -147,18 +147,6 @@ impl Stage {
     /// Exports `spans` spans in one request.
     pub(crate) fn export(&mut self, spans: u64) -> Outcome {
         self.export_large(spans, 0)
-    }
-
-    /// Exports one span to a server that answers. On a busy machine even its answer may miss a deadline that is short for the
-    /// sake of a stall: then it is exported again.
-    pub(crate) fn export_after_stall(&mut self) {
-        let begun = Instant::now();
-        let mut outcome = self.export(1);
-        while outcome.fate == Fate::Later && begun.elapsed() < LONG {
-            outcome.is(Fate::Later, "no answer in time");
-            outcome = self.export(1);
-        }
-        outcome.is(Fate::Delivered, "");
     }
 
     /// Exports `spans` spans with `bytes` of text each.

@@ -27,7 +27,7 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_stray = |at: &usize| text.as_bytes().get(at + 1) != Some(&b'\n');
     let stray_returns: Vec<usize> = text.match_indices('\r').map(|(at, _)| at).filter(is_stray).collect();
-    // so many are the line ends of the text
+    // more of them than mistakes are reported: they are the line ends of the text
     let foreign_end = stray_returns.get(MAX_MISTAKES + 1).and_then(|_| stray_returns.first().copied());
 
     let mut readable = text[..foreign_end.unwrap_or(text.len())].to_owned();
