@@ -318,7 +318,7 @@ fn a_second_shutdown_returns_the_same_ledger_at_once_and_so_does_a_drop() {
 fn callers_that_wait_for_room_go_on_at_shutdown_and_their_spans_are_counted() {
     const CALLERS: u64 = 4;
     let receiver = receiver_that(Answer::hang());
-    let telemetry = start([Exporter::http(receiver.endpoint()).queue_records(1)]);
+    let telemetry = start([Exporter::http(receiver.endpoint()).block_timeout(None).queue_records(1)]);
     emit(&telemetry, 1);
     wait_for_attempts(&telemetry);
     let (done, callers_done) = mpsc::channel();
