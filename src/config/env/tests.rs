@@ -288,6 +288,32 @@ fn what_is_printed_follows_the_variables_of_queue_and_batches() {
 }
 
 #[test]
+fn unless_one_of_the_variables_is_set_nothing_is_to_be_started() {
+    let if_set = |variables: &[(&str, &str)]| {
+        Config::from_variables_if_set(variables.iter().copied()).expect("nothing is broken")
+    };
+    for variables in [
+        &[][..],
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "")],
+        &[("PATH", "/bin"), ("OTEL_PYTHON_ID_GENERATOR", "random"), ("TRACETEST_TELEMETRY", "x")],
+    ] {
+        let config = if_set(variables);
+        assert_eq!((names(&config), diagnostics(&config)), (vec![], vec![]), "{variables:?}");
+        assert!(settings(&config).contains(&"disabled = true (code)".to_owned()), "{variables:?}");
+    }
+    for name in names::known() {
+        let variables = [(name.as_str(), "1")];
+        let of_both = [Config::from_variables_if_set(variables), Config::from_variables(variables)]
+            .map(|read| read.unwrap_or_else(ConfigError::into_usable));
+        assert_eq!(settings(&of_both[0]), settings(&of_both[1]), "{name}");
+    }
+    let misspelt = if_set(&[("OTEL_EXPORTER_OTLP_ENDPONT", "http://localhost:4318")]);
+    let expected =
+        "warning: OTEL_EXPORTER_OTLP_ENDPONT: unknown variable; did you mean OTEL_EXPORTER_OTLP_ENDPOINT?";
+    assert_eq!((names(&misspelt), diagnostics(&misspelt)), (vec![], vec![expected.to_owned()]));
+}
+
+#[test]
 fn certificates_are_read_from_the_files_that_are_named() {
     let folder = std::env::temp_dir().join(format!("standpipe-env-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
