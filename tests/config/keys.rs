@@ -567,6 +567,7 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
         .span_limits(SpanLimits::default().links(7))
         .on_problem(|_| ())
         .self_observation(true)
+        .drop_budget(Duration::from_millis(1500))
         .exporter(Exporter::http("localhost").named("one"))
         .exporter(Exporter::http("localhost").named("two"));
     assert_eq!(names(&config), ["one", "two"]);
@@ -574,6 +575,12 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
     for told in ["shop", "host.cpus", "links: 7", "self_observation: true"] {
         assert!(shown.contains(told), "{told}: {shown}");
     }
+    let drop_budget = |config: &Config| {
+        let settings = config.effective();
+        settings.iter().find(|setting| setting.key == "drop-budget").map(ToString::to_string)
+    };
+    assert_eq!(drop_budget(&config).as_deref(), Some("drop-budget = 1500ms (code)"));
+    assert_eq!(drop_budget(&Config::new()).as_deref(), Some("drop-budget = 2s (default)"));
     assert!(Config::new().exporters().is_empty());
 }
 
