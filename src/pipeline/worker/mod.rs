@@ -69,6 +69,8 @@ pub(crate) struct State {
     /// By when all must be over, once the worker stops: the first stop counts, and none is taken back.
     stop_by: OnceCell<Instant>,
     reader: ReaderState,
+    /// Whether any attempt had another end than that there is no server.
+    was_reached: bool,
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],
 }
 
