@@ -188,6 +188,9 @@ impl Delivery {
         if records > 0 {
             self.counters.settle(self.signal, outcome, records);
             self.settled += records;
+            if outcome == Outcome::Delivered {
+                self.queue.note_delivery();
+            }
         }
     }
 

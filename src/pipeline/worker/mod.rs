@@ -47,7 +47,7 @@ pub(crate) struct Worker {
     pub(crate) resource: Vec<u8>,
     /// `None` for an exporter without metrics.
     pub(crate) reader: Option<PeriodicReader>,
-    pub(crate) reporter: ProblemReporter,
+    pub(crate) reporter: Arc<ProblemReporter>,
     pub(crate) commands: Commands,
     pub(crate) state: State,
 }
