@@ -217,13 +217,13 @@ fn a_bounded_wait_for_room_ends_and_is_counted() {
     let receiver = Receiver::start().unwrap();
     receiver.pause();
     let bound = Duration::from_millis(20);
-    let telemetry =
-        start(Exporter::http(receiver.endpoint()).block_timeout(None).queue_records(1).block_timeout(bound));
+    let telemetry = start(Exporter::http(receiver.endpoint()).queue_records(1).block_timeout(bound));
     emit(&telemetry, 1);
     assert!(receiver.wait_for_held(1, PATIENCE));
     let start = std::time::Instant::now();
     emit(&telemetry, 3);
-    assert!(start.elapsed() >= 3 * bound, "{:?}", start.elapsed());
+    // only the first of them: nothing was delivered since
+    assert!(start.elapsed() >= bound, "{:?}", start.elapsed());
     assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 3);
     receiver.resume();
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
