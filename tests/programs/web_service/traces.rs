@@ -8,10 +8,10 @@ use std::thread;
 use standpipe::SpanContext;
 use standpipe::receiver::Receiver;
 
-use crate::browser;
-use crate::service::Service;
-use crate::stage::{Arrived, Stage};
-use crate::tree::{self, has_remote_parent, is_child_of, text, whole};
+use super::browser;
+use super::service::Service;
+use super::stage::{Arrived, Stage};
+use super::tree::{self, has_remote_parent, is_child_of, text, whole};
 
 const SAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const UNSAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";

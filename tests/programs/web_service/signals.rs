@@ -5,8 +5,8 @@ use standpipe::receiver::proto::metrics::v1::number_data_point::Value as Number;
 use standpipe::receiver::proto::trace::v1::span::Event;
 use standpipe::receiver::{ReceivedLog, ReceivedMetric};
 
-use crate::stage::{Arrived, Stage};
-use crate::tree::{self, text, whole};
+use super::stage::{Arrived, Stage};
+use super::tree::{self, text, whole};
 
 /// What arrives for one order that is taken and one that is refused.
 fn two_orders() -> Arrived {
