@@ -48,6 +48,7 @@
 //!
 //! # The guide
 //!
+//! - [Programs](guide::programs): a web service, a command-line tool, a migrated program
 //! - [Signals](guide::signals): spans, log records, metrics, sampling
 //! - [Configuration](guide::configuration) and [environment variables](guide::environment): every setting and its default
 //! - [Bridges](guide::bridges) for `tracing`, `log`, `metrics` and the OpenTelemetry API; [migration](guide::migration)

@@ -2,6 +2,7 @@
 //!
 //! | chapter | answers |
 //! |---|---|
+//! | [`programs`] | what does a whole program look like? |
 //! | [`signals`] | how do I write spans, log records and metrics, and sample traces? |
 //! | [`configuration`] | which settings are there, and what are their defaults? |
 //! | [`environment`] | which environment variables are read? |
@@ -53,6 +54,10 @@ pub mod migration {
 
 pub mod operations {
     #![doc = include_str!("operations.md")]
+}
+
+pub mod programs {
+    #![doc = include_str!("programs.md")]
 }
 
 pub mod signals {

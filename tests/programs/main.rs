@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod example;
+mod outages;
 mod web_service;
 
 #[path = "../support/mod.rs"]
