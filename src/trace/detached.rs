@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::builder::Started;
 use super::open::OpenSpan;
-use super::{EventBuilder, LinkBuilder, TracerShared};
+use super::{Chain, EventBuilder, LinkBuilder, TracerShared};
 use crate::context::{ContextGuard, SpanContext, unix_nanos};
 #[cfg(feature = "tracing")]
 use crate::pipeline::ledger::NotEnqueuedReason;
@@ -29,7 +29,7 @@ use crate::record::{IntoValue, NewParent, SpanKind, Status};
 /// ```
 ///
 /// Its parent may [change](Self::set_parent) until its context has been read.
-#[must_use = "a span ends when it is dropped: give it a name"]
+#[must_use = "a span ends when it is dropped: give it a name, not `_`"]
 pub struct DetachedSpan {
     /// Taken out by its end.
     storage: Option<Box<OpenSpan>>,
@@ -137,7 +137,7 @@ impl DetachedSpan {
     }
 
     #[inline]
-    fn open_mut(&mut self) -> Option<&mut OpenSpan> {
+    pub(super) fn open_mut(&mut self) -> Option<&mut OpenSpan> {
         if self.is_recording { self.storage.as_deref_mut() } else { None }
     }
 

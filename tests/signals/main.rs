@@ -8,5 +8,6 @@ mod logs;
 mod metrics;
 mod propagation;
 mod sampling;
+mod spans;
 #[path = "../support/mod.rs"]
 mod support;
