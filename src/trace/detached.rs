@@ -6,14 +6,14 @@ use std::time::SystemTime;
 
 use super::builder::Started;
 use super::open::OpenSpan;
-use super::{Chain, EventBuilder, LinkBuilder, TracerShared};
+use super::{AsError, Chain, EventBuilder, LinkBuilder, TracerShared, error};
 use crate::context::{ContextGuard, SpanContext, unix_nanos};
 #[cfg(feature = "tracing")]
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{IntoValue, NewParent, SpanKind, Status};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
-/// sends it. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).
+/// sends it; if that is done by a panic, it has the status `Error`, unless another one was set. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).
 ///
 /// It is no thread's current span until it is [entered](Self::enter), and then only where and while it is:
 ///
@@ -206,7 +206,7 @@ impl DetachedSpan {
     }
 }
 
-super::span::setters!(DetachedSpan);
+super::span::setters!(DetachedSpan, "detached");
 
 impl Drop for DetachedSpan {
     #[inline]

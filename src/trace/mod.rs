@@ -20,10 +20,12 @@
 // span.rs         Span, and the setters that all spans have
 // detached.rs     DetachedSpan, whose parent and end are its own
 // sub_message.rs  EventBuilder and LinkBuilder
+// error.rs        errors and panics, as spans record them
 // open.rs         the record of an open span in storage that its thread reuses, and how every span ends
 
 mod builder;
 mod detached;
+mod error;
 mod open;
 mod span;
 mod sub_message;
@@ -35,6 +37,9 @@ use std::sync::Arc;
 use builder::SpanSpec;
 pub use builder::{SetAtStart, SpanBuilder};
 pub use detached::DetachedSpan;
+pub use error::{AnySpan, AsError, RecordErr};
+#[cfg(feature = "tracing")]
+pub(crate) use error::{causes, set_exception};
 pub use span::{Chain, Span};
 pub use sub_message::{EventBuilder, LinkBuilder};
 

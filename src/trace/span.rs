@@ -6,11 +6,13 @@ use std::ops::{Deref, DerefMut};
 use std::time::SystemTime;
 
 use super::open::OpenSpan;
-use super::{EventBuilder, LinkBuilder};
+use super::{AsError, EventBuilder, LinkBuilder, error};
 use crate::context::{Entered, SpanContext, unix_nanos};
 use crate::record::{IntoValue, SpanKind, Status};
 
 /// A span that is open: the thread's current one until it is dropped, which ends and sends it.
+///
+/// One that a panic of its thread drops has the status `Error`, unless another one was set, and an event `exception`.
 ///
 /// Got from [`Tracer::span`](crate::Tracer::span). It stays on its thread; [`context`](Self::context) carries it to
 /// others:
@@ -155,7 +157,15 @@ impl<S: fmt::Debug> fmt::Debug for Chain<'_, S> {
 
 /// The methods that all spans have; `open_mut` gives `None` where nothing is recorded.
 macro_rules! setters {
-    ($span:ident) => {
+    ($span:ident, $start:literal) => {
+        #[allow(private_interfaces)]
+        impl error::sealed::Open for $span {
+            #[inline]
+            fn open(&mut self) -> Option<&mut OpenSpan> {
+                self.open_mut()
+            }
+        }
+
         impl $span {
             /// Sets an attribute, and replaces the value that the key had. Above the limit an attribute is dropped and
             /// counted.
@@ -198,6 +208,29 @@ macro_rules! setters {
                 Chain(self)
             }
 
+            /// Records an error: the status `Error` with its message, the attribute `error.type`, and an event `exception` with
+            /// its type, its message and its causes.
+            ///
+            /// ```
+            /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+            /// # let tracer = telemetry.tracer("shop");
+            #[doc = concat!("let mut span = tracer.build(\"parse\").", $start, "();")]
+            /// if let Err(error) = "4711!".parse::<u32>() {
+            ///     span.error(&error);
+            /// }
+            /// ```
+            ///
+            /// The type is the one that the compiler knows: it is left out for a `dyn Error`, also one in a `Box` or an
+            /// `anyhow::Error`. To give `error.type` another value, set it afterwards.
+            ///
+            /// [`RecordErr`](crate::RecordErr) does the same for a `Result`.
+            pub fn error<Kind>(&mut self, error: &(impl AsError<Kind> + ?Sized)) -> Chain<'_, Self> {
+                if let Some(open) = self.open_mut() {
+                    error::record(open, error);
+                }
+                Chain(self)
+            }
+
             /// The role of the span among its neighbours.
             pub fn kind(&mut self, kind: SpanKind) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
@@ -211,4 +244,4 @@ macro_rules! setters {
 
 pub(super) use setters;
 
-setters!(Span);
+setters!(Span, "start");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod detached;
+mod errors;
 mod hostile_values;
 mod logs;
 mod metrics;
