@@ -134,7 +134,7 @@ pub use pipeline::ledger::Ledger;
 pub use record::{IntoValue, Severity, Signal, SpanId, SpanKind, Status, TraceId, Value};
 pub use telemetry::Telemetry;
 pub use telemetry::provider::Provider;
-pub use trace::{DetachedSpan, Span, SpanBuilder, Tracer};
+pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -36,7 +36,7 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 /// let config = Config::new().service_name("shop").exporter(Exporter::http(endpoint));
 /// let telemetry = Telemetry::start(config)?;
 /// let tracer = telemetry.tracer("shop");
-/// tracer.span("checkout").set("order.id", 4711);
+/// tracer.build("checkout").set("order.id", 4711).start().end();
 /// let ledger = telemetry.shutdown(Duration::from_secs(2));
 /// assert_eq!(ledger.lost(), 0);
 /// # Ok::<(), standpipe::ConfigError>(())

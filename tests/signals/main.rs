@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod detached;
+mod errors;
 mod hostile_values;
 mod logs;
 mod metrics;
 mod propagation;
 mod sampling;
+mod spans;
 #[path = "../support/mod.rs"]
 mod support;
