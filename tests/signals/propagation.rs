@@ -9,6 +9,8 @@ use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{ReceivedSpan, Receiver};
 use standpipe::{Config, Exporter, Signal, SpanContext, SpanKind, Telemetry, Tracer};
 
+use crate::support::process;
+
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -152,6 +154,55 @@ fn a_header_that_cannot_be_read_begins_a_new_trace() {
 fn a_later_version_with_more_fields_is_read_as_far_as_it_is_known() {
     let context = SpanContext::from_traceparent(&format!("cc-{TRACE}-{PARENT}-01-what-comes-later")).unwrap();
     assert_eq!(context.traceparent(), format!("00-{TRACE}-{PARENT}-01"));
+}
+
+/// Of a request with these headers.
+fn from_headers(headers: &[(&str, &str)]) -> Option<(String, String)> {
+    let value = |name| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+    let context = SpanContext::from_headers(value)?;
+    Some((context.traceparent(), context.tracestate().to_owned()))
+}
+
+#[test]
+fn headers_give_the_span_of_the_caller_or_none() {
+    let parent = format!("00-{TRACE}-{PARENT}-01");
+    let parent = parent.as_str();
+    let with_state = |state: &str| Some((parent.to_owned(), state.to_owned()));
+    assert_eq!(from_headers(&[("traceparent", parent)]), with_state(""));
+    assert_eq!(from_headers(&[("tracestate", "a=1, b=2"), ("traceparent", parent)]), with_state("a=1,b=2"));
+    // the trace does not depend on its state
+    assert_eq!(from_headers(&[("traceparent", parent), ("tracestate", "what?")]), with_state(""));
+    assert_eq!(from_headers(&[("tracestate", "a=1")]), None);
+    assert_eq!(from_headers(&[("traceparent", &parent[1..]), ("tracestate", "a=1")]), None);
+    // two of them, joined as lists are
+    assert_eq!(from_headers(&[("traceparent", &format!("{parent},{parent}"))]), None);
+}
+
+#[test]
+fn what_is_injected_is_read_back() {
+    for state in ["", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"] {
+        let context = incoming("03").with_tracestate(state);
+        let mut headers = Vec::new();
+        context.inject(|name, value| headers.push((name, value.to_owned())));
+        assert_eq!(headers.len(), if state.is_empty() { 1 } else { 2 }, "{headers:?}");
+        let value = |name| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+        assert_eq!(SpanContext::from_headers(value), Some(context));
+    }
+}
+
+#[test]
+fn a_process_finds_the_span_it_was_started_in() {
+    const NAME: &str = "a_process_finds_the_span_it_was_started_in";
+    if process::task().is_some() {
+        return process::report(format!("{:?}", SpanContext::from_env()));
+    }
+    let parent = format!("00-{TRACE}-{PARENT}-01");
+    let found =
+        |variables: &[(&str, &str)]| process::run_with(NAME, "report the caller", variables).remove(0);
+    let expected = |state| format!("{:?}", Some(incoming("01").with_tracestate(state)));
+    assert_eq!(found(&[("TRACEPARENT", &parent), ("TRACESTATE", "a=1")]), expected("a=1"));
+    assert_eq!(found(&[("TRACEPARENT", &parent), ("TRACESTATE", "")]), expected(""));
+    assert_eq!(found(&[("TRACEPARENT", ""), ("TRACESTATE", "a=1")]), "None");
 }
 
 #[test]
