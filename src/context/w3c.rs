@@ -32,7 +32,8 @@ impl SpanContext {
     /// `tracestate` that is not valid is left out, and the trace goes on without it.
     ///
     /// `header` gives the value of a header by its name, which is in lower case. A header that is there several times is
-    /// one list in several parts: join them with commas.
+    /// one list in several parts: join them with commas. [`Context::from_headers`](crate::Context::from_headers) reads more
+    /// than the span.
     ///
     /// ```
     /// use std::collections::HashMap;

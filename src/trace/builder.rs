@@ -187,7 +187,7 @@ impl<'a> SpanBuilder<'a> {
     fn begin_any(&self, current: Option<&Frame>, is_detached: bool) -> Started {
         let policy = &self.tracer.shared.policy;
         let parent = match self.parent {
-            Parent::Current => current.map(|frame| &frame.context),
+            Parent::Current => current.and_then(Frame::span),
             Parent::Given(parent) => Some(parent),
             Parent::None => None,
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{ReceivedSpan, Receiver};
-use standpipe::{Config, Exporter, Signal, SpanContext, SpanKind, Telemetry, Tracer};
+use standpipe::{Config, Context, Exporter, Signal, SpanContext, SpanKind, Telemetry, Tracer};
 
 use crate::support::process;
 
@@ -331,6 +331,58 @@ fn a_parent_crosses_threads_by_its_context() {
         assert_eq!(flags & (REMOTE_IS_KNOWN | IS_REMOTE), REMOTE_IS_KNOWN, "another thread is not remote");
     }
     spans.assert_child("own child", "parent");
+}
+
+#[test]
+fn work_takes_its_context_to_a_thread_through_a_channel_and_to_a_pool() {
+    let spans = spans_of(|tracer| {
+        let (sender, jobs) = mpsc::channel();
+        let _parent = tracer.span("parent");
+        let context = Context::current();
+        thread::scope(|scope| {
+            scope.spawn(Context::current().wrap(|| tracer.span("in a thread").end()));
+            scope.spawn(move || {
+                let (context, job): (Context, &str) = jobs.recv_timeout(PATIENCE).unwrap();
+                context.run(|| tracer.span(job).end());
+                tracer.span("after the job").end();
+            });
+            sender.send((Context::current(), "through a channel")).unwrap();
+            for name in ["in a pool", "again in a pool"] {
+                let context = &context;
+                scope.spawn(move || context.run(|| tracer.span(name).end()));
+            }
+        });
+    });
+    for child in ["in a thread", "through a channel", "in a pool", "again in a pool"] {
+        spans.assert_child(child, "parent");
+    }
+    spans.assert_root("after the job");
+}
+
+#[test]
+fn a_context_of_no_span_keeps_a_thread_out_of_the_spans_it_is_in() {
+    let stranger = thread::spawn(Context::current).join().unwrap();
+    let spans = spans_of(|tracer| {
+        let outer = tracer.span("outer");
+        stranger.run(|| {
+            assert_eq!(SpanContext::current(), None);
+            assert!(Context::current().span().is_none());
+            let _stolen = tracer.span("stolen");
+            tracer.span("in stolen").end();
+            tracer.build("detached").detached().end();
+        });
+        assert_eq!(SpanContext::current().as_ref(), Some(outer.context()));
+        let entered = stranger.enter();
+        tracer.build("apart").detached().end();
+        drop(outer);
+        drop(entered);
+        tracer.span("afterwards").end();
+    });
+    for root in ["outer", "stolen", "apart", "afterwards"] {
+        spans.assert_root(root);
+    }
+    spans.assert_child("in stolen", "stolen");
+    spans.assert_child("detached", "stolen");
 }
 
 #[test]
