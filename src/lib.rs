@@ -125,7 +125,7 @@ pub use config::{
     Application, Compression, Config, ConfigError, Exporter, Problem, ProblemKind, Sampler, Transport,
     WhenFull,
 };
-pub use context::{Context, ContextGuard, SpanContext};
+pub use context::{Baggage, Context, ContextGuard, SpanContext};
 pub use logs::{Log, Logger};
 pub use pipeline::exporter_set::FlushOutcome;
 pub use pipeline::ledger::Ledger;

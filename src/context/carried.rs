@@ -1,10 +1,11 @@
 //! How does work that goes on elsewhere stay in its trace? It takes the context along: to a thread, a channel, a process.
 
+use super::baggage::{BAGGAGE, Baggage};
 use super::clock::Clock;
 use super::{ContextGuard, SpanContext, current, w3c};
 
-/// The context of a thread: the span it is in. It is what work takes along to another thread, through a channel, or in the
-/// headers of a request; [`SpanContext`] is the span's part of it. A clone is cheap.
+/// The context of a thread: the span it is in, and the [`Baggage`] it has. It is what work takes along to another thread,
+/// through a channel, or in the headers of a request. A clone is cheap.
 ///
 /// ```
 /// use std::thread;
@@ -22,20 +23,22 @@ pub struct Context {
     span: Option<SpanContext>,
     /// The span's, where it is of this process: times on all threads agree.
     clock: Option<Clock>,
+    baggage: Baggage,
 }
 
 impl Context {
-    /// One of no span.
+    /// One of no span and no baggage.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// This thread's context.
     pub fn current() -> Self {
-        match current::current() {
-            Some((span, clock)) => Self { span: Some(span), clock },
-            None => Self::new(),
-        }
+        let (span, clock) = match current::current() {
+            Some((span, clock)) => (Some(span), clock),
+            None => (None, None),
+        };
+        Self { span, clock, baggage: Baggage::current() }
     }
 
     /// The caller's context, from the headers of a request; what is not there or cannot be used is left out.
@@ -52,11 +55,14 @@ impl Context {
     ///     let _request = tracer.build("GET /orders").kind(SpanKind::Server).start(); // of the caller's trace
     /// }
     /// ```
-    pub fn from_headers<V: AsRef<str>>(header: impl FnMut(&'static str) -> Option<V>) -> Self {
-        Self { span: SpanContext::from_headers(header), clock: None }
+    pub fn from_headers<V: AsRef<str>>(mut header: impl FnMut(&'static str) -> Option<V>) -> Self {
+        let span = SpanContext::from_headers(&mut header);
+        let baggage =
+            header(BAGGAGE).map_or_else(Baggage::new, |header| Baggage::from_header(header.as_ref()));
+        Self { span, clock: None, baggage }
     }
 
-    /// The context that this process was started in, from the environment: `TRACEPARENT` and `TRACESTATE`.
+    /// The context that this process was started in, from the environment: `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`.
     pub fn from_env() -> Self {
         Self::from_headers(w3c::variable)
     }
@@ -66,8 +72,19 @@ impl Context {
         self.span.as_ref()
     }
 
-    /// Gives `set` the headers that carry the context to another process: `traceparent` and `tracestate`, as far as there is
-    /// something to carry. The names are in lower case, and the values need no escaping.
+    /// The baggage, which may be empty.
+    pub fn baggage(&self) -> &Baggage {
+        &self.baggage
+    }
+
+    /// The same with this baggage instead of its own.
+    #[must_use]
+    pub fn with_baggage(self, baggage: Baggage) -> Self {
+        Self { baggage, ..self }
+    }
+
+    /// Gives `set` the headers that carry the context to another process: `traceparent`, `tracestate` and `baggage`, as far
+    /// as there is something to carry. The names are in lower case, and the values need no escaping.
     ///
     /// ```
     /// use std::process::Command;
@@ -81,6 +98,9 @@ impl Context {
     pub fn inject(&self, mut set: impl FnMut(&'static str, &str)) {
         if let Some(span) = &self.span {
             span.inject(&mut set);
+        }
+        if !self.baggage.is_empty() {
+            set(BAGGAGE, &self.baggage.header());
         }
     }
 
@@ -102,12 +122,17 @@ impl Context {
         headers
     }
 
-    /// Makes this the thread's context until the guard is dropped: spans that are started here become children of its span.
-    /// One of no span keeps the thread out of the spans that it is in: the next one begins a trace.
+    /// Makes this the thread's context until the guard is dropped: spans that are started here become children of its span,
+    /// and its baggage is current. It replaces all that the thread is in: where it has no span, the next one begins a
+    /// trace, and where it has no baggage, there is none.
     pub fn enter(&self) -> ContextGuard {
-        match &self.span {
+        let entered = match &self.span {
             Some(span) => ContextGuard::enter(span, self.clock),
             None => ContextGuard::enter_no_span(),
+        };
+        match self.baggage.is_empty() && Baggage::current().is_empty() {
+            true => entered,
+            false => entered.and_baggage(&self.baggage),
         }
     }
 
@@ -135,6 +160,6 @@ impl Context {
 
 impl From<SpanContext> for Context {
     fn from(span: SpanContext) -> Self {
-        Self { span: Some(span), clock: None }
+        Self { span: Some(span), ..Self::default() }
     }
 }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU64;
 use std::time::SystemTime;
 
+use super::baggage::{self, Baggage};
 use super::clock::{Clock, unix_nanos};
 use super::{SAMPLED, SpanContext};
 use crate::record::{SpanId, SpanRef, TraceId};
@@ -166,11 +167,13 @@ impl Stack {
 }
 
 /// Keeps a context this thread's current one until it is dropped. From [`Context::enter`](crate::Context::enter),
-/// [`SpanContext::enter`] and [`DetachedSpan::enter`](crate::DetachedSpan::enter). Guards may be dropped in any order.
+/// [`SpanContext::enter`], [`Baggage::enter`] and [`DetachedSpan::enter`](crate::DetachedSpan::enter). Guards may be
+/// dropped in any order.
 #[derive(Debug)]
 #[must_use = "the context is current until this is dropped: give it a name"]
 pub struct ContextGuard {
     entered: Option<Entered>,
+    baggage: Option<baggage::Entered>,
     /// It is on this thread's stack of spans.
     not_send: PhantomData<*const ()>,
 }
@@ -178,7 +181,7 @@ pub struct ContextGuard {
 impl ContextGuard {
     #[inline]
     pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Self {
-        Self { entered: enter(context, clock), not_send: PhantomData }
+        Self { entered: enter(context, clock), baggage: None, not_send: PhantomData }
     }
 
     /// One that keeps the thread out of all spans that it is in.
@@ -189,9 +192,15 @@ impl ContextGuard {
         }
     }
 
+    /// The same that keeps a baggage current as well.
+    pub(super) fn and_baggage(mut self, baggage: &Baggage) -> Self {
+        self.baggage = baggage::enter(baggage);
+        self
+    }
+
     /// One that keeps nothing.
     pub(crate) fn none() -> Self {
-        Self { entered: None, not_send: PhantomData }
+        Self { entered: None, baggage: None, not_send: PhantomData }
     }
 }
 
@@ -200,6 +209,9 @@ impl Drop for ContextGuard {
     fn drop(&mut self) {
         if let Some(entered) = self.entered.take() {
             entered.leave();
+        }
+        if let Some(baggage) = self.baggage.take() {
+            baggage.leave();
         }
     }
 }
@@ -221,7 +233,7 @@ impl SpanContext {
     }
 
     /// Makes this the thread's current context until the guard is dropped: spans that are started here become its
-    /// children, log records carry its ids.
+    /// children, log records carry its ids. The thread's [`Baggage`] stays as it is.
     ///
     /// ```
     /// # use standpipe::SpanContext;
