@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use standpipe::bridge::tracing::SpanExt;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
