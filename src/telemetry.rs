@@ -280,6 +280,7 @@ fn provider_spec(
         exporters: specs,
         limits: config.span_limits,
         log_limits: config.log_limits,
+        baggage_attributes: config.baggage_attributes.clone(),
         sampler: settings.sampler,
     };
     (spec, registry)

@@ -200,7 +200,10 @@ impl<'a> SpanBuilder<'a> {
             return Started { context, can_enter, open: None, clock };
         }
         let trace_state = parent.map_or("", SpanContext::tracestate);
-        let (open, clock) = self.open(context.span_ref(), parent, trace_state, clock);
+        let (mut open, clock) = self.open(context.span_ref(), parent, trace_state, clock);
+        if policy.has_baggage_attributes {
+            self.tracer.shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));
+        }
         Started { context, can_enter, open: Some(open), clock: Some(clock) }
     }
 
