@@ -131,6 +131,7 @@ pub use pipeline::exporter_set::FlushOutcome;
 pub use pipeline::ledger::Ledger;
 pub use record::{IntoValue, Severity, Signal, SpanId, SpanKind, Status, TraceId, Value};
 pub use telemetry::Telemetry;
+pub use telemetry::global::{Global, InstallError, InstallGuard, logger, meter, tracer};
 pub use telemetry::provider::Provider;
 pub use trace::{DetachedSpan, Span, SpanBuilder, Tracer};
 

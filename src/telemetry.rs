@@ -1,6 +1,7 @@
 //! How is telemetry started, flushed and shut down? The one place where configuration becomes providers, exporters and
 //! transports.
 
+pub(crate) mod global;
 pub(crate) mod provider;
 
 use std::io;

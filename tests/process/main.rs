@@ -4,6 +4,7 @@
 
 mod clock;
 mod fork;
+mod global;
 mod memory;
 mod proxy;
 mod secrets;
