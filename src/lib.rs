@@ -49,6 +49,7 @@
 //! # The guide
 //!
 //! - [Signals](guide::signals): spans, log records, metrics, sampling
+//! - [Contexts](guide::contexts): headers, environment, threads, rayon, channels, baggage, and the global
 //! - [Configuration](guide::configuration) and [environment variables](guide::environment): every setting and its default
 //! - [Bridges](guide::bridges) for `tracing`, `log`, `metrics` and the OpenTelemetry API; [migration](guide::migration)
 //! - [gRPC](guide::grpc)
