@@ -1,6 +1,7 @@
 //! How is telemetry started, flushed and shut down? The one place where configuration becomes providers, exporters and
 //! transports.
 
+pub(crate) mod global;
 pub(crate) mod provider;
 
 use std::io;
@@ -283,6 +284,7 @@ fn provider_spec(
         exporters: specs,
         limits: config.span_limits,
         log_limits: config.log_limits,
+        baggage_attributes: config.baggage_attributes.clone(),
         sampler: settings.sampler,
     };
     (spec, registry)

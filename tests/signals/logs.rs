@@ -9,7 +9,8 @@ use standpipe::config::LogLimits;
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
 use standpipe::{
-    Config, FlushOutcome, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value, WhenFull,
+    Config, Context, FlushOutcome, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value,
+    WhenFull,
 };
 
 use crate::support::scene::{A_WHILE, LONG, Problems, emit, exporter, gathering, start, start_with};
@@ -125,6 +126,18 @@ fn a_record_carries_the_ids_of_this_threads_current_span() {
         let log = &find(name).log;
         assert!(log.trace_id.is_empty() && log.span_id.is_empty(), "{log:?}");
     }
+}
+
+#[test]
+fn a_record_in_a_context_of_no_span_has_no_ids() {
+    let logs = arrived(|telemetry, logger| {
+        let _checkout = telemetry.tracer("shop").span("checkout");
+        Context::new().run(|| logger.info("apart").emit());
+        logger.info("within").emit();
+    });
+    assert_eq!(bodies(&logs), ["apart", "within"]);
+    assert!(logs[0].log.trace_id.is_empty() && logs[0].log.span_id.is_empty());
+    assert_eq!(logs[1].log.trace_id.len(), 16);
 }
 
 fn hex(bytes: &[u8]) -> String {
