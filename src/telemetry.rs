@@ -23,9 +23,6 @@ use crate::telemetry::provider::Provider;
 use crate::trace::Tracer;
 use crate::transport::{self, HttpSpec, Opener};
 
-/// How long a drop without a shutdown may take.
-const DROP_BUDGET: Duration = Duration::from_secs(2);
-
 /// The program's telemetry: start it first, shut it down last.
 ///
 /// ```
@@ -43,8 +40,9 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 ///
-/// Dropped without [`shutdown`](Self::shutdown) it shuts itself down with two seconds of time; dropped on an exporter's own
-/// thread it waits for nothing, and the exporters have these two seconds.
+/// Dropped without [`shutdown`](Self::shutdown) it shuts itself down, with two seconds of time unless
+/// [`Config::drop_budget`] says otherwise; dropped on an exporter's own thread it waits for nothing, and the exporters have
+/// that time.
 ///
 /// # In a forked child
 ///
@@ -62,6 +60,7 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 pub struct Telemetry {
     main: Provider,
     application: Provider,
+    drop_budget: Duration,
 }
 
 impl Telemetry {
@@ -81,7 +80,7 @@ impl Telemetry {
         if !specs.faults.is_empty() {
             return Err(ConfigError::at_start(specs.faults, config));
         }
-        match Self::start_providers(specs) {
+        match Self::start_providers(specs, config.end.drop_budget) {
             Ok(telemetry) => {
                 telemetry.start_self_observation(&config);
                 Ok(telemetry)
@@ -90,9 +89,9 @@ impl Telemetry {
         }
     }
 
-    fn start_providers(specs: ProviderSpecs) -> io::Result<Self> {
+    fn start_providers(specs: ProviderSpecs, drop_budget: Duration) -> io::Result<Self> {
         let [main, application] = specs.providers.map(|(spec, registry)| Provider::start(spec, registry));
-        Ok(Self { main: main?, application: application? })
+        Ok(Self { main: main?, application: application?, drop_budget })
     }
 
     fn start_self_observation(&self, config: &Config) {
@@ -221,7 +220,7 @@ impl AsRef<Provider> for Telemetry {
 
 impl Drop for Telemetry {
     fn drop(&mut self) {
-        exporter_set::stop(self.exporter_sets(), deadline(DROP_BUDGET));
+        exporter_set::stop(self.exporter_sets(), deadline(self.drop_budget));
     }
 }
 

@@ -33,6 +33,7 @@ mod yaml;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use crate::record::{LogLimits, SpanLimits};
 pub(crate) use error::ProblemHook;
@@ -55,7 +56,9 @@ pub(crate) use text::Secret;
 pub use values::words::{Compression, Histograms, Proxy, Temporality, Transport, WhenFull};
 pub(crate) use values::words::{Level, Signals};
 
-use self::settings::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
+use self::settings::general::{
+    DISABLED, DROP_BUDGET, EndSettings, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
+};
 use self::summary::Few;
 use self::values::{endpoint, header, no_proxy, units};
 use crate::record::IntoValue;
@@ -88,6 +91,7 @@ pub struct Config {
     pub(crate) baggage_attributes: Vec<String>,
     pub(crate) self_observation: bool,
     pub(crate) disabled: bool,
+    pub(crate) end: EndSettings,
     /// Who set what is not of one provider or exporter.
     sources: Few<&'static GeneralRow, SettingSource>,
     pub(crate) on_problem: Option<ProblemHook>,
@@ -154,6 +158,24 @@ impl Config {
     pub fn disabled(mut self, disabled: bool) -> Self {
         self.disabled = disabled;
         self.set_in_code([&DISABLED]);
+        self
+    }
+
+    /// Sets how long the drop of a [`Telemetry`](crate::Telemetry) that was not shut down may take; 2 s unless set. With
+    /// zero nothing is waited for: what is queued is lost and counted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use standpipe::{Config, Telemetry};
+    ///
+    /// // a command that ends at once must not keep its user waiting
+    /// let telemetry = Telemetry::start(Config::from_env_if_set()?.drop_budget(Duration::from_millis(300)))?;
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn drop_budget(mut self, budget: Duration) -> Self {
+        self.end.drop_budget = budget;
+        self.set_in_code([&DROP_BUDGET]);
         self
     }
 
@@ -310,6 +332,7 @@ impl fmt::Debug for Config {
             .field("baggage_attributes", &self.baggage_attributes)
             .field("self_observation", &self.self_observation)
             .field("disabled", &self.disabled)
+            .field("end", &self.end)
             .field("diagnostics", &self.diagnostics)
             .finish_non_exhaustive()
     }

@@ -54,7 +54,10 @@ fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
 fn of_64_producers_that_wait_for_room_every_span_arrives_and_nobody_starves() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
     // room for one span of each producer: a producer that is let in had to wait for it
-    let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
+    let exporter = Exporter::http(receiver.endpoint())
+        .block_timeout(None)
+        .queue_records(PRODUCERS)
+        .throttle(Duration::ZERO);
     let telemetry = start(exporter);
     // no producer gets far before all of them are there
     receiver.pause();
@@ -74,7 +77,10 @@ fn of_64_producers_that_wait_for_room_every_span_arrives_and_nobody_starves() {
 #[test]
 fn of_64_producers_that_do_not_wait_every_span_arrives_or_is_counted() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
+    let exporter = Exporter::http(receiver.endpoint())
+        .block_timeout(None)
+        .queue_records(PRODUCERS)
+        .throttle(Duration::ZERO);
     let telemetry = start(exporter.when_full(WhenFull::DropNewest));
     produce(&telemetry, || ());
     let ledger = telemetry.shutdown(PATIENCE);
@@ -87,7 +93,10 @@ fn of_64_producers_that_do_not_wait_every_span_arrives_or_is_counted() {
 #[test]
 fn the_ledger_adds_up_at_every_moment() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
+    let exporter = Exporter::http(receiver.endpoint())
+        .block_timeout(None)
+        .queue_records(PRODUCERS)
+        .throttle(Duration::ZERO);
     let telemetry = Arc::new(start(exporter));
     let producers = thread::spawn({
         let telemetry = Arc::clone(&telemetry);
@@ -174,7 +183,7 @@ fn spans_can_be_made_while_unwinding() {
 fn a_panicking_thread_does_not_wait_for_room() {
     let receiver = Receiver::start().unwrap();
     receiver.pause();
-    let telemetry = start(Exporter::http(receiver.endpoint()).queue_records(1));
+    let telemetry = start(Exporter::http(receiver.endpoint()).block_timeout(None).queue_records(1));
     let tracer = telemetry.tracer("shop");
     tracer.span("fills the queue").end();
     assert!(receiver.wait_for_held(1, PATIENCE));

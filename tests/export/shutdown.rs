@@ -357,6 +357,19 @@ fn a_drop_without_shutdown_takes_no_longer_than_two_seconds() {
 }
 
 #[test]
+fn a_drop_without_shutdown_takes_no_longer_than_the_budget_that_is_set() {
+    let receiver = receiver_that(Answer::hang());
+    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).drop_budget(BUDGET);
+    let telemetry = Telemetry::start(config).unwrap();
+    emit(&telemetry, SPANS);
+    wait_for_attempts(&telemetry);
+    let start = Instant::now();
+    drop(telemetry);
+    let took = start.elapsed();
+    assert!((BUDGET..=BUDGET + PROMISED + NOISE).contains(&took), "{took:?}");
+}
+
+#[test]
 fn a_second_shutdown_returns_the_same_ledger_at_once_and_so_does_a_drop() {
     // the worker is stuck in a connect, which nothing can interrupt
     let unanswered = Unanswered::start();
@@ -374,7 +387,7 @@ fn a_second_shutdown_returns_the_same_ledger_at_once_and_so_does_a_drop() {
 fn callers_that_wait_for_room_go_on_at_shutdown_and_their_spans_are_counted() {
     const CALLERS: u64 = 4;
     let receiver = receiver_that(Answer::hang());
-    let telemetry = start([Exporter::http(receiver.endpoint()).queue_records(1)]);
+    let telemetry = start([Exporter::http(receiver.endpoint()).block_timeout(None).queue_records(1)]);
     emit(&telemetry, 1);
     wait_for_attempts(&telemetry);
     let (done, callers_done) = mpsc::channel();

@@ -71,6 +71,12 @@ pub(super) fn report_unknown(variables: &Variables, reader: &mut Reader<'_>) {
     }
 }
 
+/// Whether one of them is set.
+pub(super) fn is_any_set(variables: &Variables) -> bool {
+    let known = known();
+    variables.names().any(|name| known.iter().any(|known| known == name))
+}
+
 /// All of them.
 pub(super) fn known() -> Vec<String> {
     let general = general::rows().flat_map(|row| row.variables).chain(&OF_PROVIDER);

@@ -6,6 +6,7 @@ use super::names;
 use super::reader::{Reader, what_to_write};
 use crate::config::provider::SERVICE_NAME;
 use crate::config::sampler::Sampler;
+use crate::config::settings::ANY;
 use crate::config::settings::general::{self, GeneralKind, GeneralRow};
 use crate::config::text::quoted;
 use crate::config::values::pairs;
@@ -48,6 +49,9 @@ fn set(row: &GeneralRow, variable: &str, config: &mut Config, reader: &mut Reade
         GeneralKind::Length(field) => {
             let length = reader.count(variable, &COUNTS).and_then(|length| usize::try_from(length).ok());
             length.map(|length| (field.set)(config, Some(length)))
+        }
+        GeneralKind::Duration(field) => {
+            reader.duration(variable, &ANY).map(|value| (field.set)(config, value))
         }
     };
     done.is_some()

@@ -134,7 +134,7 @@ impl VariableNames {
 
 /// Every moment that is computed from a duration must be one that the clock can tell.
 pub(in crate::config) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-const ANY: RangeInclusive<Duration> = Duration::ZERO..=LONGEST;
+pub(in crate::config) const ANY: RangeInclusive<Duration> = Duration::ZERO..=LONGEST;
 const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
 /// The worker collects metrics itself: nothing waits for room in the queue, and the interval is the pace.
 const RECORDS: &[Signal] = &[Signal::Traces, Signal::Logs];
