@@ -5,11 +5,14 @@ pub(crate) mod global;
 pub(crate) mod provider;
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{
-    Config, ConfigError, Exporter, PeriodicReaderSettings, ProviderName, ProviderSettings, Transport,
+    Config, ConfigError, Exporter, PeriodicReaderSettings, Problem, ProblemKind, ProviderName,
+    ProviderSettings, Transport,
 };
 use crate::context::Owner;
 use crate::logs::Logger;
@@ -68,6 +71,9 @@ impl Telemetry {
     /// [disabled](Config::disabled). No connection is made before there is something to send. All signals are blocked
     /// on these threads: a program's handlers run on the program's own.
     ///
+    /// If no service name is set, the [hook](Config::on_problem) is called with
+    /// [`NoServiceName`](ProblemKind::NoServiceName) before this returns.
+    ///
     /// # Errors
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
     /// started nevertheless.
@@ -83,6 +89,7 @@ impl Telemetry {
         match Self::start_providers(specs, config.end.drop_budget) {
             Ok(telemetry) => {
                 telemetry.start_self_observation(&config);
+                report_missing_name(&config);
                 Ok(telemetry)
             }
             Err(error) => Err(ConfigError::at_start(no_thread(&config, &error), config)),
@@ -224,6 +231,31 @@ impl Drop for Telemetry {
     }
 }
 
+/// Calls the hook if records would be sent under a name that is made up.
+fn report_missing_name(config: &Config) {
+    let unnamed = config.exporters.iter().find(|exporter| !config.provider(exporter).is_named());
+    let (Some(hook), Some(exporter)) = (&config.on_problem, unnamed) else { return };
+    let fix = match exporter.provider() {
+        Some(ProviderName::Application) => {
+            "Application::service_name, OTEL_SERVICE_NAME or serviceName in the file"
+        }
+        _ => "Config::service_name, OTEL_SERVICE_NAME or service-name in [telemetry] of the file",
+    };
+    let message =
+        format!("records are sent as {}: set {fix}", config.provider(exporter).shown_service_name());
+    let problem = Problem {
+        exporter: exporter.name().to_owned(),
+        kind: ProblemKind::NoServiceName,
+        signal: None,
+        message: escape_all_but(shows_itself, &message).into_owned(),
+        occurrences: 1,
+    };
+    // as everywhere, a hook that panics does no harm, nor does what its panic carries when it is dropped
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(&problem))) {
+        std::mem::forget(payload);
+    }
+}
+
 /// The name of an exporter, and why it cannot be started.
 type Fault = (String, String);
 
@@ -267,7 +299,7 @@ fn provider_spec(
     owner: Owner,
     faults: &mut Vec<Fault>,
 ) -> (ProviderSpec, Arc<Registry>) {
-    let resource = settings.resource.clone().with_defaults().field();
+    let resource = settings.complete_resource().field();
     let registry = Arc::new(Registry::new(readers(exporters)));
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(&registry), number));
     let mut specs = Vec::new();

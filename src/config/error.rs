@@ -298,6 +298,9 @@ pub enum ProblemKind {
     Instrument,
     /// A metric has more sets of attributes than it may have; the rest is put together.
     CardinalityLimit,
+    /// No `service.name` is set, so records are sent under a name that is made of the program's file. Reported once, by
+    /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
+    NoServiceName,
 }
 
 impl ProblemKind {

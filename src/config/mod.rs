@@ -110,6 +110,23 @@ impl Config {
         self.resource("service.name", name)
     }
 
+    /// Sets the resource attribute `service.name` that is sent if no other is set: not by
+    /// [`service_name`](Self::service_name), whichever is called first, nor by the file or the environment.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    ///
+    /// // shop, unless the user sets OTEL_SERVICE_NAME
+    /// let config = Config::from_env()?.default_service_name("shop");
+    /// # let _ = config;
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn default_service_name(mut self, name: &str) -> Self {
+        self.main.set_default_name(name);
+        self
+    }
+
     /// Sets an attribute of the program itself, sent with every request; of a key set twice the last value counts.
     #[must_use]
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
@@ -241,7 +258,8 @@ impl Config {
 
     /// Is called with trouble at run time, once per kind, signal and period; the library itself never prints.
     ///
-    /// It is called on a thread of the exporter, never on one of the program, so it should return soon. The last one set counts.
+    /// It is called on a thread of the exporter, so it should return soon; with
+    /// [`NoServiceName`](ProblemKind::NoServiceName) on the thread that starts the telemetry. The last one set counts.
     ///
     /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
     /// [suppressed](crate::ledger::NotEnqueued::suppressed): one report would lead to the next. It may record for another

@@ -493,12 +493,13 @@ fn an_exporters_own_thread_is_heard_by_the_chained_logger_only() {
     let bridge: Arc<Mutex<Option<LogBridge>>> = Arc::default();
     let of_hook = Arc::clone(&bridge);
     // the hook runs on the exporter's thread
-    let config = Config::new().exporter(exporter(&receiver)).on_problem(move |problem| {
-        let bridge = of_hook.lock().unwrap();
-        let bridge = bridge.as_ref().unwrap();
-        say(bridge, Level::Error, format_args!("{:?}", problem.kind));
-        say(bridge, Level::Error, format_args!("{}", thread::current().name().unwrap_or_default()));
-    });
+    let config =
+        Config::new().service_name("shop").exporter(exporter(&receiver)).on_problem(move |problem| {
+            let bridge = of_hook.lock().unwrap();
+            let bridge = bridge.as_ref().unwrap();
+            say(bridge, Level::Error, format_args!("{:?}", problem.kind));
+            say(bridge, Level::Error, format_args!("{}", thread::current().name().unwrap_or_default()));
+        });
     let telemetry = start_with(config);
     *bridge.lock().unwrap() = Some(LogBridge::new(&telemetry).chain(listener.clone()));
     telemetry.tracer("shop").span("refused").end();
@@ -542,7 +543,7 @@ fn a_flush_on_an_exporters_own_thread_does_not_wait_for_itself() {
     let bridge: Arc<Mutex<Option<LogBridge>>> = Arc::default();
     let of_hook = Arc::clone(&bridge);
     let (flushed, flushes) = mpsc::channel();
-    let config = Config::new().exporter(exporter(&receiver)).on_problem(move |_| {
+    let config = Config::new().service_name("shop").exporter(exporter(&receiver)).on_problem(move |_| {
         let begun = Instant::now();
         of_hook.lock().unwrap().as_ref().unwrap().flush();
         flushed.send(begun.elapsed()).unwrap();

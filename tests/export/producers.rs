@@ -208,10 +208,12 @@ fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503), Answer::partial(0, "a warning"), Answer::status(400)]);
     let (reported, problems) = mpsc::channel();
-    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |problem| {
-        let _ = reported.send(problem.kind);
-        panic!("on purpose");
-    });
+    let config = Config::new().service_name("shop").exporter(Exporter::http(receiver.endpoint())).on_problem(
+        move |problem| {
+            let _ = reported.send(problem.kind);
+            panic!("on purpose");
+        },
+    );
     let telemetry = Telemetry::start(config).unwrap();
     let tracer = telemetry.tracer("shop");
     // retried and taken with a warning; refused; taken
@@ -235,9 +237,11 @@ fn a_flush_in_the_problem_hook_does_not_wait_for_itself() {
     let provider: Arc<OnceLock<Provider>> = Arc::default();
     let of_hook = Arc::clone(&provider);
     let (reported, flushes) = mpsc::channel();
-    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |_| {
-        let _ = reported.send(of_hook.get().unwrap().flush(10 * PATIENCE));
-    });
+    let config = Config::new().service_name("shop").exporter(Exporter::http(receiver.endpoint())).on_problem(
+        move |_| {
+            let _ = reported.send(of_hook.get().unwrap().flush(10 * PATIENCE));
+        },
+    );
     let telemetry = Telemetry::start(config).unwrap();
     provider.set(telemetry.as_ref().clone()).unwrap();
     telemetry.tracer("shop").span("refused").end();
@@ -259,7 +263,8 @@ fn a_panic_in_the_problem_hook_that_panics_again_in_its_payload_does_not_kill_th
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503)]);
     let hook = |_: &_| std::panic::panic_any(Grenade);
-    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(hook);
+    let config =
+        Config::new().service_name("shop").exporter(Exporter::http(receiver.endpoint())).on_problem(hook);
     let telemetry = Telemetry::start(config).unwrap();
     let tracer = telemetry.tracer("shop");
     for _ in 0..2 {

@@ -68,7 +68,7 @@ fn receiver_that(answer: Answer) -> Receiver {
 /// As above, and the server is not blamed for what was broken off from here.
 fn is_reported_late(exporter: Exporter) {
     let (report, reported) = mpsc::channel();
-    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+    let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
         let _ = report.send(problem.message.clone());
     });
     let telemetry = Telemetry::start(config).unwrap();
@@ -426,7 +426,8 @@ fn start_with_hook(receiver: &Receiver, hook: impl Fn() + Send + Sync + 'static)
     receiver.script([Answer::status(503)]);
     receiver.pause();
     let exporter = Exporter::http(receiver.endpoint()).batch_records(10);
-    Telemetry::start(Config::new().exporter(exporter).on_problem(move |_| hook())).unwrap()
+    Telemetry::start(Config::new().service_name("shop").exporter(exporter).on_problem(move |_| hook()))
+        .unwrap()
 }
 
 #[test]

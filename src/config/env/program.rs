@@ -63,13 +63,14 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     for provider in [&mut config.main, &mut config.application] {
         let has_name = provider.service_name_source() != SettingSource::Default;
         if let Some(name) = name.filter(|_| !has_name) {
-            provider.set_service_name(name, SettingSource::Environment(names::SERVICE_NAME.to_owned()));
+            let source = SettingSource::Environment(names::SERVICE_NAME.to_owned());
+            provider.set_service_name(name, None, source);
         }
         for (key, value) in &attributes {
             let source = SettingSource::Environment(names::RESOURCE_ATTRIBUTES.to_owned());
             match key.as_str() {
                 SERVICE_NAME if has_name || name.is_some() => {}
-                SERVICE_NAME => provider.set_service_name(value, source),
+                SERVICE_NAME => provider.set_service_name(value, None, source),
                 key => provider.fill_resource(key, value, source),
             }
         }

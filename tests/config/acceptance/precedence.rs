@@ -121,6 +121,23 @@ const FILE: &[Row] = &[
         &["sampler = always_off", "check sampling = 0"],
     ),
     row(
+        "what the file says of the program",
+        "OTEL_SERVICE_NAME=variable\nOTEL_RESOURCE_ATTRIBUTES=team=b,zone=north\nOTEL_TRACES_SAMPLER=always_off\n---\n\
+         [tracer.a]\ntype = 'otel'\ntransport = 'http'\n[telemetry]\nservice-name = 'shop'\nsampling = 5\nresource.team = 'a'",
+        &[
+            "service-name from 5:16",
+            "check service_name = shop",
+            "check sampling = 5",
+            "resource = team=a",
+            "resource = zone=north",
+        ],
+    ),
+    row(
+        "a name of the file that a variable replaces",
+        "TRACETEST_TELEMETRY_SERVICE_NAME=other\n---\n[telemetry]\nservice-name = 'shop'\n[tracer.a]\ntype = 'otel'\ntransport = 'http'",
+        &["service-name = other", "service-name from TRACETEST_TELEMETRY_SERVICE_NAME"],
+    ),
+    row(
         "the whole switch",
         "OTEL_SDK_DISABLED=true\n---\n[tracer.a]\ntype = 'otel'\ntransport = 'http'",
         &["disabled = true", "disabled from OTEL_SDK_DISABLED"],

@@ -1,3 +1,5 @@
+//! A program that uses `tracing`, and had tracing-opentelemetry before.
+
 use std::error::Error;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! A web service: a span for each request, below the caller's.
+
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

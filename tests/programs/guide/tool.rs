@@ -1,3 +1,5 @@
+//! A command-line tool that counts lines, and exports only if the environment says where to.
+
 use std::error::Error;
 use std::process::ExitCode;
 use std::{env, fs};
