@@ -50,7 +50,7 @@ impl Collector {
         match self {
             Self::Down => "onnection refused",
             Self::Unauthorized => "401 Unauthorized",
-            Self::WrongPort => "OTLP over HTTP is usually at port 4318",
+            Self::WrongPort => "this is the gRPC port",
         }
     }
 }
