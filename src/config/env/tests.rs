@@ -234,6 +234,8 @@ fn batch_processors_and_metric_readers_have_their_settings() {
         ("OTEL_BLRP_MAX_QUEUE_SIZE", "2048", "otlp.logs: queue-records = 2048"),
         ("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", "512", "otlp.logs: batch-records = 512"),
         ("OTEL_BLRP_ON_QUEUE_FULL", "BLOCK", "otlp.logs: lossy = false"),
+        ("OTEL_LOGS_LEVEL", "Debug", "otlp: level = debug"),
+        ("OTEL_LOGS_LEVEL", "disable", "otlp: level = disable"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "15000", "otlp: interval = 15s"),
         ("OTEL_METRIC_EXPORT_TIMEOUT", "30000", "otlp.metrics: give-up-after = 30s"),
         ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Delta", "otlp: temporality = delta"),
@@ -273,6 +275,20 @@ fn callers_wait_if_a_variable_says_so_and_then_for_five_seconds_or_what_another_
 }
 
 #[test]
+fn a_level_that_is_none_is_ignored_and_the_level_of_an_sdks_own_log_is_not_taken_for_it() {
+    assert_ignored(
+        "OTEL_LOGS_LEVEL",
+        "verbose",
+        "ignored: \"verbose\" is not known; write trace, debug, info, warn, error or disable",
+    );
+    let config = sound(&[("OTEL_LOG_LEVEL", "debug")]);
+    let expected = "note: OTEL_LOG_LEVEL: has no effect: it is for an SDK's own log, and standpipe writes none; \
+                    for the least severity of log records set OTEL_LOGS_LEVEL";
+    assert_eq!(diagnostics(&config), [expected]);
+    assert_eq!(settings(&config), settings(&sound(&[])));
+}
+
+#[test]
 fn what_is_printed_follows_the_variables_of_queue_and_batches() {
     let printed = [
         ("OTEL_LOGS_EXPORTER", "console"),
@@ -280,8 +296,11 @@ fn what_is_printed_follows_the_variables_of_queue_and_batches() {
         ("OTEL_METRICS_EXPORTER", "none"),
     ];
     assert_set(&printed, &["console: lossy = true (default)"]);
-    let variables = [&printed[..], &[("OTEL_BLRP_ON_QUEUE_FULL", "BLOCK")]].concat();
-    assert_set(&variables, &["console: lossy = false (OTEL_BLRP_ON_QUEUE_FULL)"]);
+    let variables =
+        [&printed[..], &[("OTEL_BLRP_ON_QUEUE_FULL", "BLOCK"), ("OTEL_LOGS_LEVEL", "warn")]].concat();
+    let expected =
+        ["console: lossy = false (OTEL_BLRP_ON_QUEUE_FULL)", "console: level = warn (OTEL_LOGS_LEVEL)"];
+    assert_set(&variables, &expected);
     // what is of a connection is not asked for
     let variables = [&printed[..], &[("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere")]].concat();
     assert_set(&variables, &["console: signals = logs (OTEL_LOGS_EXPORTER)"]);
@@ -811,7 +830,6 @@ fn a_variable_that_looks_like_one_of_ours_is_told() {
     }
     for name in [
         "OTEL_PYTHON_LOG_CORRELATION",
-        "OTEL_LOG_LEVEL",
         "OTEL_CONFIG_FILE",
         "OTEL_EXPORTER_ZIPKIN_ENDPOINT",
         "OTEL_JAVAAGENT_ENABLED",

@@ -91,6 +91,7 @@ table! { DELIVERY:
         key: "level",
         kind: word!(Level, level, &[]),
         advice: "write \"trace\", \"debug\", \"info\", \"warn\", \"error\" or \"disable\"",
+        variables: VariableNames::logs("OTEL_LOGS_LEVEL"),
         in_summary: Some(SummaryField { name: "level", signals: RECORDS }),
         signals: &[Signal::Logs],
     }

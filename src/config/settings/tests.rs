@@ -138,7 +138,7 @@ fn table() -> String {
         variables.extend(
             names.processor.iter().flat_map(|end| ["BSP", "BLRP"].map(|of| format!("OTEL_{of}_{end}"))),
         );
-        variables.extend(names.metrics.map(str::to_owned));
+        variables.extend(names.logs.or(names.metrics).map(str::to_owned));
         let variables = code(&variables);
         table.push_str(&format!("| `{key}` | {place} | {default} | {values} | {variables} | {meaning} |\n"));
     }

@@ -106,6 +106,16 @@ const FILE: &[Row] = &[
         &["headers = b: ***", "headers from 4:11"],
     ),
     row(
+        "a level",
+        "OTEL_LOGS_LEVEL=debug\n---\n[tracer.a]\ntype = 'otel'\ntransport = 'http'\nenable.log-exporter = true",
+        &["level = debug", "level from OTEL_LOGS_LEVEL"],
+    ),
+    row(
+        "the level of the file",
+        "OTEL_LOGS_LEVEL=debug\n---\n[tracer.a]\ntype = 'otel'\ntransport = 'http'\nlevel = 'warn'\nenable.log-exporter = true",
+        &["level = warn", "level from 4:9"],
+    ),
+    row(
         "an interval",
         "OTEL_METRIC_EXPORT_INTERVAL=5000\n---\n[metrics.open-telemetry]\ntransport = 'http'",
         &["interval = 5s", "interval from OTEL_METRIC_EXPORT_INTERVAL"],
