@@ -48,7 +48,9 @@
 //!
 //! # The guide
 //!
+//! - [Programs](guide::programs): a web service, a command-line tool, a migrated program
 //! - [Signals](guide::signals): spans, log records, metrics, sampling
+//! - [Contexts](guide::contexts): headers, environment, threads, rayon, channels, baggage, and the global
 //! - [Configuration](guide::configuration) and [environment variables](guide::environment): every setting and its default
 //! - [Bridges](guide::bridges) for `tracing`, `log`, `metrics` and the OpenTelemetry API; [migration](guide::migration)
 //! - [gRPC](guide::grpc)
@@ -126,14 +128,15 @@ pub use config::{
     Application, Compression, Config, ConfigError, Exporter, Problem, ProblemKind, Sampler, Transport,
     WhenFull,
 };
-pub use context::{ContextGuard, SpanContext};
+pub use context::{Baggage, Context, ContextGuard, SpanContext};
 pub use logs::{Log, Logger};
 pub use pipeline::exporter_set::FlushOutcome;
 pub use pipeline::ledger::Ledger;
 pub use record::{IntoValue, Severity, Signal, SpanId, SpanKind, Status, TraceId, Value};
 pub use telemetry::Telemetry;
+pub use telemetry::global::{Global, InstallError, InstallGuard, logger, meter, tracer};
 pub use telemetry::provider::Provider;
-pub use trace::{DetachedSpan, Span, SpanBuilder, Tracer};
+pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,6 +1,7 @@
 //! How is telemetry started, flushed and shut down? The one place where configuration becomes providers, exporters and
 //! transports.
 
+pub(crate) mod global;
 pub(crate) mod provider;
 
 use std::io;
@@ -36,7 +37,7 @@ use crate::transport::{self, HttpSpec, Opener};
 /// let config = Config::new().service_name("shop").exporter(Exporter::http(endpoint));
 /// let telemetry = Telemetry::start(config)?;
 /// let tracer = telemetry.tracer("shop");
-/// tracer.span("checkout").set("order.id", 4711);
+/// tracer.build("checkout").set("order.id", 4711).start().end();
 /// let ledger = telemetry.shutdown(Duration::from_secs(2));
 /// assert_eq!(ledger.lost(), 0);
 /// # Ok::<(), standpipe::ConfigError>(())
@@ -314,6 +315,7 @@ fn provider_spec(
         exporters: specs,
         limits: config.span_limits,
         log_limits: config.log_limits,
+        baggage_attributes: config.baggage_attributes.clone(),
         sampler: settings.sampler,
     };
     (spec, registry)

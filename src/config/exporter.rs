@@ -85,7 +85,7 @@ impl Exporter {
     /// # */
     /// let exporter = Exporter::grpc(endpoint).compression(Compression::Gzip).header("x-tenant", "seven");
     /// let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter))?;
-    /// telemetry.tracer("shop").span("checkout").set("order.id", 4711);
+    /// telemetry.tracer("shop").span("checkout").end();
     /// let ledger = telemetry.shutdown(std::time::Duration::from_secs(2));
     /// assert_eq!(ledger.lost(), 0);
     /// # assert_eq!(receiver.span_count(), 1);
@@ -106,7 +106,7 @@ impl Exporter {
     /// use standpipe::{Config, Exporter, Telemetry};
     ///
     /// let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(Exporter::console()))?;
-    /// telemetry.tracer("shop").span("checkout").set("order.id", 4711);
+    /// telemetry.tracer("shop").span("checkout").end();
     /// // {"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}},…
     /// # Ok::<(), standpipe::ConfigError>(())
     /// ```

@@ -87,6 +87,8 @@ pub struct Config {
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
+    /// The keys of baggage that become attributes.
+    pub(crate) baggage_attributes: Vec<String>,
     pub(crate) self_observation: bool,
     pub(crate) disabled: bool,
     pub(crate) end: EndSettings,
@@ -233,9 +235,30 @@ impl Config {
         self
     }
 
+    /// Gives every span and log record that begins while the current [`Baggage`](crate::Baggage) has one of these keys an
+    /// attribute of that key and value; what the program sets itself replaces it. None unless set.
+    ///
+    /// Baggage comes from callers: name the keys that are safe to keep. Spans then start on a slower path, as each looks at
+    /// the thread's baggage.
+    ///
+    /// ```
+    /// use standpipe::{Baggage, Config};
+    ///
+    /// let config = Config::new().baggage_attributes(["user.id"]);
+    /// # let telemetry = standpipe::Telemetry::start(config).unwrap();
+    /// # let tracer = telemetry.tracer("shop");
+    /// let _entered = Baggage::new().with("user.id", "4711").enter();
+    /// let _span = tracer.span("checkout"); // has the attribute user.id
+    /// ```
+    #[must_use]
+    pub fn baggage_attributes<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
+        self.baggage_attributes = keys.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Is called with trouble at run time, once per kind, signal and period; the library itself never prints.
     ///
-    /// It is called on a thread of the exporter, never on one of the program, so it should return soon; only with
+    /// It is called on a thread of the exporter, so it should return soon; with
     /// [`NoServiceName`](ProblemKind::NoServiceName) on the thread that starts the telemetry. The last one set counts.
     ///
     /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
@@ -271,6 +294,10 @@ impl Config {
         let setting =
             |row: &'static GeneralRow| Setting::new(row.key, &row.kind.show(self), self.source(row));
         settings.extend(settings::general::rows().map(setting));
+        if !self.baggage_attributes.is_empty() {
+            let keys = self.baggage_attributes.join(", ");
+            settings.push(Setting::new("baggage-attributes", &keys, SettingSource::Code));
+        }
         settings
     }
 
@@ -320,6 +347,7 @@ impl fmt::Debug for Config {
             .field("exporters", &self.exporters)
             .field("span_limits", &self.span_limits)
             .field("log_limits", &self.log_limits)
+            .field("baggage_attributes", &self.baggage_attributes)
             .field("self_observation", &self.self_observation)
             .field("disabled", &self.disabled)
             .field("end", &self.end)

@@ -2,7 +2,9 @@
 //!
 //! | chapter | answers |
 //! |---|---|
+//! | [`programs`] | what does a whole program look like? |
 //! | [`signals`] | how do I write spans, log records and metrics, and sample traces? |
+//! | [`contexts`] | how does a trace go on in other threads, processes and services, and how do I use a global? |
 //! | [`configuration`] | which settings are there, and what are their defaults? |
 //! | [`environment`] | which environment variables are read? |
 //! | [`bridges`] | how do I keep `tracing`, `log`, `metrics` or the OpenTelemetry API? |
@@ -25,6 +27,10 @@ pub mod command {
 
 pub mod configuration {
     #![doc = include_str!("configuration.md")]
+}
+
+pub mod contexts {
+    #![doc = include_str!("contexts.md")]
 }
 
 pub mod environment {
@@ -53,6 +59,10 @@ pub mod migration {
 
 pub mod operations {
     #![doc = include_str!("operations.md")]
+}
+
+pub mod programs {
+    #![doc = include_str!("programs.md")]
 }
 
 pub mod signals {

@@ -282,7 +282,6 @@ impl SpanRecord {
     }
 
     /// Whether a status was set.
-    #[cfg(feature = "tracing")]
     pub(crate) fn has_status(&self) -> bool {
         self.status != StatusState::Unset
     }

@@ -1,13 +1,14 @@
 //! How does a span start? [`SpanBuilder`] collects what is known before, then finds the parent, lets the sampler decide
 //! and opens the record.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::time::SystemTime;
 
 use super::open::OpenSpan;
-use super::{DetachedSpan, Span, Tracer};
+use super::{DetachedSpan, LinkBuilder, Span, Tracer};
 use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
-use crate::record::{SpanHead, SpanKind, SpanRef};
+use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef};
 
 /// A span before its start. Got from [`Tracer::build`].
 ///
@@ -16,12 +17,64 @@ use crate::record::{SpanHead, SpanKind, SpanRef};
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 /// # let tracer = telemetry.tracer("shop");
 /// let incoming = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
-/// let span = tracer.build("GET /orders").parent(&incoming).kind(SpanKind::Server).start();
+/// let span = tracer.build("GET /orders").set("order.id", 4711).parent(&incoming).kind(SpanKind::Server).start();
 /// assert_eq!(span.context().trace_id(), incoming.trace_id());
 /// ```
-#[derive(Debug, Clone)]
+///
+/// The order of the calls does not matter. Attributes and links are borrowed until the start and are then written at once:
+/// they take no allocation, and no time if the span is not recorded. Each adds to the type `A`, so a builder cannot collect
+/// them in a loop; the span that it starts can.
+#[derive(Clone)]
 #[must_use = "a span begins with start()"]
-pub struct SpanBuilder<'a> {
+pub struct SpanBuilder<'a, A = ()> {
+    spec: SpanSpec<'a>,
+    at_start: A,
+}
+
+/// The attributes and links that a [`SpanBuilder`] has collected.
+pub trait SetAtStart: sealed::Apply {}
+
+impl<A: sealed::Apply> SetAtStart for A {}
+
+#[allow(
+    private_interfaces,
+    reason = "sealed: code outside of the crate can neither name nor call what is in it"
+)]
+mod sealed {
+    use super::{IntoValue, LinkBuilder, OpenSpan, SpanContext};
+
+    pub trait Apply {
+        fn apply(self, open: &mut OpenSpan);
+    }
+
+    impl Apply for () {
+        #[inline(always)]
+        fn apply(self, _: &mut OpenSpan) {}
+    }
+
+    /// An attribute.
+    impl<A: Apply, V: IntoValue> Apply for (A, (&str, V)) {
+        #[inline]
+        fn apply(self, open: &mut OpenSpan) {
+            let (before, (key, value)) = self;
+            before.apply(open);
+            value.with_value(|value| open.record.set(key, value));
+        }
+    }
+
+    /// A link.
+    impl<A: Apply> Apply for (A, &SpanContext) {
+        fn apply(self, open: &mut OpenSpan) {
+            let (before, context) = self;
+            before.apply(open);
+            LinkBuilder::new(Some(open), context);
+        }
+    }
+}
+
+/// How a span starts.
+#[derive(Clone)]
+pub(super) struct SpanSpec<'a> {
     tracer: &'a Tracer,
     name: &'a str,
     parent: Parent<'a>,
@@ -29,7 +82,7 @@ pub struct SpanBuilder<'a> {
     start: Option<SystemTime>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 enum Parent<'a> {
     Current,
     None,
@@ -50,41 +103,91 @@ pub(super) struct Started {
 impl<'a> SpanBuilder<'a> {
     #[inline]
     pub(super) fn new(tracer: &'a Tracer, name: &'a str) -> Self {
-        Self { tracer, name, parent: Parent::Current, kind: SpanKind::Internal, start: None }
+        Self { spec: SpanSpec::new(tracer, name, SpanKind::Internal), at_start: () }
     }
+}
 
+impl<'a, A> SpanBuilder<'a, A> {
     /// A child of this context instead of the thread's current span.
     #[inline]
     pub fn parent(mut self, parent: &'a SpanContext) -> Self {
-        self.parent = Parent::Given(parent);
+        self.spec.parent = Parent::Given(parent);
         self
     }
 
     /// The first span of a new trace.
     #[inline]
     pub fn root(mut self) -> Self {
-        self.parent = Parent::None;
+        self.spec.parent = Parent::None;
         self
     }
 
     /// The role of the span among its neighbours; internal unless set.
     #[inline]
     pub fn kind(mut self, kind: SpanKind) -> Self {
-        self.kind = kind;
+        self.spec.kind = kind;
         self
     }
 
     /// When it started, if not now.
     #[inline]
     pub fn start_time(mut self, time: SystemTime) -> Self {
-        self.start = Some(time);
+        self.spec.start = Some(time);
         self
     }
 
+    /// Sets an attribute, as [`Span::set`] does.
+    #[inline]
+    pub fn set<V: IntoValue>(self, key: &'a str, value: V) -> SpanBuilder<'a, (A, (&'a str, V))> {
+        SpanBuilder { spec: self.spec, at_start: (self.at_start, (key, value)) }
+    }
+
+    /// Points at another span that has to do with this one; [`Span::link`] makes links with attributes.
+    #[inline]
+    pub fn link(self, context: &'a SpanContext) -> SpanBuilder<'a, (A, &'a SpanContext)> {
+        SpanBuilder { spec: self.spec, at_start: (self.at_start, context) }
+    }
+}
+
+impl<A: SetAtStart> SpanBuilder<'_, A> {
     /// Starts the span and makes it the thread's current one until it is dropped. Whether it is recorded is the
     /// [`Sampler`](crate::Sampler)'s decision.
     #[inline]
     pub fn start(self) -> Span {
+        let mut span = self.spec.start();
+        if let Some(open) = span.open_mut() {
+            self.at_start.apply(open);
+        }
+        span
+    }
+
+    /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
+    /// current only where it is [entered](DetachedSpan::enter).
+    #[inline]
+    pub fn detached(self) -> DetachedSpan {
+        let mut span = self.spec.detached();
+        if let Some(open) = span.open_mut() {
+            self.at_start.apply(open);
+        }
+        span
+    }
+}
+
+/// Without what was set, which may be anything, also a secret.
+impl<A> fmt::Debug for SpanBuilder<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpanBuilder").field("name", &self.spec.name).finish_non_exhaustive()
+    }
+}
+
+impl<'a> SpanSpec<'a> {
+    #[inline]
+    pub(super) fn new(tracer: &'a Tracer, name: &'a str, kind: SpanKind) -> Self {
+        Self { tracer, name, parent: Parent::Current, kind, start: None }
+    }
+
+    #[inline]
+    fn start(self) -> Span {
         match self {
             Self { tracer, name, parent: Parent::Current, kind, start: None } => {
                 tracer.start_child(name, kind)
@@ -149,10 +252,8 @@ impl<'a> SpanBuilder<'a> {
         Span { open, entered, unrecorded, not_send: PhantomData }
     }
 
-    /// Starts a span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. It becomes
-    /// current only where it is [entered](DetachedSpan::enter).
     #[inline]
-    pub fn detached(self) -> DetachedSpan {
+    fn detached(self) -> DetachedSpan {
         context::with_stack(|stack| self.start_detached(stack.as_deref().and_then(Stack::top)))
     }
 
@@ -187,7 +288,7 @@ impl<'a> SpanBuilder<'a> {
     fn begin_any(&self, current: Option<&Frame>, is_detached: bool) -> Started {
         let policy = &self.tracer.shared.policy;
         let parent = match self.parent {
-            Parent::Current => current.map(|frame| &frame.context),
+            Parent::Current => current.and_then(Frame::span),
             Parent::Given(parent) => Some(parent),
             Parent::None => None,
         };
@@ -200,7 +301,10 @@ impl<'a> SpanBuilder<'a> {
             return Started { context, can_enter, open: None, clock };
         }
         let trace_state = parent.map_or("", SpanContext::tracestate);
-        let (open, clock) = self.open(context.span_ref(), parent, trace_state, clock);
+        let (mut open, clock) = self.open(context.span_ref(), parent, trace_state, clock);
+        if policy.has_baggage_attributes {
+            self.tracer.shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));
+        }
         Started { context, can_enter, open: Some(open), clock: Some(clock) }
     }
 

@@ -6,14 +6,14 @@ use std::time::SystemTime;
 
 use super::builder::Started;
 use super::open::OpenSpan;
-use super::{EventBuilder, LinkBuilder, TracerShared};
+use super::{AsError, Chain, EventBuilder, LinkBuilder, TracerShared, error};
 use crate::context::{ContextGuard, SpanContext, unix_nanos};
 #[cfg(feature = "tracing")]
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{IntoValue, NewParent, SpanKind, Status};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
-/// sends it. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).
+/// sends it; if that is done by a panic, it has the status `Error`, unless another one was set. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).
 ///
 /// It is no thread's current span until it is [entered](Self::enter), and then only where and while it is:
 ///
@@ -29,7 +29,7 @@ use crate::record::{IntoValue, NewParent, SpanKind, Status};
 /// ```
 ///
 /// Its parent may [change](Self::set_parent) until its context has been read.
-#[must_use = "a span ends when it is dropped: give it a name"]
+#[must_use = "a span ends when it is dropped: give it a name, not `_`"]
 pub struct DetachedSpan {
     /// Taken out by its end.
     storage: Option<Box<OpenSpan>>,
@@ -137,7 +137,7 @@ impl DetachedSpan {
     }
 
     #[inline]
-    fn open_mut(&mut self) -> Option<&mut OpenSpan> {
+    pub(super) fn open_mut(&mut self) -> Option<&mut OpenSpan> {
         if self.is_recording { self.storage.as_deref_mut() } else { None }
     }
 
@@ -206,7 +206,7 @@ impl DetachedSpan {
     }
 }
 
-super::span::setters!(DetachedSpan);
+super::span::setters!(DetachedSpan, "detached");
 
 impl Drop for DetachedSpan {
     #[inline]

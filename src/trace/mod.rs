@@ -1,15 +1,14 @@
 //! Spans: what a program did, and how long it took.
 //!
 //! A [`Tracer`] starts them. A [`Span`] is its thread's current span until it is dropped, and the parent of spans that start
-//! meanwhile; a [`DetachedSpan`] belongs to no thread. [`Tracer::build`] sets kind, parent, links and start time.
+//! meanwhile; a [`DetachedSpan`] belongs to no thread. [`Tracer::build`] sets attributes, kind, parent, links and start time.
 //!
 //! ```
 //! use standpipe::{SpanKind, Status};
 //!
 //! # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 //! let tracer = telemetry.tracer("shop");
-//! let mut request = tracer.build("GET /cart").kind(SpanKind::Server).start();
-//! request.set("http.request.method", "GET");
+//! let mut request = tracer.build("GET /cart").kind(SpanKind::Server).set("http.request.method", "GET").start();
 //! {
 //!     let mut query = tracer.span("select items"); // a child of the request
 //!     query.event("cache miss").set("key", "cart 7");
@@ -21,10 +20,12 @@
 // span.rs         Span, and the setters that all spans have
 // detached.rs     DetachedSpan, whose parent and end are its own
 // sub_message.rs  EventBuilder and LinkBuilder
+// error.rs        errors and panics, as spans record them
 // open.rs         the record of an open span in storage that its thread reuses, and how every span ends
 
 mod builder;
 mod detached;
+mod error;
 mod open;
 mod span;
 mod sub_message;
@@ -33,9 +34,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-pub use builder::SpanBuilder;
+use builder::SpanSpec;
+pub use builder::{SetAtStart, SpanBuilder};
 pub use detached::DetachedSpan;
-pub use span::Span;
+pub use error::{AnySpan, AsError, RecordErr};
+#[cfg(feature = "tracing")]
+pub(crate) use error::{causes, set_exception};
+pub use span::{Chain, Span};
 pub use sub_message::{EventBuilder, LinkBuilder};
 
 pub use crate::context::ParseContextError;
@@ -73,50 +78,69 @@ struct TracerShared {
     largest: Option<usize>,
 }
 
-/// Which context a new span gets, and with it whether it is sampled.
+/// Which context a new span gets, with it whether it is sampled, and whether the fast path will do.
 struct SamplingPolicy {
     sampler: Sampler,
     /// There is no exporter, whatever is recorded.
     is_idle: bool,
-    /// The sampler keeps everything below a sampled span, and there is an exporter for it.
+    /// The sampler keeps everything below a sampled span, there is an exporter for it, and no baggage to look at.
     keeps_below_sampled: bool,
+    has_baggage_attributes: bool,
 }
 
 impl Tracer {
     pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>) -> Self {
         let (sampler, limits) = (exporters.sampler(), *exporters.limits());
         let largest = exporters.largest_record(Signal::Traces);
+        let has_baggage_attributes = exporters.has_baggage_attributes();
+        let is_usual = largest.is_some() && !has_baggage_attributes;
         let policy = SamplingPolicy {
             sampler,
             is_idle: exporters.is_idle(),
-            keeps_below_sampled: sampler.keeps_all_below_sampled() && largest.is_some(),
+            keeps_below_sampled: sampler.keeps_all_below_sampled() && is_usual,
+            has_baggage_attributes,
         };
         Self { shared: Arc::new(TracerShared { exporters, scope, policy, limits, largest }) }
     }
 
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
+    ///
+    /// Keep it in a variable, which must not be `_`: a span that is kept nowhere ends with its statement. To set attributes in
+    /// the same breath, [`build`](Self::build) it:
+    ///
+    /// ```
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+    /// # let tracer = telemetry.tracer("shop");
+    /// let _checkout = tracer.build("checkout").set("order.id", 4711).start();
+    /// let mut payment = tracer.span("payment"); // a child of checkout
+    /// payment.set("amount", 12.5);
+    /// ```
+    ///
+    /// `tracer.span("checkout");` is a warning, and `let _span = tracer.span("checkout").set("order.id", 4711);` an
+    /// [error](Chain): both end the span at once. The compiler accepts `let _ = tracer.span("checkout");`, which ends it at
+    /// once, too; `#![warn(let_underscore_drop)]` makes it a warning.
     #[inline]
     pub fn span(&self, name: &str) -> Span {
         self.start_child(name, SpanKind::Internal)
     }
 
-    /// Starts a span step by step: with another parent, another kind, another start.
+    /// Starts a span step by step: with attributes and links, another parent, another kind, another start.
     #[inline]
     pub fn build<'a>(&'a self, name: &'a str) -> SpanBuilder<'a> {
         SpanBuilder::new(self, name)
     }
 
-    /// What [`SpanBuilder::start`] comes to for nearly all spans. Its arguments are passed in registers, a builder in
-    /// memory.
+    /// What [`SpanBuilder::start`] comes to for nearly all spans. Its arguments are passed in registers, a
+    /// [`SpanSpec`] in memory.
     #[inline(never)]
     fn start_child(&self, name: &str, kind: SpanKind) -> Span {
-        let builder = self.build(name).kind(kind);
+        let spec = SpanSpec::new(self, name, kind);
         // two words come out of the fast path: a whole span would be copied
-        match context::with_stack(|stack| builder.start_below_recorded(stack?)) {
+        match context::with_stack(|stack| spec.start_below_recorded(stack?)) {
             Some((open, entered)) => {
                 Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
             }
-            None => builder.start_other(),
+            None => spec.start_other(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What does an open span write into, and how does it end? Into storage that its thread keeps and reuses.
 
 use std::sync::Arc;
+use std::thread;
 
-use super::TracerShared;
 use super::detached::DetachedState;
+use super::{TracerShared, error};
 use crate::context::{Clock, SpanContext};
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::process;
@@ -18,6 +19,8 @@ pub(super) struct OpenSpan {
     pub(super) clock: Clock,
     pub(super) shared: Arc<TracerShared>,
     generation: u32,
+    /// Whether its thread was panicking when it began: then a panic is not what ends it.
+    began_in_panic: bool,
     /// Of a span that belongs to no thread.
     pub(super) detached: DetachedState,
 }
@@ -38,6 +41,7 @@ impl OpenSpan {
         };
         open.clock = clock;
         open.generation = process::generation();
+        open.began_in_panic = thread::panicking();
         open.record.begin(head);
         open
     }
@@ -57,7 +61,8 @@ impl OpenSpan {
             let (record, detached) = (SpanRecord::default(), DetachedState::default());
             let unset = SpanRef { trace_id: TraceId([0; 16]), span_id: SpanId([0; 8]), trace_flags: 0 };
             let context = SpanContext::of(unset, None);
-            Box::new(Self { record, context, clock, shared: Arc::clone(shared), generation: 0, detached })
+            let shared = Arc::clone(shared);
+            Box::new(Self { record, context, clock, shared, generation: 0, began_in_panic: false, detached })
         });
         open.shared = Arc::clone(shared);
         open.record.limit(&shared.limits, shared.largest.unwrap_or_default());
@@ -70,6 +75,9 @@ impl OpenSpan {
         // a span that was open across a fork is the parent's to send
         if self.generation == process::generation() {
             let end = end.unwrap_or_else(|| self.clock.now());
+            if thread::panicking() && !self.began_in_panic {
+                error::record_panic(&mut self, end);
+            }
             match self.record.finish(end) {
                 Some(record) => self.shared.exporters.enqueue_span(&self.shared.scope, record),
                 None => self.shared.exporters.count_span_not_enqueued(NotEnqueuedReason::TooLarge),

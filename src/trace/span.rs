@@ -2,14 +2,17 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
 use std::time::SystemTime;
 
 use super::open::OpenSpan;
-use super::{EventBuilder, LinkBuilder};
+use super::{AsError, EventBuilder, LinkBuilder, error};
 use crate::context::{Entered, SpanContext, unix_nanos};
 use crate::record::{IntoValue, SpanKind, Status};
 
 /// A span that is open: the thread's current one until it is dropped, which ends and sends it.
+///
+/// One that a panic of its thread drops has the status `Error`, unless another one was set, and an event `exception`.
 ///
 /// Got from [`Tracer::span`](crate::Tracer::span). It stays on its thread; [`context`](Self::context) carries it to
 /// others:
@@ -26,7 +29,7 @@ use crate::record::{IntoValue, SpanKind, Status};
 ///     });
 /// });
 /// ```
-#[must_use = "a span ends when it is dropped: give it a name"]
+#[must_use = "a span ends when it is dropped: give it a name, not `_`"]
 pub struct Span {
     /// `None` where nothing is recorded.
     pub(super) open: Option<Box<OpenSpan>>,
@@ -81,7 +84,7 @@ impl Span {
     }
 
     #[inline]
-    fn open_mut(&mut self) -> Option<&mut OpenSpan> {
+    pub(super) fn open_mut(&mut self) -> Option<&mut OpenSpan> {
         self.open.as_deref_mut()
     }
 }
@@ -110,26 +113,76 @@ impl fmt::Debug for Span {
     }
 }
 
+/// A span of which more can be set: `span.set("a", 1).set("b", 2)`. What it can do is what the span can.
+///
+/// It borrows the span for as long as it exists. So the compiler refuses to keep it of a span that ends with the statement,
+/// as it has no name. This would measure nothing, and make nothing the parent of what follows:
+///
+/// ```compile_fail,E0716
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// # let tracer = telemetry.tracer("shop");
+/// let _span = tracer.span("checkout").set("order.id", 4711); // error: temporary value dropped while borrowed
+/// ```
+///
+/// [`SpanBuilder::set`](crate::SpanBuilder::set) is meant for it: `tracer.build("checkout").set("order.id", 4711).start()`.
+pub struct Chain<'a, S>(pub(super) &'a mut S);
+
+impl<S> Deref for Chain<'_, S> {
+    type Target = S;
+
+    #[inline(always)]
+    fn deref(&self) -> &S {
+        self.0
+    }
+}
+
+impl<S> DerefMut for Chain<'_, S> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut S {
+        self.0
+    }
+}
+
+/// Does nothing, but the borrow lasts until then.
+impl<S> Drop for Chain<'_, S> {
+    #[inline(always)]
+    fn drop(&mut self) {}
+}
+
+impl<S: fmt::Debug> fmt::Debug for Chain<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// The methods that all spans have; `open_mut` gives `None` where nothing is recorded.
 macro_rules! setters {
-    ($span:ident) => {
+    ($span:ident, $start:literal) => {
+        #[allow(private_interfaces)]
+        impl error::sealed::Open for $span {
+            #[inline]
+            fn open(&mut self) -> Option<&mut OpenSpan> {
+                self.open_mut()
+            }
+        }
+
         impl $span {
             /// Sets an attribute, and replaces the value that the key had. Above the limit an attribute is dropped and
             /// counted.
             #[inline]
-            pub fn set(&mut self, key: &str, value: impl IntoValue) -> &mut Self {
+            pub fn set(&mut self, key: &str, value: impl IntoValue) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
                     value.with_value(|value| open.record.set(key, value));
                 }
-                self
+                Chain(self)
             }
 
             /// Gives it another name.
-            pub fn rename(&mut self, name: &str) -> &mut Self {
+            pub fn rename(&mut self, name: &str) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
                     open.record.set_name(name);
                 }
-                self
+                Chain(self)
             }
 
             /// Notes that something happened, now: `span.event("cache miss").set("key", "a")`.
@@ -148,19 +201,42 @@ macro_rules! setters {
             }
 
             /// Says how it went. `Ok` is final; an error can be replaced by a later one.
-            pub fn status(&mut self, status: Status<'_>) -> &mut Self {
+            pub fn status(&mut self, status: Status<'_>) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
                     open.record.set_status(status);
                 }
-                self
+                Chain(self)
+            }
+
+            /// Records an error: the status `Error` with its message, the attribute `error.type`, and an event `exception` with
+            /// its type, its message and its causes.
+            ///
+            /// ```
+            /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+            /// # let tracer = telemetry.tracer("shop");
+            #[doc = concat!("let mut span = tracer.build(\"parse\").", $start, "();")]
+            /// if let Err(error) = "4711!".parse::<u32>() {
+            ///     span.error(&error);
+            /// }
+            /// ```
+            ///
+            /// The type is the one that the compiler knows: it is left out for a `dyn Error`, also one in a `Box` or an
+            /// `anyhow::Error`. To give `error.type` another value, set it afterwards.
+            ///
+            /// [`RecordErr`](crate::RecordErr) does the same for a `Result`.
+            pub fn error<Kind>(&mut self, error: &(impl AsError<Kind> + ?Sized)) -> Chain<'_, Self> {
+                if let Some(open) = self.open_mut() {
+                    error::record(open, error);
+                }
+                Chain(self)
             }
 
             /// The role of the span among its neighbours.
-            pub fn kind(&mut self, kind: SpanKind) -> &mut Self {
+            pub fn kind(&mut self, kind: SpanKind) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
                     open.record.set_kind(kind);
                 }
-                self
+                Chain(self)
             }
         }
     };
@@ -168,4 +244,4 @@ macro_rules! setters {
 
 pub(super) use setters;
 
-setters!(Span);
+setters!(Span, "start");

@@ -83,10 +83,10 @@ fn emit_all_kinds(telemetry: &Telemetry, thread: u64) {
     let large = "x".repeat(100 << 10);
     for number in 0..SPANS {
         match number % 100 {
-            0 => tracer.span("large").set("text", large.as_str()).set("number", number as i64),
-            1..50 => tracer.span("one of many").set("number", number as i64),
-            _ => others[number as usize % 20].span("of another scope").set("number", number as i64),
-        };
+            0 => _ = tracer.span("large").set("text", large.as_str()).set("number", number as i64),
+            1..50 => _ = tracer.span("one of many").set("number", number as i64),
+            _ => _ = others[number as usize % 20].span("of another scope").set("number", number as i64),
+        }
     }
 }
 

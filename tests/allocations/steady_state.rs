@@ -126,6 +126,17 @@ fn a_span_with_five_attributes_allocates_nothing() {
 }
 
 #[test]
+fn a_span_that_is_built_with_attributes_and_a_link_allocates_nothing() {
+    let linked =
+        SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+    let emit = |tracer: &Tracer| {
+        let span = tracer.build("checkout").set("order.id", 4711).set("http.route", "/orders/{id}");
+        span.link(&linked).start().end();
+    };
+    assert_eq!(steady_state(1, emit), 0);
+}
+
+#[test]
 fn a_span_with_an_event_and_a_link_allocates_nothing() {
     let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let linked = SpanContext::from_traceparent(header).unwrap().with_tracestate("vendor=value");

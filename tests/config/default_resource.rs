@@ -4,7 +4,6 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use standpipe::receiver::Receiver;
-use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::{Application, Config, Exporter, Problem, ProblemKind, Telemetry};
 
 /// The string values of these resource attributes, as they arrive from a program with this configuration.
@@ -16,10 +15,7 @@ fn arriving<const N: usize>(config: Config, keys: [&str; N]) -> [Option<String>;
     let ledger = telemetry.shutdown(Duration::from_secs(20));
     assert_eq!(ledger.total().delivered, 1, "{ledger}");
     let spans = receiver.spans();
-    keys.map(|key| match spans[0].resource_attribute(key) {
-        Some(Value::StringValue(text)) => Some(text.clone()),
-        _ => None,
-    })
+    keys.map(|key| spans[0].resource_attribute(key).as_str().map(str::to_owned))
 }
 
 #[test]

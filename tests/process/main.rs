@@ -5,6 +5,7 @@
 mod clock;
 mod exit;
 mod fork;
+mod global;
 mod memory;
 mod proxy;
 mod secrets;

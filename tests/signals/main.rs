@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod baggage;
 mod detached;
+mod errors;
 mod hostile_values;
 mod logs;
 mod metrics;
 mod propagation;
 mod sampling;
+mod spans;
 #[path = "../support/mod.rs"]
 mod support;

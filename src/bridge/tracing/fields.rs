@@ -9,6 +9,7 @@ use std::ops::Range;
 use tracing::field::{Field, Visit};
 
 use crate::record::Value;
+use crate::trace;
 
 /// Fields as they were recorded, in order. Reused on its thread.
 #[derive(Debug, Default)]
@@ -63,8 +64,6 @@ thread_local! {
     static SPARE: Cell<Option<Box<Fields>>> = const { Cell::new(None) };
 }
 
-/// An error that has more causes is caused by itself.
-const MOST_CAUSES: usize = 64;
 /// Text and entries beyond this are not kept for the next time.
 const MOST_BYTES: usize = 16 << 10;
 
@@ -216,9 +215,7 @@ impl Visit for Fields {
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
         let text = self.write(format_args!("{value}"));
         let first = self.causes.len();
-        for cause in std::iter::successors(value.source(), |error: &&(dyn Error + 'static)| (*error).source())
-            .take(MOST_CAUSES)
-        {
+        for cause in trace::causes(value) {
             let range = self.write(format_args!("{cause}"));
             self.causes.push(range);
         }

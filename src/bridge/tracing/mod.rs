@@ -34,6 +34,7 @@
 //! | event outside of spans | log record with the severity of its level |
 //! | event of level `ERROR` | also the status `Error`, unless the span has one |
 //! | error value in a field | `exception.message` and `exception.stacktrace` (its causes), the field itself, and `<field>.chain` |
+//! | span that a panic of its thread closes | the status `Error`, unless the span has one, and an event `exception` |
 //! | event with a field `error` and no message | event `exception`, with `exception.message`, and the status `Error` |
 //!
 //! Some fields of a span are orders, as in tracing-opentelemetry: `otel.name`, `otel.kind` (`server`, `client`, `producer`,

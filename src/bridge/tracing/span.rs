@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use super::fields::{ErrorText, FieldValue, Fields};
 use super::location::chain_key;
 use crate::record::{SpanKind, Status, Value};
-use crate::trace::DetachedSpan;
+use crate::trace::{self, DetachedSpan};
 
 /// A span whose fields are being read. If that ends in a panic, it is counted and never sent.
 pub(super) struct StartingSpan(Option<DetachedSpan>);
@@ -128,13 +128,8 @@ pub(super) fn set_exception(span: &mut DetachedSpan, error: &ErrorText<'_>) {
     set_exception_on(error, |key, value| _ = span.set(key, value));
 }
 
-pub(super) fn set_exception_on(error: &ErrorText<'_>, mut set: impl FnMut(&str, Value<'_>)) {
-    set("exception.message", Value::Str(error.text));
-    let causes = error.causes();
-    if !causes.is_empty() {
-        // by the conventions it is one text, and what a program has of it are the causes
-        set("exception.stacktrace", Value::Str(&causes.join("\n")));
-    }
+pub(super) fn set_exception_on(error: &ErrorText<'_>, set: impl FnMut(&str, Value<'_>)) {
+    trace::set_exception(error.text, &error.causes().join("\n"), set);
 }
 
 /// The field of an error, and the causes beside it.

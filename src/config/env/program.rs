@@ -92,7 +92,7 @@ fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
     })
 }
 
-/// The program itself hands contexts on, always as W3C has it; so this only says what it must not count on.
+/// A context reads and writes the headers of W3C wherever the program uses one; so this only says what it must not count on.
 fn check_propagators(reader: &mut Reader<'_>) {
     const KNOWN: [&str; 3] = ["tracecontext", "baggage", "none"];
     let text = reader.text(names::PROPAGATORS).unwrap_or_default();

@@ -114,7 +114,7 @@ table! { DELIVERY:
         variables: VariableNames::metrics("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"),
         signals: &[Signal::Metrics],
     }
-    /// fifteen fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
+    /// fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
     HISTOGRAMS {
         key: "histograms",
         kind: word!(Histograms, reader.histograms, &[
@@ -209,7 +209,7 @@ setters! {
     interval(interval: Duration) sets reader.interval of INTERVAL;
     /// Sets over which stretch of time the sums of metrics go; since the start of the program unless set.
     temporality(temporality: Temporality) sets reader.temporality of TEMPORALITY;
-    /// Sets how histograms without bounds of their own divide their values; by fifteen fixed bounds unless set.
+    /// Sets how histograms without bounds of their own divide their values; by fixed bounds unless set.
     histograms(histograms: Histograms) sets reader.histograms of HISTOGRAMS;
     /// Sets the shortest time between the starts of two sending rounds of a signal; 1 s unless set, zero for none.
     throttle(throttle: Duration) sets pace.throttle of THROTTLE;

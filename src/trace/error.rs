@@ -1,0 +1,166 @@
+//! What does a span say of an error? Status, `error.type` and an event `exception`, as the semantic conventions have them.
+
+use std::any::type_name;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::iter;
+use std::ops::DerefMut;
+
+use super::EventBuilder;
+use super::open::OpenSpan;
+use crate::record::{Status, Value};
+
+/// An error that causes itself would have no end.
+const MOST_CAUSES: usize = 64;
+
+/// What [`Span::error`](crate::Span::error) takes: every [`Error`], `dyn Error` included, and what holds a `dyn Error` without being an
+/// error itself, as `Box<dyn Error>` and `anyhow::Error` do.
+///
+/// The compiler infers `Kind`, which is one of these two.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no error",
+    label = "implements neither `std::error::Error` nor `DerefMut` to a `dyn Error`"
+)]
+pub trait AsError<Kind> {
+    /// What holds the message and the causes.
+    type Error: Error + ?Sized;
+
+    /// The error itself.
+    fn as_error(&self) -> &Self::Error;
+}
+
+mod kind {
+    pub enum Itself {}
+    pub enum Boxed {}
+}
+
+impl<E: Error + ?Sized> AsError<kind::Itself> for E {
+    type Error = E;
+
+    fn as_error(&self) -> &E {
+        self
+    }
+}
+
+// by `DerefMut`, as `&dyn Error` and `Arc<dyn Error>` are errors themselves: for them the compiler could not infer the kind
+impl<B: DerefMut<Target = E>, E: DynError + ?Sized> AsError<kind::Boxed> for B {
+    type Error = E;
+
+    fn as_error(&self) -> &E {
+        self
+    }
+}
+
+trait DynError: Error {}
+impl DynError for dyn Error + '_ {}
+impl DynError for dyn Error + Send + '_ {}
+impl DynError for dyn Error + Send + Sync + '_ {}
+
+/// A [`Span`](crate::Span) or a [`DetachedSpan`](crate::DetachedSpan).
+pub trait AnySpan: sealed::Open {}
+
+impl<S: sealed::Open> AnySpan for S {}
+
+#[allow(
+    private_interfaces,
+    reason = "sealed: code outside of the crate can neither name nor call what is in it"
+)]
+pub(super) mod sealed {
+    use super::OpenSpan;
+
+    pub trait Open {
+        /// `None` where nothing is recorded.
+        fn open(&mut self) -> Option<&mut OpenSpan>;
+    }
+}
+
+/// Records the error of a `Result` on its way: `query().record_err(&mut span)?`.
+///
+/// ```
+/// use std::{fs, io};
+/// use standpipe::{RecordErr, Tracer};
+///
+/// fn load(tracer: &Tracer) -> io::Result<String> {
+///     let mut span = tracer.span("load settings");
+///     fs::read_to_string("/no/such/file").record_err(&mut span)
+/// }
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// assert_eq!(load(&telemetry.tracer("shop")).unwrap_err().kind(), io::ErrorKind::NotFound);
+/// ```
+pub trait RecordErr<Kind> {
+    /// Records the error, if it is one, as [`Span::error`](crate::Span::error) does, and gives the result back as it is.
+    ///
+    /// # Errors
+    /// The one that there was.
+    #[must_use = "the result is given back as it is, and may be an error"]
+    fn record_err(self, span: &mut impl AnySpan) -> Self;
+}
+
+impl<T, E: AsError<Kind>, Kind> RecordErr<Kind> for Result<T, E> {
+    #[inline]
+    fn record_err(self, span: &mut impl AnySpan) -> Self {
+        if let (Err(error), Some(open)) = (&self, span.open()) {
+            record(open, error);
+        }
+        self
+    }
+}
+
+#[cold]
+pub(super) fn record<Kind, E: AsError<Kind> + ?Sized>(open: &mut OpenSpan, error: &E) {
+    let type_name = type_name::<E::Error>().trim_start_matches('&');
+    // what is behind a `dyn` is not known
+    let type_name = Some(type_name).filter(|name| !name.contains("dyn "));
+    record_error(open, type_name, &error.as_error());
+}
+
+fn record_error(open: &mut OpenSpan, type_name: Option<&str>, error: &dyn Error) {
+    // first all that is the program's own code: if it panics, the span is as it was
+    let (message, mut causes_text) = (text(error), String::new());
+    for cause in causes(error) {
+        let line_break = if causes_text.is_empty() { "" } else { "\n" };
+        causes_text = causes_text + line_break + &text(cause);
+    }
+    open.record.set_status(Status::Error(&message));
+    if let Some(name) = type_name {
+        open.record.set("error.type", Value::Str(name));
+    }
+    let mut event = EventBuilder::new(Some(open), "exception", None);
+    event.set("exception.type", type_name);
+    set_exception(&message, &causes_text, |key, value| _ = event.set(key, value));
+}
+
+/// Formats an error; what cannot be formatted is as long as it got.
+fn text(error: &dyn Error) -> String {
+    let mut text = String::new();
+    let _ = write!(text, "{error}");
+    text
+}
+
+/// What caused an error, what caused that, and so on.
+pub(crate) fn causes<'e>(error: &'e (dyn Error + 'e)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source()).take(MOST_CAUSES)
+}
+
+/// The attributes of an error with this message and these causes, one per line.
+pub(crate) fn set_exception(message: &str, causes: &str, mut set: impl FnMut(&str, Value<'_>)) {
+    set("exception.message", Value::Str(message));
+    if !causes.is_empty() {
+        // by the conventions it is one text, and what a program has of it are the causes
+        set("exception.stacktrace", Value::Str(causes));
+    }
+}
+
+/// Notes on a span that a panic of its thread ends it at this time; a status that was set stays.
+#[cold]
+#[inline(never)]
+pub(super) fn record_panic(open: &mut OpenSpan, time: u64) {
+    let record = &mut open.record;
+    if !record.has_status() {
+        record.set_status(Status::Error("panicked"));
+    }
+    if record.open_event("exception", time) {
+        record.set_in_sub_message("exception.type", Value::Str("panic"));
+        record.set_in_sub_message("exception.message", Value::Str("the thread panicked"));
+    }
+}
