@@ -117,7 +117,7 @@ mod transport;
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 pub mod ledger {
-    pub use crate::pipeline::ledger::{Counts, Dropped, ExporterLedger, NotEnqueued};
+    pub use crate::pipeline::ledger::{Counts, Dropped, ExporterLedger, NotEnqueued, OpenSpans};
 }
 
 pub use self::metrics::{Counter, Gauge, Histogram, Meter, UpDownCounter};

@@ -16,6 +16,7 @@ use crate::metrics::{Meter, Reader, Registry};
 use crate::pipeline::exporter_handle::{ExporterSpec, RecordFilter};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, deadline};
 use crate::pipeline::ledger::Ledger;
+use crate::pipeline::open_spans::OpenMarks;
 use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
 use crate::telemetry::provider::Provider;
@@ -171,9 +172,10 @@ impl Telemetry {
         &self.application
     }
 
-    /// What became of all records until now.
+    /// What became of all records until now, and which spans are open.
     pub fn ledger(&self) -> Ledger {
-        Ledger { exporters: self.exporter_sets().flat_map(ExporterSet::ledger).collect() }
+        let exporters = self.exporter_sets().flat_map(ExporterSet::ledger).collect();
+        Ledger { exporters, open_spans: self.main.exporters().open_marks().read() }
     }
 
     /// Sends all that was accepted before the call, without waiting for throttle or linger, and collects and sends the
@@ -189,7 +191,7 @@ impl Telemetry {
     /// whatever the network does. What could not be sent is in the ledger as lost to the shutdown. A thread that waits
     /// for a name server or a connection cannot be woken: it ends by itself, at its time-out.
     ///
-    /// Later records are not enqueued and counted; a second shutdown only gives the ledger again. One that comes
+    /// Spans that are still open are named in the ledger, and will not be sent. Later records are not enqueued and counted; a second shutdown only gives the ledger again. One that comes
     /// while the first is under way waits for it within its own budget; then some may still be in flight.
     ///
     /// On an exporter's own thread, as in a [hook](crate::Config::on_problem) or in the callback of a metric, it only
@@ -250,9 +252,9 @@ impl ProviderSpecs {
     fn of(config: &Config) -> Self {
         let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
-        let (owner, mut faults) = (Owner::new(), Vec::new());
-        let main = provider_spec(&config.main, &main, config, owner, &mut faults);
-        let application = provider_spec(&config.application, &application, config, owner, &mut faults);
+        let (shared, mut faults) = ((Owner::new(), OpenMarks::new()), Vec::new());
+        let main = provider_spec(&config.main, &main, config, &shared, &mut faults);
+        let application = provider_spec(&config.application, &application, config, &shared, &mut faults);
         Self { providers: [main, application], faults }
     }
 }
@@ -261,7 +263,7 @@ fn provider_spec(
     settings: &ProviderSettings,
     exporters: &[&Exporter],
     config: &Config,
-    owner: Owner,
+    (owner, open_marks): &(Owner, OpenMarks),
     faults: &mut Vec<Fault>,
 ) -> (ProviderSpec, Arc<Registry>) {
     let resource = settings.resource.clone().with_defaults().field();
@@ -276,11 +278,12 @@ fn provider_spec(
         }
     }
     let spec = ProviderSpec {
-        owner,
+        owner: *owner,
         exporters: specs,
         limits: config.span_limits,
         log_limits: config.log_limits,
         sampler: settings.sampler,
+        open_marks: open_marks.clone(),
     };
     (spec, registry)
 }

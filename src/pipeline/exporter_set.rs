@@ -13,6 +13,7 @@ use crate::config::sampler::Sampler;
 use crate::context::{self, Owner, Suppression};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
+use crate::pipeline::open_spans::OpenMarks;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
 use crate::record::FrameLimits;
@@ -42,6 +43,8 @@ pub(crate) struct ProviderSpec {
     pub(crate) limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
     pub(crate) sampler: Sampler,
+    /// Of all providers of the same telemetry.
+    pub(crate) open_marks: OpenMarks,
 }
 
 impl ProviderSpec {
@@ -105,6 +108,10 @@ impl ExporterSet {
 
     pub(crate) fn sampler(&self) -> Sampler {
         self.spec.sampler
+    }
+
+    pub(crate) fn open_marks(&self) -> &OpenMarks {
+        &self.spec.open_marks
     }
 
     pub(crate) fn log_limits(&self) -> &LogLimits {
@@ -322,7 +329,7 @@ pub(crate) fn flush<'o>(
         return FlushOutcome::Complete;
     }
     let exporters = handles.iter().map(|handle| handle.ledger()).collect();
-    FlushOutcome::TimedOut { left: Ledger { exporters }.total().in_flight }
+    FlushOutcome::TimedOut { left: Ledger { exporters, ..Ledger::default() }.total().in_flight }
 }
 
 fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {

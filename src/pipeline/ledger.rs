@@ -20,7 +20,7 @@
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
 //!
-//! Superseded data points are no loss. Records that are outside of the ledger by design are listed at [`Ledger`]; a span that
+//! Superseded data points are no loss. Spans that have not ended are in `open_spans`, as `pipeline/open_spans` finds them. Records that are outside of the ledger by design are listed at [`Ledger`]; a span that
 //! the sampler leaves out is decided in `trace/builder.rs`, `is_recorded`. A process that ends without a shutdown loses what is
 //! in flight, and no ledger with it: see the guide's operations.
 
@@ -53,6 +53,8 @@ use crate::record::Signal;
 pub struct Ledger {
     /// One entry for each exporter, in the order of the configuration; those of the application's provider come last.
     pub exporters: Vec<ExporterLedger>,
+    /// Spans that have not ended: no exporter has them yet. One that ends after the shutdown is not enqueued.
+    pub open_spans: OpenSpans,
 }
 
 impl Ledger {
@@ -85,6 +87,53 @@ impl fmt::Display for Ledger {
                     line_break = "\n";
                 }
             }
+        }
+        if self.open_spans.count > 0 {
+            write!(f, "\n{}", self.open_spans)?;
+        }
+        Ok(())
+    }
+}
+
+/// Spans that have started and not ended, of all providers: those that the sampler leaves out are not among them, but a
+/// [`DetachedSpan`](crate::DetachedSpan) about which it is undecided is.
+///
+/// At the end of a program they are spans that were held by another thread, kept in a `static`, or leaked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct OpenSpans {
+    /// How many there are.
+    pub count: u64,
+    /// Their names and how many spans have each, the most frequent first: up to 16 names, each with its first 32 bytes.
+    pub names: Vec<(String, u64)>,
+}
+
+impl OpenSpans {
+    const MOST_NAMES: usize = 16;
+
+    pub(crate) fn new(names: impl IntoIterator<Item = (String, u64)>) -> Self {
+        let mut names: Vec<_> = names.into_iter().collect();
+        names.sort_by(|(one, count), (other, than)| than.cmp(count).then_with(|| one.cmp(other)));
+        let count = names.iter().map(|(_, count)| count).sum();
+        names.truncate(Self::MOST_NAMES);
+        Self { count, names }
+    }
+}
+
+impl fmt::Display for OpenSpans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} still open", self.count, if self.count == 1 { "span" } else { "spans" })?;
+        let mut before = ": ";
+        for (name, count) in &self.names {
+            write!(f, "{before}{}", name.escape_debug())?;
+            if *count > 1 {
+                write!(f, " ({count} times)")?;
+            }
+            before = ", ";
+        }
+        let others = self.count - self.names.iter().map(|(_, count)| count).sum::<u64>();
+        if others > 0 {
+            write!(f, " and {others} of other names")?;
         }
         Ok(())
     }

@@ -169,7 +169,7 @@ fn a_record_is_never_seen_as_settled_before_it_is_seen_as_accepted() {
 
 #[test]
 fn totals_add_up_every_count_of_every_exporter() {
-    let ledger = Ledger { exporters: vec![busy_exporter(), busy_exporter()] };
+    let ledger = Ledger { exporters: vec![busy_exporter(), busy_exporter()], ..Ledger::default() };
     let total = ledger.total();
     assert_eq!(total, all_different(6));
     assert_eq!(total.dropped.total(), 6 * (16 + 32 + 64 + 128 + 256));
@@ -180,7 +180,7 @@ fn totals_add_up_every_count_of_every_exporter() {
 #[test]
 fn a_ledger_tells_each_count_that_is_not_zero() {
     let idle = ExporterLedger { name: "two".to_owned(), ..Default::default() };
-    let shown = Ledger { exporters: vec![busy_exporter(), idle] }.to_string();
+    let shown = Ledger { exporters: vec![busy_exporter(), idle], ..Ledger::default() }.to_string();
     let starts: Vec<_> = shown.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
     assert_eq!(starts, ["one traces", "one logs", "one metrics", "two traces"]);
     for count in (0..16).map(|power| 1 << power) {
