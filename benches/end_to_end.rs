@@ -159,7 +159,7 @@ fn run(scenario: &Scenario, spans: u64, collectors: &Collectors) -> Result<Run, 
 
 /// The program that is measured.
 fn play(part: &Part) -> Result<(), Error> {
-    let exporter = Exporter::http(part.text("endpoint")?);
+    let exporter = Exporter::http(part.text("endpoint")?).block_timeout(None);
     let exporter = match part.name.as_str() {
         "block" => exporter,
         "gzip" => exporter.compression(Compression::Gzip),

@@ -48,11 +48,14 @@
 //!
 //! # The guide
 //!
+//! - [Programs](guide::programs): a web service, a command-line tool, a migrated program
 //! - [Signals](guide::signals): spans, log records, metrics, sampling
+//! - [Contexts](guide::contexts): headers, environment, threads, rayon, channels, baggage, and the global
 //! - [Configuration](guide::configuration) and [environment variables](guide::environment): every setting and its default
 //! - [Bridges](guide::bridges) for `tracing`, `log`, `metrics` and the OpenTelemetry API; [migration](guide::migration)
 //! - [gRPC](guide::grpc)
-//! - [Operations](guide::operations): a full queue, the ledger, exit, panics, signals, fork, containers
+//! - [Operations](guide::operations): a full queue, the ledger, problems, fork, containers
+//! - [Exit](guide::exit): what survives `process::exit`, panics, signals
 //! - [Limits](guide::limits)
 //! - [Testing your own program](guide::testing)
 //! - [Growing past one machine](guide::growing)
@@ -125,12 +128,13 @@ pub use config::{
     Application, Compression, Config, ConfigError, Exporter, Problem, ProblemKind, Sampler, Transport,
     WhenFull,
 };
-pub use context::{ContextGuard, SpanContext};
+pub use context::{Baggage, Context, ContextGuard, SpanContext};
 pub use logs::{Log, Logger};
 pub use pipeline::exporter_set::FlushOutcome;
 pub use pipeline::ledger::Ledger;
 pub use record::{IntoValue, Severity, Signal, SpanId, SpanKind, Status, TraceId, Value};
 pub use telemetry::Telemetry;
+pub use telemetry::global::{Global, InstallError, InstallGuard, logger, meter, tracer};
 pub use telemetry::provider::Provider;
 pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
 

@@ -33,11 +33,13 @@ pub struct Logger {
 struct LoggerShared {
     exporters: Arc<ExporterSet>,
     scope: Arc<Scope>,
+    has_baggage_attributes: bool,
 }
 
 impl Logger {
     pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>) -> Self {
-        Self { shared: Arc::new(LoggerShared { exporters, scope }) }
+        let has_baggage_attributes = exporters.has_baggage_attributes();
+        Self { shared: Arc::new(LoggerShared { exporters, scope, has_baggage_attributes }) }
     }
 
     /// Begins a record of [`Severity::Trace`].
@@ -269,6 +271,9 @@ impl OpenLog {
         (open.time, open.span) = (None, SpanChoice::Current);
         open.generation = process::generation();
         open.record.begin(shared.exporters.log_limits(), largest);
+        if shared.has_baggage_attributes {
+            shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));
+        }
         Some(open)
     }
 

@@ -72,6 +72,17 @@ pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Changes what a lock protects while no fork can happen. `None` in a child that ran no handlers, if a thread of its parent
+/// was here at the fork: it holds the lock for ever. All users of the lock come this way, so that nothing else holds it; `work`
+/// must not come back here with it, nor allocate or free, as the program's allocator may.
+pub(crate) fn with_locked<L, T>(lock: &Mutex<L>, work: impl FnOnce(&mut L) -> T) -> Option<T> {
+    with_fork_lock(|| match lock.try_lock() {
+        Ok(mut locked) => Some(work(&mut locked)),
+        Err(TryLockError::Poisoned(locked)) => Some(work(&mut locked.into_inner())),
+        Err(TryLockError::WouldBlock) => None,
+    })
+}
+
 /// Lasts as long as this thread keeps forks away.
 struct ForkLockHeld;
 

@@ -1,14 +1,18 @@
 //! How is telemetry started, flushed and shut down? The one place where configuration becomes providers, exporters and
 //! transports.
 
+pub(crate) mod global;
 pub(crate) mod provider;
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{
-    Config, ConfigError, Exporter, PeriodicReaderSettings, ProviderName, ProviderSettings, Transport,
+    Config, ConfigError, Exporter, PeriodicReaderSettings, Problem, ProblemKind, ProviderName,
+    ProviderSettings, Transport,
 };
 use crate::context::Owner;
 use crate::logs::Logger;
@@ -22,9 +26,6 @@ use crate::record::Signal;
 use crate::telemetry::provider::Provider;
 use crate::trace::Tracer;
 use crate::transport::{self, HttpSpec, Opener};
-
-/// How long a drop without a shutdown may take.
-const DROP_BUDGET: Duration = Duration::from_secs(2);
 
 /// The program's telemetry: start it first, shut it down last.
 ///
@@ -43,8 +44,9 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 ///
-/// Dropped without [`shutdown`](Self::shutdown) it shuts itself down with two seconds of time; dropped on an exporter's own
-/// thread it waits for nothing, and the exporters have these two seconds.
+/// Dropped without [`shutdown`](Self::shutdown) it shuts itself down, with two seconds of time unless
+/// [`Config::drop_budget`] says otherwise; dropped on an exporter's own thread it waits for nothing, and the exporters have
+/// that time.
 ///
 /// # In a forked child
 ///
@@ -62,12 +64,16 @@ const DROP_BUDGET: Duration = Duration::from_secs(2);
 pub struct Telemetry {
     main: Provider,
     application: Provider,
+    drop_budget: Duration,
 }
 
 impl Telemetry {
     /// Starts one background thread for each exporter, or none if the configuration is
     /// [disabled](Config::disabled). No connection is made before there is something to send. All signals are blocked
     /// on these threads: a program's handlers run on the program's own.
+    ///
+    /// If no service name is set, the [hook](Config::on_problem) is called with
+    /// [`NoServiceName`](ProblemKind::NoServiceName) before this returns.
     ///
     /// # Errors
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
@@ -81,18 +87,19 @@ impl Telemetry {
         if !specs.faults.is_empty() {
             return Err(ConfigError::at_start(specs.faults, config));
         }
-        match Self::start_providers(specs) {
+        match Self::start_providers(specs, config.end.drop_budget) {
             Ok(telemetry) => {
                 telemetry.start_self_observation(&config);
+                report_missing_name(&config);
                 Ok(telemetry)
             }
             Err(error) => Err(ConfigError::at_start(no_thread(&config, &error), config)),
         }
     }
 
-    fn start_providers(specs: ProviderSpecs) -> io::Result<Self> {
+    fn start_providers(specs: ProviderSpecs, drop_budget: Duration) -> io::Result<Self> {
         let [main, application] = specs.providers.map(|(spec, registry)| Provider::start(spec, registry));
-        Ok(Self { main: main?, application: application? })
+        Ok(Self { main: main?, application: application?, drop_budget })
     }
 
     fn start_self_observation(&self, config: &Config) {
@@ -191,7 +198,11 @@ impl Telemetry {
     /// whatever the network does. What could not be sent is in the ledger as lost to the shutdown. A thread that waits
     /// for a name server or a connection cannot be woken: it ends by itself, at its time-out.
     ///
-    /// Spans that are still open are named in the ledger, and will not be sent. Later records are not enqueued and counted; a second shutdown only gives the ledger again. One that comes
+    /// The budget is not used up where no attempt has ever found a server, as each was refused or the host is not known:
+    /// then it makes two attempts of each signal, within 300 ms.
+    ///
+    /// Spans that are still open are named in the ledger, and will not be sent.
+    /// Later records are not enqueued and counted; a second shutdown only gives the ledger again. One that comes
     /// while the first is under way waits for it within its own budget; then some may still be in flight.
     ///
     /// On an exporter's own thread, as in a [hook](crate::Config::on_problem) or in the callback of a metric, it only
@@ -219,7 +230,32 @@ impl AsRef<Provider> for Telemetry {
 
 impl Drop for Telemetry {
     fn drop(&mut self) {
-        exporter_set::stop(self.exporter_sets(), deadline(DROP_BUDGET));
+        exporter_set::stop(self.exporter_sets(), deadline(self.drop_budget));
+    }
+}
+
+/// Calls the hook if records would be sent under a name that is made up.
+fn report_missing_name(config: &Config) {
+    let unnamed = config.exporters.iter().find(|exporter| !config.provider(exporter).is_named());
+    let (Some(hook), Some(exporter)) = (&config.on_problem, unnamed) else { return };
+    let fix = match exporter.provider() {
+        Some(ProviderName::Application) => {
+            "Application::service_name, OTEL_SERVICE_NAME or serviceName in the file"
+        }
+        _ => "Config::service_name, OTEL_SERVICE_NAME or service-name in [telemetry] of the file",
+    };
+    let message =
+        format!("records are sent as {}: set {fix}", config.provider(exporter).shown_service_name());
+    let problem = Problem {
+        exporter: exporter.name().to_owned(),
+        kind: ProblemKind::NoServiceName,
+        signal: None,
+        message: escape_all_but(shows_itself, &message).into_owned(),
+        occurrences: 1,
+    };
+    // as everywhere, a hook that panics does no harm, nor does what its panic carries when it is dropped
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(&problem))) {
+        std::mem::forget(payload);
     }
 }
 
@@ -266,7 +302,7 @@ fn provider_spec(
     (owner, open_marks): &(Owner, OpenMarks),
     faults: &mut Vec<Fault>,
 ) -> (ProviderSpec, Arc<Registry>) {
-    let resource = settings.resource.clone().with_defaults().field();
+    let resource = settings.complete_resource().field();
     let registry = Arc::new(Registry::new(readers(exporters)));
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(&registry), number));
     let mut specs = Vec::new();
@@ -282,6 +318,7 @@ fn provider_spec(
         exporters: specs,
         limits: config.span_limits,
         log_limits: config.log_limits,
+        baggage_attributes: config.baggage_attributes.clone(),
         sampler: settings.sampler,
         open_marks: open_marks.clone(),
     };

@@ -12,18 +12,17 @@
 //! let endpoint = "http://localhost:4318";
 //! # */
 //! let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(Exporter::http(endpoint)))?;
-//! MetricsRecorder::new(&telemetry)
-//!     .bounds("order.duration", &[0.01, 0.1, 1.0, 10.0])
-//!     .install()?;
+//! MetricsRecorder::new(&telemetry).bounds("order.items", &[1.0, 2.0, 5.0, 10.0]).install()?;
 //!
 //! describe_histogram!("order.duration", Unit::Seconds, "from the basket to the payment");
 //! counter!("orders", "shop.country" => "SE").increment(1);
 //! gauge!("baskets").increment(1.0);
-//! histogram!("order.duration").record(Duration::from_millis(320));
+//! histogram!("order.duration").record(Duration::from_millis(320)); // in buckets of seconds, as it is described
+//! histogram!("order.items").record(3.0);
 //!
 //! let ledger = telemetry.shutdown(Duration::from_secs(2));
 //! assert_eq!(ledger.lost(), 0);
-//! # assert_eq!(receiver.point_count(), 3);
+//! # assert_eq!(receiver.point_count(), 4);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -57,8 +56,11 @@ const CARDINALITY: usize = 2000;
 /// - NaN and infinities are left out, and reported to [`Config::on_problem`](crate::Config::on_problem).
 /// - Units are sent by the Unified Code for Units of Measure. A metric may be described before its first use or at any
 ///   time after; the first description counts.
-/// - Durations are recorded in seconds. The default bounds of a histogram are meant for milliseconds: give it
-///   [bounds](Self::bounds), or have the exporter make [exponential ones](crate::config::Histograms::Exponential).
+/// - Durations are recorded in seconds. A histogram has bounds that fit seconds if it is described with [`Unit::Seconds`] or
+///   if it has no unit and its name ends in `.seconds` or `_seconds`. The bounds are chosen when a histogram is first used: a
+///   description that comes later gives it its unit, and leaves the bounds alone. Other histograms have OpenTelemetry's default
+///   bounds, which are meant for milliseconds: give them [bounds](Self::bounds), or have the exporter make
+///   [exponential ones](crate::config::Histograms::Exponential).
 /// - A name that is used for a counter and for a gauge is two metrics. Both are sent, and it is reported.
 ///
 /// A key that was used before is found without a lock and without an allocation. It is remembered for good, also where
@@ -126,7 +128,7 @@ impl MetricsRecorder {
     /// The handle of a key; none where no exporter takes metrics, so that nothing is kept either.
     #[inline]
     fn handle<I: Instrument>(&self, instruments: &Instruments<I>, key: &Key) -> Option<Arc<Handle<I>>> {
-        let make = || I::make(self.build(key.name()));
+        let make = |unit: &str| I::make(self.build(key.name()).late_unit(unit));
         self.meter.is_of_use().then(|| instruments.handle(key, self.limit, make))
     }
 

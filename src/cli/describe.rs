@@ -24,7 +24,7 @@ pub(crate) struct SpanView<'a> {
 
 impl<'a> From<&'a ReceivedSpan> for SpanView<'a> {
     fn from(received: &'a ReceivedSpan) -> Self {
-        let service = text(received.resource_attribute("service.name"));
+        let service = received.service_name();
         Self { span: &received.span, service, scope: &received.scope.name }
     }
 }
@@ -124,14 +124,6 @@ pub(crate) fn count(number: u64, one: &str) -> String {
     match number {
         1 => format!("1 {one}"),
         _ => format!("{number} {one}s"),
-    }
-}
-
-/// A value that is a text, or nothing.
-pub(crate) fn text(value: Option<&Value>) -> &str {
-    match value {
-        Some(Value::StringValue(text)) => text,
-        _ => "",
     }
 }
 

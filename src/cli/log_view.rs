@@ -16,7 +16,7 @@ pub(crate) struct LogView<'a> {
 
 impl<'a> From<&'a ReceivedLog> for LogView<'a> {
     fn from(received: &'a ReceivedLog) -> Self {
-        Self { log: &received.log, service: describe::text(received.resource_attribute("service.name")) }
+        Self { log: &received.log, service: received.service_name() }
     }
 }
 

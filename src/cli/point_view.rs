@@ -11,8 +11,6 @@ use standpipe::receiver::proto::metrics::v1::{
     SummaryDataPoint,
 };
 
-use super::describe;
-
 /// A data point with its metric and the name of the service that measured it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PointView<'a> {
@@ -34,7 +32,7 @@ pub(crate) enum Point<'a> {
 
 /// The points of a metric, in their order.
 pub(crate) fn of_received(received: &ReceivedMetric) -> Vec<PointView<'_>> {
-    of(&received.metric, describe::text(received.resource_attribute("service.name")))
+    of(&received.metric, received.service_name())
 }
 
 pub(crate) fn of<'a>(metric: &'a Metric, service: &'a str) -> Vec<PointView<'a>> {

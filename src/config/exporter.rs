@@ -9,7 +9,8 @@ use super::summary::Few;
 use super::text::quoted;
 use super::{
     BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PeriodicReaderSettings, ProviderName,
-    QueueSettings, RetrySettings, Secret, Setting, SettingSource, Signals, Transport, endpoint, header,
+    QueueSettings, RetrySettings, Secret, Setting, SettingSource, Signals, Transport, WhenFull, endpoint,
+    header,
 };
 use crate::record::Signal;
 
@@ -221,19 +222,25 @@ fn in_provider(provider: Option<ProviderName>, name: String) -> String {
 
 /// What the readers of files and variables do with it.
 impl Exporter {
-    /// All defaults; readers of files start here. `path` is what diagnostics call the table.
+    /// All defaults of Stalwart's files, where `lossy` alone decides whether records are lost: callers wait without limit.
+    /// `path` is what diagnostics call the table.
     pub(super) fn of_table(name: String, path: String, location: Location) -> Self {
-        Self::new(name, Some(Table { path, location: Some(location), is_of_tracetest: false }))
+        let mut exporter =
+            Self::new(name, Some(Table { path, location: Some(location), is_of_tracetest: false }));
+        exporter.queue.block_timeout = None;
+        exporter
     }
 
-    /// As [`of_table`](Self::of_table), for Tracetest's files, which spell some keys in their own way.
+    /// All defaults; for Tracetest's files, which spell some keys in their own way.
     pub(super) fn of_tracetest(name: String, path: String, location: Location) -> Self {
         Self::new(name, Some(Table { path, location: Some(location), is_of_tracetest: true }))
     }
 
-    /// All defaults; for what environment variables describe.
+    /// All defaults for what environment variables describe: OpenTelemetry's processors drop what finds no room.
     pub(super) fn of_environment(name: String, path: String) -> Self {
-        Self::new(name, Some(Table { path, location: None, is_of_tracetest: false }))
+        let mut exporter = Self::new(name, Some(Table { path, location: None, is_of_tracetest: false }));
+        exporter.queue.when_full = WhenFull::DropNewest;
+        exporter
     }
 
     /// Makes it one of a provider's.

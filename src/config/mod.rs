@@ -33,6 +33,7 @@ mod yaml;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use crate::record::{LogLimits, SpanLimits};
 pub(crate) use error::ProblemHook;
@@ -55,7 +56,9 @@ pub(crate) use text::Secret;
 pub use values::words::{Compression, Histograms, Proxy, Temporality, Transport, WhenFull};
 pub(crate) use values::words::{Level, Signals};
 
-use self::settings::general::{DISABLED, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS};
+use self::settings::general::{
+    DISABLED, DROP_BUDGET, EndSettings, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
+};
 use self::summary::Few;
 use self::values::{endpoint, header, no_proxy, units};
 use crate::record::IntoValue;
@@ -84,8 +87,11 @@ pub struct Config {
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
+    /// The keys of baggage that become attributes.
+    pub(crate) baggage_attributes: Vec<String>,
     pub(crate) self_observation: bool,
     pub(crate) disabled: bool,
+    pub(crate) end: EndSettings,
     /// Who set what is not of one provider or exporter.
     sources: Few<&'static GeneralRow, SettingSource>,
     pub(crate) on_problem: Option<ProblemHook>,
@@ -102,6 +108,23 @@ impl Config {
     #[must_use]
     pub fn service_name(self, name: &str) -> Self {
         self.resource("service.name", name)
+    }
+
+    /// Sets the resource attribute `service.name` that is sent if no other is set: not by
+    /// [`service_name`](Self::service_name), whichever is called first, nor by the file or the environment.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    ///
+    /// // shop, unless the user sets OTEL_SERVICE_NAME
+    /// let config = Config::from_env()?.default_service_name("shop");
+    /// # let _ = config;
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn default_service_name(mut self, name: &str) -> Self {
+        self.main.set_default_name(name);
+        self
     }
 
     /// Sets an attribute of the program itself, sent with every request; of a key set twice the last value counts.
@@ -155,6 +178,24 @@ impl Config {
         self
     }
 
+    /// Sets how long the drop of a [`Telemetry`](crate::Telemetry) that was not shut down may take; 2 s unless set. With
+    /// zero nothing is waited for: what is queued is lost and counted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use standpipe::{Config, Telemetry};
+    ///
+    /// // a command that ends at once must not keep its user waiting
+    /// let telemetry = Telemetry::start(Config::from_env_if_set()?.drop_budget(Duration::from_millis(300)))?;
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn drop_budget(mut self, budget: Duration) -> Self {
+        self.end.drop_budget = budget;
+        self.set_in_code([&DROP_BUDGET]);
+        self
+    }
+
     /// Sets how much one span may carry.
     #[must_use]
     pub fn span_limits(mut self, limits: SpanLimits) -> Self {
@@ -194,9 +235,31 @@ impl Config {
         self
     }
 
+    /// Gives every span and log record that begins while the current [`Baggage`](crate::Baggage) has one of these keys an
+    /// attribute of that key and value; what the program sets itself replaces it. None unless set.
+    ///
+    /// Baggage comes from callers: name the keys that are safe to keep. Spans then start on a slower path, as each looks at
+    /// the thread's baggage.
+    ///
+    /// ```
+    /// use standpipe::{Baggage, Config};
+    ///
+    /// let config = Config::new().baggage_attributes(["user.id"]);
+    /// # let telemetry = standpipe::Telemetry::start(config).unwrap();
+    /// # let tracer = telemetry.tracer("shop");
+    /// let _entered = Baggage::new().with("user.id", "4711").enter();
+    /// let _span = tracer.span("checkout"); // has the attribute user.id
+    /// ```
+    #[must_use]
+    pub fn baggage_attributes<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
+        self.baggage_attributes = keys.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Is called with trouble at run time, once per kind, signal and period; the library itself never prints.
     ///
-    /// It is called on the exporter's own thread, so it should return soon. The last one set counts.
+    /// It is called on a thread of the exporter, so it should return soon; with
+    /// [`NoServiceName`](ProblemKind::NoServiceName) on the thread that starts the telemetry. The last one set counts.
     ///
     /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
     /// [suppressed](crate::ledger::NotEnqueued::suppressed): one report would lead to the next. It may record for another
@@ -231,6 +294,10 @@ impl Config {
         let setting =
             |row: &'static GeneralRow| Setting::new(row.key, &row.kind.show(self), self.source(row));
         settings.extend(settings::general::rows().map(setting));
+        if !self.baggage_attributes.is_empty() {
+            let keys = self.baggage_attributes.join(", ");
+            settings.push(Setting::new("baggage-attributes", &keys, SettingSource::Code));
+        }
         settings
     }
 
@@ -280,8 +347,10 @@ impl fmt::Debug for Config {
             .field("exporters", &self.exporters)
             .field("span_limits", &self.span_limits)
             .field("log_limits", &self.log_limits)
+            .field("baggage_attributes", &self.baggage_attributes)
             .field("self_observation", &self.self_observation)
             .field("disabled", &self.disabled)
+            .field("end", &self.end)
             .field("diagnostics", &self.diagnostics)
             .finish_non_exhaustive()
     }

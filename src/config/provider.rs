@@ -88,41 +88,71 @@ impl ProviderName {
 /// The settings of a provider: what all of its exporters share.
 #[derive(Clone, Default)]
 pub(crate) struct ProviderSettings {
-    pub(crate) resource: Resource,
+    resource: Resource,
     pub(crate) sampler: Sampler,
     /// The share of traces in percent as it was given, if it was given so.
     sampling: Option<f64>,
-    /// The name as the file spells it, if something that is not to be shown was put in.
-    written_name: Option<String>,
-    /// Who set each attribute of the resource.
-    resource_sources: Few<String, SettingSource>,
+    /// The name of the service if no other is set, in code, in a file or in the environment.
+    default_name: Option<String>,
+    /// How each attribute of the resource got its value.
+    origins: Few<String, Origin>,
     sampler_source: SettingSource,
+}
+
+#[derive(Clone)]
+struct Origin {
+    source: SettingSource,
+    /// The value as the file spells it, if something that is not to be shown was put in.
+    written: Option<String>,
 }
 
 impl ProviderSettings {
     pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: SettingSource) {
         self.resource.set(key, value);
-        self.resource_sources.insert(key.to_owned(), source);
-        if key == SERVICE_NAME {
-            self.written_name = None;
-        }
+        self.origins.insert(key.to_owned(), Origin { source, written: None });
+    }
+
+    /// For an attribute that is set, with something in it that is not to be shown: `written` is.
+    pub(super) fn show_as_written(&mut self, key: &str, written: &str) {
+        let source = self.resource_source(key);
+        self.origins.insert(key.to_owned(), Origin { source, written: Some(written.to_owned()) });
     }
 
     /// Sets an attribute that is not set yet.
     pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: SettingSource) {
-        if self.resource_sources.get(key).is_none() {
+        if self.origins.get(key).is_none() {
             self.set_resource(key, Value::Str(value), source);
         }
     }
 
-    pub(super) fn set_service_name(&mut self, name: &str, source: SettingSource) {
+    /// `written` is what to show, if something was put into the name that is not to be shown.
+    pub(super) fn set_service_name(&mut self, name: &str, written: Option<&str>, source: SettingSource) {
         self.set_resource(SERVICE_NAME, Value::Str(name), source);
+        if let Some(written) = written {
+            self.show_as_written(SERVICE_NAME, written);
+        }
     }
 
-    /// The same for a name into which something was put that is not to be shown: `written` is.
-    pub(super) fn set_secret_service_name(&mut self, name: &str, written: &str, source: SettingSource) {
-        self.set_service_name(name, source);
-        self.written_name = Some(written.to_owned());
+    pub(super) fn set_default_name(&mut self, name: &str) {
+        self.default_name = Some(name.to_owned());
+    }
+
+    /// Whether the service has a name that is not made up.
+    pub(crate) fn is_named(&self) -> bool {
+        self.has_own_name() || self.default_name.as_ref().is_some_and(|name| !name.is_empty())
+    }
+
+    fn has_own_name(&self) -> bool {
+        self.resource.get_str(SERVICE_NAME).is_some_and(|name| !name.is_empty())
+    }
+
+    /// As it is sent.
+    pub(crate) fn complete_resource(&self) -> Resource {
+        let mut resource = self.resource.clone();
+        if let Some(name) = self.default_name.as_ref().filter(|_| !self.has_own_name()) {
+            resource.set(SERVICE_NAME, Value::Str(name));
+        }
+        resource.with_defaults()
     }
 
     /// `sampling` is the share in percent, if that is how it was said.
@@ -132,13 +162,17 @@ impl ProviderSettings {
         self.sampler_source = source;
     }
 
-    /// Who set the name of the service; the default if it is not set.
+    /// Who set the name of the service; the default if it is not set, or has a default of the program's own.
     pub(super) fn service_name_source(&self) -> SettingSource {
         self.resource_source(SERVICE_NAME)
     }
 
-    fn resource_source(&self, key: &str) -> SettingSource {
-        self.resource_sources.get(key).cloned().unwrap_or_default()
+    pub(super) fn resource_source(&self, key: &str) -> SettingSource {
+        self.origins.get(key).map(|origin| origin.source.clone()).unwrap_or_default()
+    }
+
+    fn written(&self, key: &str) -> Option<&str> {
+        self.origins.get(key)?.written.as_deref()
     }
 
     pub(super) fn sampler_source(&self) -> &SettingSource {
@@ -146,12 +180,11 @@ impl ProviderSettings {
     }
 
     /// As it will be sent, or as it is written if something was put in.
-    pub(super) fn shown_service_name(&self) -> String {
-        if let Some(written) = &self.written_name {
+    pub(crate) fn shown_service_name(&self) -> String {
+        if let Some(written) = self.written(SERVICE_NAME) {
             return shown(written).into_owned();
         }
-        let resource = self.resource.clone().with_defaults();
-        shown(resource.get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
+        shown(self.complete_resource().get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
     }
 
     /// The share of traces that begin here and are kept, in percent.
@@ -161,11 +194,13 @@ impl ProviderSettings {
 
     /// Name, other attributes and sampler, under these keys. Attributes of different sources are apart.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
-        let mut settings = vec![Setting::new(name, &self.shown_service_name(), self.service_name_source())];
+        let has_default = self.default_name.is_some() && !self.has_own_name();
+        let source = if has_default { SettingSource::Code } else { self.service_name_source() };
+        let mut settings = vec![Setting::new(name, &self.shown_service_name(), source)];
         let mut others: Vec<(SettingSource, Vec<String>)> = Vec::new();
         for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {
-            let (source, attribute) =
-                (self.resource_source(key), format!("{}={}", shown(key), shown(&value)));
+            let value = self.written(key).unwrap_or(&value);
+            let (source, attribute) = (self.resource_source(key), format!("{}={}", shown(key), shown(value)));
             match others.iter_mut().find(|(known, _)| *known == source) {
                 Some((_, attributes)) => attributes.push(attribute),
                 None => others.push((source, vec![attribute])),

@@ -16,8 +16,9 @@ pub(super) const ENABLE_TABLE: &str = "enable.";
 pub(super) const ENABLE_LOGS: &str = "enable.log-exporter";
 pub(super) const ENABLE_SPANS: &str = "enable.span-exporter";
 pub(super) const METRICS: [&str; 2] = ["metrics", "open-telemetry"];
+pub(super) const TELEMETRY: &str = "telemetry";
 /// Where exporters are described by their names, and where some of them are chosen.
-pub(super) const EXPORTERS: [&str; 2] = ["telemetry", "exporters"];
+pub(super) const EXPORTERS: [&str; 2] = [TELEMETRY, "exporters"];
 pub(super) const SERVER: [&str; 2] = ["server", "telemetry"];
 
 /// What the path of every section begins with.
@@ -26,6 +27,9 @@ pub(super) const FIRST_NAMES: [&str; 4] = ["tracer", METRICS[0], EXPORTERS[0], S
 /// The keys of `server.telemetry`, and the provider that each of them describes.
 pub(super) const CHOICES: [(&str, ProviderName); 2] =
     [("exporter", ProviderName::Internal), ("applicationExporter", ProviderName::Application)];
+
+/// The keys of `telemetry` that are about the program itself.
+pub(super) const OF_PROGRAM: [&str; 3] = ["service-name", "resource", "sampling"];
 
 /// The keys of `telemetry.exporters.<name>` that are its provider's.
 pub(super) const SERVICE_NAME: &str = "serviceName";
@@ -148,14 +152,10 @@ impl Section {
             }
             "enabled" if is_tracer => Some("did you mean \"enable\"?"),
             "service-name" | "service.name" | "servicename" | "service" => {
-                Some("set it in code with Config::service_name, or as OTEL_SERVICE_NAME")
+                Some("write it in [telemetry], like service-name = \"shop\"")
             }
-            "sampler" | "sampling" | "sample-rate" => {
-                Some("set it in code with Config::sampler, or as OTEL_TRACES_SAMPLER")
-            }
-            "resource" | "attributes" => {
-                Some("set it in code with Config::resource, or as OTEL_RESOURCE_ATTRIBUTES")
-            }
+            "sampler" | "sampling" | "sample-rate" => Some("write it in [telemetry], like sampling = 100"),
+            "resource" | "attributes" => Some("write it in [telemetry.resource]"),
             "url" | "address" | "host" | "server" => Some("did you mean \"endpoint\"?"),
             "port" => Some("write it in endpoint, like \"http://localhost:4318\""),
             "protocol" => Some("did you mean \"transport\"?"),
@@ -201,7 +201,7 @@ pub(super) fn is_harmless(name: &str) -> bool {
     let mut rows = rows().filter(|row| row.is_in_tables && !matches!(row.kind, Kind::Headers));
     let is_switch = OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key;
     let is_of_tracetest = OF_PROVIDER.contains(&name) || CHOICES.iter().any(|(choice, _)| *choice == name);
-    is_switch || is_of_tracetest || rows.any(is_of)
+    is_switch || is_of_tracetest || OF_PROGRAM.contains(&name) || rows.any(is_of)
 }
 
 #[cfg(test)]

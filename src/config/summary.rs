@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::settings::kind::{Kind, SettingValue};
+use super::settings::kind::SettingValue;
 use super::settings::{SettingRow, SummaryField, rows};
 use super::{Config, Exporter, Location, ProviderName, header, section};
 use crate::config::escape::{escape_all_but, shows_itself};
@@ -128,13 +128,13 @@ impl ExporterSummary {
     }
 
     fn value(exporter: &Exporter, row: &'static SettingRow) -> SummaryValue {
-        match (row.kind.get(exporter), &row.kind) {
-            (Some(SettingValue::Duration(time)), _) => SummaryValue::Number(milliseconds(time)),
-            (Some(SettingValue::Count(number) | SettingValue::Size(number)), _) => {
+        match row.kind.get(exporter) {
+            Some(SettingValue::Duration(time)) => SummaryValue::Number(milliseconds(time)),
+            Some(SettingValue::NoLimit) => SummaryValue::Null,
+            Some(SettingValue::Count(number) | SettingValue::Size(number)) => {
                 SummaryValue::Number(number as u64)
             }
-            (Some(SettingValue::Bool(value)), _) => SummaryValue::Bool(value),
-            (None, Kind::Limit { .. }) => SummaryValue::Null,
+            Some(SettingValue::Bool(value)) => SummaryValue::Bool(value),
             _ => SummaryValue::Text(exporter.shown(row)),
         }
     }

@@ -5,9 +5,10 @@ use std::marker::PhantomData;
 use std::num::NonZeroU64;
 use std::time::SystemTime;
 
-use super::SpanContext;
+use super::baggage::{self, Baggage};
 use super::clock::{Clock, unix_nanos};
-use crate::record::SpanRef;
+use super::{SAMPLED, SpanContext};
+use crate::record::{SpanId, SpanRef, TraceId};
 
 thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack::new()) };
@@ -31,13 +32,31 @@ pub(crate) struct Frame {
     pub(crate) clock: Option<Clock>,
 }
 
-/// The innermost span of this thread.
+/// Stands on a stack where a thread is in no span, whatever is below. It is sampled and without a clock: neither fast path
+/// of a new span takes it for a parent, so that only the others look for it.
+const NO_SPAN: SpanContext = SpanContext {
+    trace_id: TraceId([0; 16]),
+    span_id: SpanId([0; 8]),
+    flags: SAMPLED,
+    is_remote: false,
+    state: None,
+};
+
+impl Frame {
+    /// `None` where the thread is in no span.
+    pub(crate) fn span(&self) -> Option<&SpanContext> {
+        self.context.trace_id.is_valid().then_some(&self.context)
+    }
+}
+
+/// The innermost span of this thread, and its clock.
 #[inline]
-pub(crate) fn current() -> Option<SpanContext> {
+pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
     STACK
         .try_with(|stack| {
             let stack = stack.try_borrow().ok()?;
-            Some(stack.top()?.context.clone())
+            let frame = stack.top()?;
+            Some((frame.span()?.clone(), frame.clock))
         })
         .ok()
         .flatten()
@@ -49,8 +68,10 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     let current = STACK.try_with(|stack| {
         let stack = stack.try_borrow().ok()?;
         let frame = stack.top()?;
-        let now = frame.clock.map_or_else(|| unix_nanos(SystemTime::now()), |clock| clock.go_on().1);
-        Some((frame.context.span_ref(), now))
+        match frame.clock {
+            Some(clock) => Some((frame.context.span_ref(), clock.go_on().1)),
+            None => Some((frame.span()?.span_ref(), unix_nanos(SystemTime::now()))),
+        }
     });
     match current.ok().flatten() {
         Some((span, now)) => (Some(span), now),
@@ -145,12 +166,14 @@ impl Stack {
     }
 }
 
-/// Keeps a context this thread's current one until it is dropped. From [`SpanContext::enter`] and
-/// [`DetachedSpan::enter`](crate::DetachedSpan::enter). Guards may be dropped in any order.
+/// Keeps a context this thread's current one until it is dropped. From [`Context::enter`](crate::Context::enter),
+/// [`SpanContext::enter`], [`Baggage::enter`] and [`DetachedSpan::enter`](crate::DetachedSpan::enter). Guards may be
+/// dropped in any order.
 #[derive(Debug)]
 #[must_use = "the context is current until this is dropped: give it a name"]
 pub struct ContextGuard {
     entered: Option<Entered>,
+    baggage: Option<baggage::Entered>,
     /// It is on this thread's stack of spans.
     not_send: PhantomData<*const ()>,
 }
@@ -158,12 +181,26 @@ pub struct ContextGuard {
 impl ContextGuard {
     #[inline]
     pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Self {
-        Self { entered: enter(context, clock), not_send: PhantomData }
+        Self { entered: enter(context, clock), baggage: None, not_send: PhantomData }
+    }
+
+    /// One that keeps the thread out of all spans that it is in.
+    pub(super) fn enter_no_span() -> Self {
+        match current() {
+            Some(_) => Self::enter(&NO_SPAN, None),
+            None => Self::none(),
+        }
+    }
+
+    /// The same that keeps a baggage current as well.
+    pub(super) fn and_baggage(mut self, baggage: &Baggage) -> Self {
+        self.baggage = baggage::enter(baggage);
+        self
     }
 
     /// One that keeps nothing.
     pub(crate) fn none() -> Self {
-        Self { entered: None, not_send: PhantomData }
+        Self { entered: None, baggage: None, not_send: PhantomData }
     }
 }
 
@@ -172,6 +209,9 @@ impl Drop for ContextGuard {
     fn drop(&mut self) {
         if let Some(entered) = self.entered.take() {
             entered.leave();
+        }
+        if let Some(baggage) = self.baggage.take() {
+            baggage.leave();
         }
     }
 }
@@ -189,11 +229,11 @@ impl SpanContext {
     /// assert_eq!(SpanContext::current(), None);
     /// ```
     pub fn current() -> Option<Self> {
-        current()
+        current().map(|(context, _)| context)
     }
 
     /// Makes this the thread's current context until the guard is dropped: spans that are started here become its
-    /// children, log records carry its ids.
+    /// children, log records carry its ids. The thread's [`Baggage`] stays as it is.
     ///
     /// ```
     /// # use standpipe::SpanContext;

@@ -3,11 +3,15 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `mod.rs` | [`SpanContext`]: what identifies a span |
+//! | `carried.rs` | [`Context`]: what a thread, a channel or a request carries |
 //! | `current.rs` | the stack of spans that a thread is in; [`ContextGuard`] |
 //! | `w3c.rs` | `traceparent` and `tracestate` |
+//! | `baggage.rs` | [`Baggage`]: keys and values that travel along |
 //! | `clock.rs` | the time, monotonic within a trace |
 //! | `suppression.rs` | what is not recorded on an exporter's thread |
 
+mod baggage;
+mod carried;
 mod clock;
 mod current;
 mod suppression;
@@ -16,6 +20,8 @@ mod w3c;
 use std::fmt;
 use std::sync::Arc;
 
+pub use baggage::Baggage;
+pub use carried::Context;
 pub(crate) use clock::{Clock, unix_nanos};
 pub use current::ContextGuard;
 pub(crate) use current::{Entered, Frame, Stack, span_and_time, with_stack};

@@ -1,7 +1,7 @@
 //! How does a context cross a process boundary? By the headers of W3C trace context, level 2. Reading never panics, and
 //! unknown versions and flags are safe.
 
-use std::fmt;
+use std::{env, fmt};
 
 use super::SpanContext;
 use crate::record::{SpanId, TraceId};
@@ -11,6 +11,9 @@ const LENGTH: usize = 55;
 /// Most bytes and members of a `tracestate` that is kept.
 const STATE_BYTES: usize = 512;
 const STATE_MEMBERS: usize = 32;
+
+pub(super) const TRACEPARENT: &str = "traceparent";
+pub(super) const TRACESTATE: &str = "tracestate";
 
 /// A `traceparent` that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,66 @@ impl fmt::Display for ParseContextError {
 impl std::error::Error for ParseContextError {}
 
 impl SpanContext {
+    /// The caller's span, from the headers of a request; `None` if there is no `traceparent` that can be used. A
+    /// `tracestate` that is not valid is left out, and the trace goes on without it.
+    ///
+    /// `header` gives the value of a header by its name, which is in lower case. A header that is there several times is
+    /// one list in several parts: join them with commas. [`Context::from_headers`](crate::Context::from_headers) reads more
+    /// than the span.
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use standpipe::SpanContext;
+    ///
+    /// let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// let headers = HashMap::from([("traceparent", parent), ("tracestate", "rojo=1")]);
+    /// let caller = SpanContext::from_headers(|name| headers.get(name)).unwrap();
+    /// assert_eq!((caller.traceparent().as_str(), caller.tracestate()), (parent, "rojo=1"));
+    /// ```
+    pub fn from_headers<V: AsRef<str>>(mut header: impl FnMut(&'static str) -> Option<V>) -> Option<Self> {
+        let context = Self::from_traceparent(header(TRACEPARENT)?.as_ref()).ok()?;
+        Some(match header(TRACESTATE) {
+            Some(state) => context.with_tracestate(state.as_ref()),
+            None => context,
+        })
+    }
+
+    /// The span that this process was started in, from `TRACEPARENT` and `TRACESTATE` of its environment; `None` if there is
+    /// none that can be used.
+    ///
+    /// ```
+    /// use standpipe::{SpanContext, Tracer};
+    ///
+    /// fn run(tracer: &Tracer) {
+    ///     let _caller = SpanContext::from_env().map(|caller| caller.enter());
+    ///     let _span = tracer.span("backup"); // of the caller's trace, or the first of a new one
+    /// }
+    /// ```
+    pub fn from_env() -> Option<Self> {
+        Self::from_headers(variable)
+    }
+
+    /// Gives `set` the headers that make the receiver's spans children of this one: `traceparent`, and `tracestate` if
+    /// there is any. The names are in lower case, and the values need no escaping.
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    ///
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+    /// let span = telemetry.tracer("shop").span("call");
+    /// let mut headers = HashMap::new();
+    /// span.context().inject(|name, value| {
+    ///     headers.insert(name, value.to_owned());
+    /// });
+    /// assert_eq!(headers["traceparent"], span.context().traceparent());
+    /// ```
+    pub fn inject(&self, mut set: impl FnMut(&'static str, &str)) {
+        set(TRACEPARENT, &self.traceparent());
+        if !self.tracestate().is_empty() {
+            set(TRACESTATE, self.tracestate());
+        }
+    }
+
     /// Reads a `traceparent` header.
     ///
     /// # Errors
@@ -79,6 +142,11 @@ impl SpanContext {
     pub fn traceparent(&self) -> String {
         format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)
     }
+}
+
+/// The environment variable that carries a header to a process; one that is not UTF-8 is as good as none.
+pub(super) fn variable(header: &str) -> Option<String> {
+    env::var(header.to_ascii_uppercase()).ok()
 }
 
 fn hex<const N: usize>(digits: &[u8]) -> Result<[u8; N], ParseContextError> {

@@ -2,13 +2,16 @@
 //!
 //! | chapter | answers |
 //! |---|---|
+//! | [`programs`] | what does a whole program look like? |
 //! | [`signals`] | how do I write spans, log records and metrics, and sample traces? |
+//! | [`contexts`] | how does a trace go on in other threads, processes and services, and how do I use a global? |
 //! | [`configuration`] | which settings are there, and what are their defaults? |
 //! | [`environment`] | which environment variables are read? |
 //! | [`bridges`] | how do I keep `tracing`, `log`, `metrics` or the OpenTelemetry API? |
 //! | [`migration`] | what changes when I move from tracing-opentelemetry or opentelemetry-otlp? |
 //! | [`grpc`] | how does OTLP over gRPC behave? |
-//! | [`operations`] | what happens when the queue is full, the collector is down, or the program ends? |
+//! | [`operations`] | what happens when the queue is full, the collector is down, or the process forks? |
+//! | [`exit`] | what survives `process::exit`, a panic, SIGTERM, `kill -9`? |
 //! | [`limits`] | how large can everything become? |
 //! | [`testing`] | how do I test my program's telemetry? |
 //! | [`growing`] | what comes when one machine is not enough? |
@@ -26,8 +29,16 @@ pub mod configuration {
     #![doc = include_str!("configuration.md")]
 }
 
+pub mod contexts {
+    #![doc = include_str!("contexts.md")]
+}
+
 pub mod environment {
     #![doc = include_str!("environment.md")]
+}
+
+pub mod exit {
+    #![doc = include_str!("exit.md")]
 }
 
 pub mod growing {
@@ -48,6 +59,10 @@ pub mod migration {
 
 pub mod operations {
     #![doc = include_str!("operations.md")]
+}
+
+pub mod programs {
+    #![doc = include_str!("programs.md")]
 }
 
 pub mod signals {

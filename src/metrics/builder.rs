@@ -7,7 +7,7 @@ use super::instrument::{Descriptor, HistogramBuckets, Instrument, InstrumentKind
 use super::measurement::Measure;
 use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
-use crate::metrics::aggregation::check_bounds;
+use crate::metrics::aggregation::{DEFAULT_BOUNDS, SECONDS_BOUNDS, check_bounds};
 
 /// Series of an instrument, unless set.
 const CARDINALITY: usize = 2000;
@@ -34,6 +34,8 @@ pub struct InstrumentBuilder<'a> {
     meter: &'a Meter,
     name: &'a str,
     unit: &'a str,
+    /// What it will be described to be measured in.
+    late_unit: &'a str,
     description: &'a str,
     buckets: Option<HistogramBuckets>,
     limit: usize,
@@ -41,12 +43,20 @@ pub struct InstrumentBuilder<'a> {
 
 impl<'a> InstrumentBuilder<'a> {
     pub(super) fn new(meter: &'a Meter, name: &'a str) -> Self {
-        Self { meter, name, unit: "", description: "", buckets: None, limit: CARDINALITY }
+        Self { meter, name, unit: "", late_unit: "", description: "", buckets: None, limit: CARDINALITY }
     }
 
-    /// What it is measured in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`.
+    /// What it is measured in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`. A histogram in `s` has other
+    /// [default bounds](Self::histogram).
     pub fn unit(mut self, unit: &'a str) -> Self {
         self.unit = unit;
+        self
+    }
+
+    /// What it is measured in, where that is sent by other means; the bounds follow from it all the same.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn late_unit(mut self, unit: &'a str) -> Self {
+        self.late_unit = unit;
         self
     }
 
@@ -120,6 +130,19 @@ impl<'a> InstrumentBuilder<'a> {
     }
 
     /// Values of which the distribution matters.
+    ///
+    /// Without [`bounds`](Self::bounds) of its own, and unless it is exponential, it has OpenTelemetry's default ones,
+    /// which fit milliseconds: 0 to 10 000. If it measures seconds, it has those that the semantic conventions advise: 0.005 to
+    /// 10. It does so if its unit is `s` or `seconds`, or if it has no unit and its name ends in `.seconds` or `_seconds`.
+    ///
+    /// ```
+    /// use standpipe::receiver::TestTelemetry;
+    ///
+    /// let test = TestTelemetry::start();
+    /// test.meter("shop").build("checkout.duration").unit("s").histogram().record(0.032, ());
+    /// let metric = test.received().metric("checkout.duration").unwrap();
+    /// assert_eq!(metric.point(()).unwrap().bounds()[..3], [0.005, 0.01, 0.025]);
+    /// ```
     pub fn histogram(self) -> Histogram<f64> {
         Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Float))
     }
@@ -216,7 +239,16 @@ impl<'a> InstrumentBuilder<'a> {
             kind,
             number_kind,
             buckets: self.buckets.clone().filter(|_| kind == InstrumentKind::Histogram),
+            default_bounds: if self.measures_seconds() { &SECONDS_BOUNDS } else { &DEFAULT_BOUNDS },
             limit: self.limit,
+        }
+    }
+
+    fn measures_seconds(&self) -> bool {
+        match (self.unit, self.late_unit) {
+            // a name says less than a unit
+            ("", "") => self.name.ends_with(".seconds") || self.name.ends_with("_seconds"),
+            ("", unit) | (unit, _) => matches!(unit, "s" | "seconds"),
         }
     }
 }

@@ -9,7 +9,6 @@ use super::registry::MeterShared;
 use super::series::Series;
 use super::storage::MetricStorage;
 use crate::config::{Histograms, PeriodicReaderSettings, Temporality};
-use crate::metrics::aggregation::DEFAULT_BOUNDS;
 use crate::process::PerProcess;
 use crate::record::{AggregationTemporality, AttributeSet, MetricHead, PointKind, Scope};
 
@@ -51,6 +50,8 @@ pub(super) struct Descriptor {
     pub(super) kind: InstrumentKind,
     pub(super) number_kind: NumberKind,
     pub(super) buckets: Option<HistogramBuckets>,
+    /// The bounds of an explicit histogram that has none of its own.
+    pub(super) default_bounds: &'static [f64],
     /// The most series it may have.
     pub(super) limit: usize,
 }
@@ -80,7 +81,7 @@ impl Descriptor {
             (InstrumentKind::Histogram, _) => match &self.buckets {
                 Some(HistogramBuckets::Explicit(bounds)) => AggregationKind::Explicit(Arc::clone(bounds)),
                 _ if self.is_exponential(histograms) => AggregationKind::Exponential,
-                _ => AggregationKind::Explicit(DEFAULT_BOUNDS.into()),
+                _ => AggregationKind::Explicit(self.default_bounds.into()),
             },
         }
     }

@@ -10,14 +10,14 @@ use crossbeam_channel::Receiver;
 #[cfg(feature = "opentelemetry")]
 use crate::config::Temporality;
 use crate::config::sampler::Sampler;
-use crate::context::{self, Owner, Suppression};
+use crate::context::{self, Baggage, Owner, Suppression};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::pipeline::open_spans::OpenMarks;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
 use crate::record::FrameLimits;
-use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits};
+use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits, Value};
 
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
@@ -42,6 +42,8 @@ pub(crate) struct ProviderSpec {
     pub(crate) exporters: Vec<ExporterSpec>,
     pub(crate) limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
+    /// The keys of baggage that become attributes.
+    pub(crate) baggage_attributes: Vec<String>,
     pub(crate) sampler: Sampler,
     /// Of all providers of the same telemetry.
     pub(crate) open_marks: OpenMarks,
@@ -116,6 +118,22 @@ impl ExporterSet {
 
     pub(crate) fn log_limits(&self) -> &LogLimits {
         &self.spec.log_limits
+    }
+
+    /// Whether some keys of baggage become attributes.
+    pub(crate) fn has_baggage_attributes(&self) -> bool {
+        !self.spec.baggage_attributes.is_empty()
+    }
+
+    /// Sets the attributes that this thread's baggage gives to a record that has just begun.
+    #[cold]
+    pub(crate) fn set_baggage_attributes(&self, mut set: impl FnMut(&str, Value<'_>)) {
+        let baggage = Baggage::current();
+        for key in &self.spec.baggage_attributes {
+            if let Some(value) = baggage.get(key) {
+                set(key, Value::Str(value));
+            }
+        }
     }
 
     /// The largest record of a signal that any exporter can send; `None` if no exporter takes the signal.

@@ -5,6 +5,18 @@
 //! collector can. It has a thread per request at a time, up to a bound, and no async runtime, and it stops, with all its threads, when
 //! it is dropped.
 //!
+//! A test starts a [`TestTelemetry`], which sends to a receiver of its own:
+//!
+//! ```
+//! use standpipe::receiver::TestTelemetry;
+//!
+//! let test = TestTelemetry::start();
+//! test.tracer("shop").span("checkout").set("phases", 2);
+//! assert_eq!(test.received().spans()[0].attribute("phases"), 2);
+//! ```
+//!
+//! A program that is configured elsewhere sends to the endpoint of a [`Receiver`]:
+//!
 //! ```
 //! use std::time::Duration;
 //! use standpipe::receiver::{Answer, Receiver};
@@ -17,7 +29,7 @@
 //! # drop(endpoint);
 //!
 //! if receiver.wait_for_spans(1, Duration::ZERO) {
-//!     println!("{}", receiver.spans()[0].span.name);
+//!     println!("{}", receiver.spans()[0].name());
 //! }
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -33,6 +45,7 @@ mod answer_body;
 mod budget;
 mod builder;
 mod content;
+mod fixture;
 mod grpc;
 mod hosts;
 mod http;
@@ -54,16 +67,20 @@ use std::time::Duration;
 
 pub use answer::Answer;
 pub use builder::Builder;
+pub use fixture::TestTelemetry;
 /// The messages of the OpenTelemetry protocol, in the version that the received records are made of.
 pub use opentelemetry_proto::tonic as proto;
-pub use records::{ReceivedLog, ReceivedMetric, ReceivedSpan};
+pub use records::{
+    ReceivedEvent, ReceivedLink, ReceivedLog, ReceivedMetric, ReceivedPoint, ReceivedSpan, ReceivedValue,
+    Trace, TraceSpan,
+};
 pub use refusal::{RefusalKind, RefusedRequest};
 pub use store::{Batch, Protocol, ReceivedRequest};
 
 use listener::Listener;
 use state::Shared;
 
-use crate::record::Signal;
+use crate::record::{Signal, TraceId};
 
 /// A running OTLP receiver.
 ///
@@ -126,6 +143,55 @@ impl Receiver {
     /// is there again.
     pub fn metrics(&self) -> Vec<ReceivedMetric> {
         self.shared.read(|state| state.store.metrics())
+    }
+
+    /// The newest kept metric of this name. One with very many data points is sent in parts, of which this is the last.
+    pub fn metric(&self, name: &str) -> Option<ReceivedMetric> {
+        self.metrics().into_iter().rfind(|metric| metric.name() == name)
+    }
+
+    /// The trace with this id, of all kept spans and log records. Without any, it is empty.
+    ///
+    /// ```
+    /// use standpipe::receiver::TestTelemetry;
+    ///
+    /// let test = TestTelemetry::start();
+    /// let checkout = test.tracer("shop").span("checkout");
+    /// let id = checkout.context().trace_id();
+    /// test.logger("shop").info("paid").emit();
+    /// checkout.end();
+    /// let trace = test.received().trace(id);
+    /// assert_eq!(trace.names(), ["checkout"]);
+    /// assert_eq!(trace.root().logs()[0].body(), "paid");
+    /// ```
+    pub fn trace(&self, id: TraceId) -> Trace {
+        let (mut spans, mut logs) = self.shared.read(|state| (state.store.spans(), state.store.logs()));
+        spans.retain(|span| span.trace_id() == id);
+        logs.retain(|log| log.trace_id() == Some(id));
+        Trace::new(id, spans, logs)
+    }
+
+    /// All traces of which a span is kept, in the order their first one arrived.
+    pub fn traces(&self) -> Vec<Trace> {
+        let (spans, logs) = self.shared.read(|state| (state.store.spans(), state.store.logs()));
+        Trace::all(spans, logs)
+    }
+
+    /// The trace, if spans of only one are kept.
+    ///
+    /// # Panics
+    /// When there is none, or there are several; the message draws them.
+    #[track_caller]
+    pub fn only_trace(&self) -> Trace {
+        let mut traces = self.traces();
+        match traces.len() {
+            0 => panic!("no trace was received"),
+            1 => traces.remove(0),
+            several => {
+                let drawn: Vec<_> = traces.iter().map(Trace::to_string).collect();
+                panic!("{several} traces were received\n{}", drawn.join("\n"))
+            }
+        }
     }
 
     /// How many spans were ever accepted with a 2xx answer, kept or not.

@@ -1,12 +1,21 @@
 //! What a request carries: spans, log records and metrics that know their resource and scope.
+//!
+//! Here they are decoded. What tests read of them is in `records/`: a file for each signal, the values of attributes in
+//! `value.rs`, and the tree of a trace in `trace.rs`.
+
+mod log;
+mod metric;
+mod span;
+mod trace;
+mod value;
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -14,7 +23,12 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::{DecodeError, Message};
 
-use crate::record::Signal;
+pub use metric::ReceivedPoint;
+pub use span::{ReceivedEvent, ReceivedLink};
+pub use trace::{Trace, TraceSpan};
+pub use value::ReceivedValue;
+
+use crate::record::{Signal, SpanId, TraceId};
 
 /// The records of one request: only the list of its signal has something in it.
 #[derive(Debug, Default)]
@@ -55,9 +69,23 @@ pub(super) fn count(spans: &[ReceivedSpan], logs: &[ReceivedLog], metrics: &[Rec
     spans.len() + logs.len() + metrics.iter().map(ReceivedMetric::point_count).sum::<usize>()
 }
 
-/// The value of the attribute `key`.
-pub(super) fn find<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
-    attributes.iter().find(|attribute| attribute.key == key)?.value.as_ref()?.value.as_ref()
+/// All zero, which is invalid, where the sender's has another length.
+fn trace_id(bytes: &[u8]) -> TraceId {
+    TraceId(bytes.try_into().unwrap_or_default())
+}
+
+/// As [`trace_id`].
+fn span_id(bytes: &[u8]) -> SpanId {
+    SpanId(bytes.try_into().unwrap_or_default())
+}
+
+fn time(unix_nanos: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(unix_nanos)
+}
+
+/// A value that is a text, or nothing.
+fn text_of(value: ReceivedValue<'_>) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 /// A span that was accepted, with where it came from. Clones are cheap.
@@ -66,24 +94,12 @@ pub(super) fn find<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Valu
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ReceivedSpan {
-    /// The span as it was decoded.
+    /// The span as it was decoded, with what the methods do not show.
     pub span: Arc<Span>,
     /// Its resource, shared with the other spans of the resource; empty if the sender gave none.
     pub resource: Arc<Resource>,
     /// Its instrumentation scope, shared likewise; empty if the sender gave none.
     pub scope: Arc<InstrumentationScope>,
-}
-
-impl ReceivedSpan {
-    /// The value of the span's attribute `key`.
-    pub fn attribute(&self, key: &str) -> Option<&Value> {
-        find(&self.span.attributes, key)
-    }
-
-    /// The value of the resource's attribute `key`.
-    pub fn resource_attribute(&self, key: &str) -> Option<&Value> {
-        find(&self.resource.attributes, key)
-    }
 }
 
 /// Decodes an `ExportTraceServiceRequest`.
@@ -110,24 +126,12 @@ fn decode_spans(body: &[u8]) -> Result<Vec<ReceivedSpan>, DecodeError> {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ReceivedLog {
-    /// The log record as it was decoded.
+    /// The log record as it was decoded, with what the methods do not show.
     pub log: Arc<LogRecord>,
     /// Its resource, shared with the other log records of the resource; empty if the sender gave none.
     pub resource: Arc<Resource>,
     /// Its instrumentation scope, shared likewise; empty if the sender gave none.
     pub scope: Arc<InstrumentationScope>,
-}
-
-impl ReceivedLog {
-    /// The value of the log record's attribute `key`.
-    pub fn attribute(&self, key: &str) -> Option<&Value> {
-        find(&self.log.attributes, key)
-    }
-
-    /// The value of the resource's attribute `key`.
-    pub fn resource_attribute(&self, key: &str) -> Option<&Value> {
-        find(&self.resource.attributes, key)
-    }
 }
 
 /// Decodes an `ExportLogsServiceRequest`.
@@ -154,7 +158,7 @@ fn decode_logs(body: &[u8]) -> Result<Vec<ReceivedLog>, DecodeError> {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ReceivedMetric {
-    /// The metric as it was decoded.
+    /// The metric as it was decoded, with what the methods do not show.
     pub metric: Arc<Metric>,
     /// Its resource, shared with the other metrics of the resource; empty if the sender gave none.
     pub resource: Arc<Resource>,
@@ -163,11 +167,6 @@ pub struct ReceivedMetric {
 }
 
 impl ReceivedMetric {
-    /// The value of the resource's attribute `key`.
-    pub fn resource_attribute(&self, key: &str) -> Option<&Value> {
-        find(&self.resource.attributes, key)
-    }
-
     /// How many data points it has, of whatever kind.
     pub fn point_count(&self) -> usize {
         match &self.metric.data {

@@ -64,6 +64,15 @@ pub enum Severity {
     Fatal4,
 }
 
+#[rustfmt::skip]
+const ALL: [Severity; 24] = {
+    use Severity::*;
+    [
+        Trace, Trace2, Trace3, Trace4, Debug, Debug2, Debug3, Debug4, Info, Info2, Info3, Info4,
+        Warn, Warn2, Warn3, Warn4, Error, Error2, Error3, Error4, Fatal, Fatal2, Fatal3, Fatal4,
+    ]
+};
+
 const NAMES: [&str; 24] = [
     "TRACE", "TRACE2", "TRACE3", "TRACE4", "DEBUG", "DEBUG2", "DEBUG3", "DEBUG4", "INFO", "INFO2", "INFO3",
     "INFO4", "WARN", "WARN2", "WARN3", "WARN4", "ERROR", "ERROR2", "ERROR3", "ERROR4", "FATAL", "FATAL2",
@@ -71,6 +80,18 @@ const NAMES: [&str; 24] = [
 ];
 
 impl Severity {
+    /// The severity with this number; `None` for a number that has none.
+    ///
+    /// ```
+    /// use standpipe::Severity;
+    ///
+    /// assert_eq!(Severity::from_number(17), Some(Severity::Error));
+    /// assert_eq!(Severity::from_number(25), None);
+    /// ```
+    pub fn from_number(number: u8) -> Option<Self> {
+        ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+
     /// OpenTelemetry's number for it.
     #[inline]
     pub fn number(self) -> u8 {

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::io;
 use std::mem;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::config::{LogLimits, Sampler, SpanLimits};
+use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec};
+use crate::pipeline::open_spans::OpenMarks;
 use crate::process;
 use crate::record::{Scope, Signal};
 use crate::trace::Tracer;
@@ -62,6 +65,21 @@ impl Provider {
         Ok(Self { exporters, registry, scopes: Arc::default() })
     }
 
+    /// A provider without an exporter.
+    pub(crate) fn idle() -> Self {
+        let spec = ProviderSpec {
+            owner: Owner::new(),
+            exporters: Vec::new(),
+            limits: SpanLimits::default(),
+            log_limits: LogLimits::default(),
+            baggage_attributes: Vec::new(),
+            sampler: Sampler::default(),
+            open_marks: OpenMarks::new(),
+        };
+        let started = Self::start(spec, Arc::new(Registry::new(Vec::new())));
+        started.unwrap_or_else(|_| unreachable!("no thread is started"))
+    }
+
     /// The tracer of a named part of the program, by convention the name of the crate.
     pub fn tracer(&self, scope: &str) -> Tracer {
         self.tracer_with_version(scope, "")
@@ -110,28 +128,20 @@ impl Provider {
     /// allocator may request a scope itself.
     fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
         let key = (signal, name.to_owned(), version.to_owned());
-        if let Some(known) = self.with_scopes(|scopes| scopes.get(&key).cloned()).flatten() {
+        if let Some(known) = process::with_locked(&self.scopes, |scopes| scopes.get(&key).cloned()).flatten()
+        {
             return known;
         }
         let scope = Arc::new(Scope::new(signal, name, version));
         let (mut key, mut larger) = (Some(key), Scopes::default());
         loop {
-            match self.with_scopes(|scopes| remember(scopes, &mut key, &scope, &mut larger)) {
+            match process::with_locked(&self.scopes, |scopes| remember(scopes, &mut key, &scope, &mut larger))
+            {
                 None => return scope,
                 Some(Ok(remembered)) => return remembered,
                 Some(Err(needed)) => larger = Scopes::with_capacity(needed),
             }
         }
-    }
-
-    /// `None` in a child that ran no handlers, if a thread of its parent was here at the fork: it holds the lock for ever.
-    fn with_scopes<T>(&self, work: impl FnOnce(&mut Scopes) -> T) -> Option<T> {
-        // one at a time, and no other fork happens meanwhile
-        process::with_fork_lock(|| match self.scopes.try_lock() {
-            Ok(mut scopes) => Some(work(&mut scopes)),
-            Err(TryLockError::Poisoned(scopes)) => Some(work(&mut scopes.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
-        })
     }
 }
 

@@ -288,7 +288,7 @@ impl<'a> SpanSpec<'a> {
     fn begin_any(&self, current: Option<&Frame>, is_detached: bool) -> Started {
         let policy = &self.tracer.shared.policy;
         let parent = match self.parent {
-            Parent::Current => current.map(|frame| &frame.context),
+            Parent::Current => current.and_then(Frame::span),
             Parent::Given(parent) => Some(parent),
             Parent::None => None,
         };
@@ -301,7 +301,10 @@ impl<'a> SpanSpec<'a> {
             return Started { context, can_enter, open: None, clock };
         }
         let trace_state = parent.map_or("", SpanContext::tracestate);
-        let (open, clock) = self.open(context.span_ref(), parent, trace_state, clock);
+        let (mut open, clock) = self.open(context.span_ref(), parent, trace_state, clock);
+        if policy.has_baggage_attributes {
+            self.tracer.shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));
+        }
         Started { context, can_enter, open: Some(open), clock: Some(clock) }
     }
 

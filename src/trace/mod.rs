@@ -78,23 +78,27 @@ struct TracerShared {
     largest: Option<usize>,
 }
 
-/// Which context a new span gets, and with it whether it is sampled.
+/// Which context a new span gets, with it whether it is sampled, and whether the fast path will do.
 struct SamplingPolicy {
     sampler: Sampler,
     /// There is no exporter, whatever is recorded.
     is_idle: bool,
-    /// The sampler keeps everything below a sampled span, and there is an exporter for it.
+    /// The sampler keeps everything below a sampled span, there is an exporter for it, and no baggage to look at.
     keeps_below_sampled: bool,
+    has_baggage_attributes: bool,
 }
 
 impl Tracer {
     pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>) -> Self {
         let (sampler, limits) = (exporters.sampler(), *exporters.limits());
         let largest = exporters.largest_record(Signal::Traces);
+        let has_baggage_attributes = exporters.has_baggage_attributes();
+        let is_usual = largest.is_some() && !has_baggage_attributes;
         let policy = SamplingPolicy {
             sampler,
             is_idle: exporters.is_idle(),
-            keeps_below_sampled: sampler.keeps_all_below_sampled() && largest.is_some(),
+            keeps_below_sampled: sampler.keeps_all_below_sampled() && is_usual,
+            has_baggage_attributes,
         };
         Self { shared: Arc::new(TracerShared { exporters, scope, policy, limits, largest }) }
     }

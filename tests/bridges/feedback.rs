@@ -88,7 +88,10 @@ impl Program {
             .throttle(Duration::ZERO)
             .retry_delays(Duration::from_millis(1), Duration::from_millis(5));
         // a hook that logs is the likeliest feedback of all
-        let config = Config::new().exporter(exporter).on_problem(|problem| log::warn!("{problem}"));
+        let config = Config::new()
+            .service_name("shop")
+            .exporter(exporter)
+            .on_problem(|problem| log::warn!("{problem}"));
         let telemetry = Telemetry::start(config).expect("a sound configuration");
         *ROUTE.lock().expect("nobody panics with it") = Some(route(&telemetry));
         Self { telemetry }

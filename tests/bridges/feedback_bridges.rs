@@ -72,7 +72,9 @@ const LOGS: u64 = 4;
 
 impl Program {
     fn start(exporter: Exporter) -> Self {
-        let telemetry = Telemetry::start(Config::new().exporter(hasty(exporter)).on_problem(report)).unwrap();
+        let telemetry =
+            Telemetry::start(Config::new().service_name("shop").exporter(hasty(exporter)).on_problem(report))
+                .unwrap();
         // what is logged becomes a record of its own, and an event of tracing besides
         LogBridge::new(&telemetry).chain(LogTracer::new()).chain(OwnThreads).install().unwrap();
         let layer = TracingLayer::new(&telemetry).events(Events::Both);

@@ -12,7 +12,6 @@ use log::kv::{Error, Source, Value, VisitSource};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use standpipe::bridge::log::LogBridge;
 use standpipe::config::LogLimits;
-use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
 use standpipe::{Application, Config, Exporter, FlushOutcome, Severity, Signal, Telemetry};
 
@@ -56,15 +55,8 @@ fn say_with(logger: &dyn Log, key_values: &dyn Source) {
     logger.log(&Record::builder().target("shop").args(args).key_values(&key_values).build());
 }
 
-fn text(value: &str) -> Received {
-    Received::StringValue(value.to_owned())
-}
-
 fn body(log: &ReceivedLog) -> &str {
-    match log.log.body.as_ref().and_then(|body| body.value.as_ref()) {
-        Some(Received::StringValue(text)) => text,
-        other => panic!("{other:?}"),
-    }
+    log.body().as_str().unwrap_or_else(|| panic!("{log:?}"))
 }
 
 fn bodies(logs: &[ReceivedLog]) -> Vec<&str> {
@@ -121,10 +113,10 @@ fn a_record_arrives_with_all_that_was_set() {
     assert_eq!(body(&log), "only 3 left");
     assert_eq!((log.log.severity_number, log.log.severity_text.as_str()), (13, "WARN"));
     assert_eq!((log.scope.name.as_str(), log.scope.version.as_str()), ("shop::cart", ""));
-    assert_eq!(log.attribute("code.file.path"), Some(&text("src/cart.rs")));
-    assert_eq!(log.attribute("code.line.number"), Some(&Received::IntValue(42)));
-    assert_eq!(log.attribute("code.module.name"), Some(&text("shop::cart::rows")));
-    assert_eq!(log.attribute("order"), Some(&Received::IntValue(4711)));
+    assert_eq!(log.attribute("code.file.path"), "src/cart.rs");
+    assert_eq!(log.attribute("code.line.number"), 42);
+    assert_eq!(log.attribute("code.module.name"), "shop::cart::rows");
+    assert_eq!(log.attribute("order"), 4711);
     assert_eq!(log.log.attributes.len(), 4);
     assert!(log.log.time_unix_nano > 0);
     assert!(log.log.trace_id.is_empty() && log.log.span_id.is_empty(), "there is no current span");
@@ -178,12 +170,12 @@ fn the_macros_need_one_line_at_start_and_filter_for_free() {
     let logs = receiver.logs();
     assert_eq!(bodies(&logs), ["a customer came in", "paid cash"]);
     assert_eq!(logs[0].scope.name, module_path!());
-    assert_eq!(logs[0].attribute("code.module.name"), Some(&text(module_path!())));
-    assert_eq!(logs[0].attribute("code.file.path"), Some(&text(file!())));
+    assert_eq!(logs[0].attribute("code.module.name"), module_path!());
+    assert_eq!(logs[0].attribute("code.file.path"), file!());
     assert_eq!(logs[1].scope.name, "shop::till");
-    assert_eq!(logs[1].attribute("express"), Some(&Received::BoolValue(true)));
-    assert_eq!(logs[1].attribute("order"), Some(&Received::IntValue(4711)));
-    assert_eq!(logs[1].attribute("total"), Some(&text("12.5")));
+    assert_eq!(logs[1].attribute("express"), true);
+    assert_eq!(logs[1].attribute("order"), 4711);
+    assert_eq!(logs[1].attribute("total"), "12.5");
 
     fn panics() -> &'static str {
         panic!("nobody wants a record this fine")
@@ -210,19 +202,19 @@ fn key_values_keep_their_kinds() {
         say_with(bridge, &key_values);
     }));
     for (key, value) in [
-        ("truth", Received::BoolValue(true)),
-        ("small", Received::IntValue(-7)),
-        ("large", Received::IntValue(i64::MIN)),
-        ("unsigned", Received::IntValue(i64::MAX)),
-        ("wide", Received::IntValue(-1)),
-        ("wider", Received::IntValue(1)),
-        ("double", Received::DoubleValue(-0.5)),
-        ("text", text("Åsa \"Ö\"")),
-        ("letter", text("Ö")),
-        ("debug", text("PosOverflow")),
-        ("display", text("12.5")),
+        ("truth", standpipe::Value::Bool(true)),
+        ("small", standpipe::Value::Int(-7)),
+        ("large", standpipe::Value::Int(i64::MIN)),
+        ("unsigned", standpipe::Value::Int(i64::MAX)),
+        ("wide", standpipe::Value::Int(-1)),
+        ("wider", standpipe::Value::Int(1)),
+        ("double", standpipe::Value::Float(-0.5)),
+        ("text", standpipe::Value::Str("Åsa \"Ö\"")),
+        ("letter", standpipe::Value::Str("Ö")),
+        ("debug", standpipe::Value::Str("PosOverflow")),
+        ("display", standpipe::Value::Str("12.5")),
     ] {
-        assert_eq!(log.attribute(key), Some(&value), "{key}");
+        assert_eq!(log.attribute(key), value, "{key}");
     }
 }
 
@@ -238,9 +230,9 @@ fn integers_beyond_64_bits_lose_no_digit() {
             ],
         );
     }));
-    assert_eq!(log.attribute("u64"), Some(&text("18446744073709551615")));
-    assert_eq!(log.attribute("u128"), Some(&text("340282366920938463463374607431768211455")));
-    assert_eq!(log.attribute("i128"), Some(&text("-170141183460469231731687303715884105728")));
+    assert_eq!(log.attribute("u64"), "18446744073709551615");
+    assert_eq!(log.attribute("u128"), "340282366920938463463374607431768211455");
+    assert_eq!(log.attribute("i128"), "-170141183460469231731687303715884105728");
 }
 
 #[test]
@@ -252,7 +244,8 @@ fn a_key_without_a_value_is_left_out() {
         );
     }));
     assert_eq!(log.log.attributes.len(), 1, "{log:?}");
-    assert_eq!((log.attribute("some"), log.log.dropped_attributes_count), (Some(&Received::IntValue(1)), 0));
+    assert_eq!(log.attribute("some"), 1);
+    assert_eq!(log.log.dropped_attributes_count, 0);
 }
 
 #[test]
@@ -262,8 +255,8 @@ fn of_a_key_the_last_value_counts_also_against_the_location() {
             [("a", Value::from(1)), ("code.line.number", Value::from("mine")), ("a", Value::from("2"))];
         bridge.log(&Record::builder().line(Some(42)).key_values(&key_values).build());
     }));
-    assert_eq!(log.attribute("a"), Some(&text("2")));
-    assert_eq!(log.attribute("code.line.number"), Some(&text("mine")));
+    assert_eq!(log.attribute("a"), "2");
+    assert_eq!(log.attribute("code.line.number"), "mine");
     assert_eq!(log.log.attributes.len(), 2);
 }
 
@@ -280,8 +273,9 @@ fn the_limits_of_log_records_hold() {
             )
         },
     ));
-    assert_eq!((log.attribute("a"), log.attribute("b")), (Some(&text("abc")), Some(&text("123"))));
-    assert_eq!((log.attribute("c"), log.log.dropped_attributes_count), (None, 1));
+    assert_eq!(log.attribute("a"), "abc");
+    assert_eq!(log.attribute("b"), "123");
+    assert_eq!((log.attribute("c").is_some(), log.log.dropped_attributes_count), (false, 1));
 }
 
 #[test]
@@ -294,7 +288,8 @@ fn a_source_that_fails_keeps_what_came_before() {
         }
     }
     let log = only(arrived(|bridge| say_with(bridge, &Failing)));
-    assert_eq!((body(&log), log.attribute("first")), ("said", Some(&Received::IntValue(1))));
+    assert_eq!(log.body(), "said");
+    assert_eq!(log.attribute("first"), 1);
 }
 
 #[test]
@@ -311,7 +306,7 @@ fn a_value_that_fails_to_be_formatted_keeps_what_came_before() {
         say_with(bridge, &[("key", Value::from_display(&Failing))]);
     });
     assert_eq!(body(&logs[0]), "this is half a ");
-    assert_eq!(logs[1].attribute("key"), Some(&text("half a ")));
+    assert_eq!(logs[1].attribute("key"), "half a ");
 }
 
 #[test]
@@ -361,11 +356,9 @@ fn what_logs_while_it_is_formatted_makes_records_of_its_own() {
 fn key_values_that_log_make_records_of_their_own() {
     let logs = arrived(|bridge| say_with(bridge, &Talkative(bridge)));
     assert_eq!(bodies(&logs), ["inner 7", "inner 7", "said", "said"], "in order within a scope");
-    assert_eq!(logs[2].attribute("inner"), Some(&text("1")));
-    assert_eq!(
-        (logs[3].attribute("before"), logs[3].attribute("after")),
-        (Some(&text("outer")), Some(&text("outer")))
-    );
+    assert_eq!(logs[2].attribute("inner"), "1");
+    assert_eq!(logs[3].attribute("before"), "outer");
+    assert_eq!(logs[3].attribute("after"), "outer");
 }
 
 #[test]
@@ -387,7 +380,8 @@ fn a_panic_while_formatting_costs_only_its_own_record() {
         say_with(bridge, &[("key", Value::from_display(&"whole"))]);
     });
     let log = only(logs);
-    assert_eq!((body(&log), log.attribute("key")), ("said", Some(&text("whole"))));
+    assert_eq!(log.body(), "said");
+    assert_eq!(log.attribute("key"), "whole");
 }
 
 #[test]
@@ -499,12 +493,13 @@ fn an_exporters_own_thread_is_heard_by_the_chained_logger_only() {
     let bridge: Arc<Mutex<Option<LogBridge>>> = Arc::default();
     let of_hook = Arc::clone(&bridge);
     // the hook runs on the exporter's thread
-    let config = Config::new().exporter(exporter(&receiver)).on_problem(move |problem| {
-        let bridge = of_hook.lock().unwrap();
-        let bridge = bridge.as_ref().unwrap();
-        say(bridge, Level::Error, format_args!("{:?}", problem.kind));
-        say(bridge, Level::Error, format_args!("{}", thread::current().name().unwrap_or_default()));
-    });
+    let config =
+        Config::new().service_name("shop").exporter(exporter(&receiver)).on_problem(move |problem| {
+            let bridge = of_hook.lock().unwrap();
+            let bridge = bridge.as_ref().unwrap();
+            say(bridge, Level::Error, format_args!("{:?}", problem.kind));
+            say(bridge, Level::Error, format_args!("{}", thread::current().name().unwrap_or_default()));
+        });
     let telemetry = start_with(config);
     *bridge.lock().unwrap() = Some(LogBridge::new(&telemetry).chain(listener.clone()));
     telemetry.tracer("shop").span("refused").end();
@@ -548,7 +543,7 @@ fn a_flush_on_an_exporters_own_thread_does_not_wait_for_itself() {
     let bridge: Arc<Mutex<Option<LogBridge>>> = Arc::default();
     let of_hook = Arc::clone(&bridge);
     let (flushed, flushes) = mpsc::channel();
-    let config = Config::new().exporter(exporter(&receiver)).on_problem(move |_| {
+    let config = Config::new().service_name("shop").exporter(exporter(&receiver)).on_problem(move |_| {
         let begun = Instant::now();
         of_hook.lock().unwrap().as_ref().unwrap().flush();
         flushed.send(begun.elapsed()).unwrap();

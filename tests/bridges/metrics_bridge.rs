@@ -11,8 +11,8 @@ use metrics::{
 };
 use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::config::{Histograms, Temporality};
-use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::{Receiver, TestTelemetry};
 use standpipe::{Application, Config, FlushOutcome, ProblemKind, Signal, Telemetry};
 
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
@@ -221,6 +221,33 @@ fn histograms_have_the_default_bounds_or_their_own() {
     assert_eq!(histograms(&named(&receiver, "own")[0])[0].bucket_counts, [1, 3, 0]);
     let reported = problems.wait_for(ProblemKind::Instrument);
     assert!(reported.message.starts_with("metric \"falling\": its bounds are not used: "), "{reported}");
+}
+
+#[test]
+fn a_histogram_described_or_named_in_seconds_has_bounds_that_fit_seconds() {
+    let test = TestTelemetry::start();
+    let recorder = MetricsRecorder::new(&test).bounds("own.seconds", &[1.0]);
+    with_local_recorder(&recorder, || {
+        describe_histogram!("described", Unit::Seconds, "before its first use");
+        describe_histogram!("other_seconds", Unit::Milliseconds, "a unit says more than a name");
+        for name in ["described", "wait.seconds", "wait_seconds", "own.seconds", "other_seconds", "late"] {
+            histogram!(name).record(Duration::from_millis(30));
+        }
+        describe_histogram!("late", Unit::Seconds, "after its first use");
+        histogram!("late").record(Duration::from_millis(30));
+    });
+    let received = test.received();
+    let summary = |name: &str| {
+        let metric = received.metric(name).unwrap();
+        let point = metric.point(()).unwrap();
+        (metric.unit().to_owned(), point.bounds().len(), point.bounds().last().copied())
+    };
+    for (name, unit) in [("described", "s"), ("wait.seconds", ""), ("wait_seconds", "")] {
+        assert_eq!(summary(name), (unit.to_owned(), 14, Some(10.0)), "{name}");
+    }
+    assert_eq!(summary("own.seconds"), (String::new(), 1, Some(1.0)));
+    assert_eq!(summary("other_seconds"), ("ms".to_owned(), 15, Some(10_000.0)));
+    assert_eq!(summary("late"), ("s".to_owned(), 15, Some(10_000.0)), "the bounds stay as they were");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Every request says which program it comes from, whether the program was told its name or not.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use standpipe::receiver::Receiver;
-use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::{Config, Exporter, Telemetry};
+use standpipe::{Application, Config, Exporter, Problem, ProblemKind, Telemetry};
 
 /// The string values of these resource attributes, as they arrive from a program with this configuration.
 fn arriving<const N: usize>(config: Config, keys: [&str; N]) -> [Option<String>; N] {
@@ -15,10 +15,7 @@ fn arriving<const N: usize>(config: Config, keys: [&str; N]) -> [Option<String>;
     let ledger = telemetry.shutdown(Duration::from_secs(20));
     assert_eq!(ledger.total().delivered, 1, "{ledger}");
     let spans = receiver.spans();
-    keys.map(|key| match spans[0].resource_attribute(key) {
-        Some(Value::StringValue(text)) => Some(text.clone()),
-        _ => None,
-    })
+    keys.map(|key| spans[0].resource_attribute(key).as_str().map(str::to_owned))
 }
 
 #[test]
@@ -43,4 +40,74 @@ fn the_library_names_itself() {
     let keys = ["telemetry.sdk.name", "telemetry.sdk.language", "telemetry.sdk.version"];
     let expected = ["standpipe", "rust", env!("CARGO_PKG_VERSION")].map(|text| Some(text.to_owned()));
     assert_eq!(arriving(Config::new(), keys), expected);
+}
+
+#[test]
+fn the_default_name_is_used_only_if_no_other_is_set() {
+    let named = |config: Config| arriving(config, ["service.name"]).map(Option::unwrap_or_default).concat();
+    assert_eq!(named(Config::new().default_service_name("shop")), "shop");
+    assert_eq!(named(Config::new().default_service_name("shop").service_name("code")), "code");
+    assert_eq!(named(Config::new().service_name("code").default_service_name("shop")), "code");
+    assert_eq!(named(Config::new().service_name("").default_service_name("shop")), "shop");
+    let in_file = "[telemetry]\nservice-name = 'file'";
+    let config = Config::from_toml_str(in_file).expect("it is sound");
+    assert_eq!(named(config.default_service_name("shop")), "file");
+    for (variable, value) in
+        [("OTEL_SERVICE_NAME", "variable"), ("OTEL_RESOURCE_ATTRIBUTES", "service.name=variable")]
+    {
+        let config = Config::from_variables([(variable, value)]).expect("it is sound");
+        assert_eq!(config.default_service_name("shop").effective()[0].value, "variable");
+    }
+    let config = Config::new().default_service_name("shop");
+    assert_eq!(config.effective()[0].to_string(), "service-name = shop (code)");
+}
+
+/// What the hook has received when the telemetry has started.
+fn problems_of_start(config: Config) -> Vec<Problem> {
+    let (report, reported) = mpsc::channel();
+    let hook = move |problem: &Problem| report.send(problem.clone()).expect("the test is there");
+    let telemetry = Telemetry::start(config.on_problem(hook)).expect("telemetry starts");
+    let problems = reported.try_iter().collect();
+    telemetry.shutdown(Duration::ZERO);
+    problems
+}
+
+#[test]
+fn a_start_without_a_name_reports_once_what_to_set() {
+    let exporter = || Exporter::http("http://127.0.0.1:4318");
+    let unnamed = || Config::new().exporter(exporter());
+    let [problem] = &problems_of_start(unnamed().exporter(exporter().named("second")))[..] else {
+        panic!("not one problem")
+    };
+    assert_eq!((problem.kind, problem.exporter.as_str()), (ProblemKind::NoServiceName, "otlp"));
+    let program = std::env::current_exe().unwrap();
+    let expected = format!(
+        "records are sent as unknown_service:{}: set Config::service_name, OTEL_SERVICE_NAME or service-name in \
+         [telemetry] of the file",
+        program.file_name().unwrap().to_string_lossy()
+    );
+    assert_eq!(problem.message, expected);
+
+    let named = unnamed().service_name("shop");
+    let [problem] =
+        &problems_of_start(named.clone().application(Application::new().exporter(exporter())))[..]
+    else {
+        panic!("not one problem")
+    };
+    assert!(
+        problem
+            .message
+            .ends_with(": set Application::service_name, OTEL_SERVICE_NAME or serviceName in the file")
+    );
+    for silent in [Config::new(), named, unnamed().default_service_name("shop"), unnamed().disabled(true)] {
+        assert_eq!(problems_of_start(silent), []);
+    }
+}
+
+#[test]
+fn a_hook_that_panics_at_the_start_does_no_harm() {
+    let config = Config::new().exporter(Exporter::http("http://127.0.0.1:4318"));
+    let telemetry =
+        Telemetry::start(config.on_problem(|_| panic!("the hook's own"))).expect("telemetry starts");
+    assert_eq!(telemetry.shutdown(Duration::ZERO).lost(), 0);
 }

@@ -48,8 +48,8 @@ fn a_key_that_people_expect_is_told_by_its_right_name_or_place() {
     for (key, fix) in [
         ("enable.logs = true", "did you mean \"enable.log-exporter\"?"),
         ("enable.traces = true", "did you mean \"enable.span-exporter\"?"),
-        ("service_name = 'shop'", "set it in code with Config::service_name, or as OTEL_SERVICE_NAME"),
-        ("sampler = 'always_on'", "set it in code with Config::sampler, or as OTEL_TRACES_SAMPLER"),
+        ("service_name = 'shop'", "write it in [telemetry], like service-name = \"shop\""),
+        ("sampler = 'always_on'", "write it in [telemetry], like sampling = 100"),
         ("url = 'localhost'", "did you mean \"endpoint\"?"),
         ("insecure = true", "the scheme of endpoint decides: write http:// or https://"),
         ("queue_records = 5", "did you mean \"queue-records\"?"),

@@ -94,6 +94,7 @@ fn every_good_value_becomes_the_effective_one() {
         ("lossy = true", "lossy", "true"),
         ("lossy = false", "lossy", "false"),
         ("block-timeout = '90s'", "block-timeout", "90s"),
+        ("block-timeout = 'None'", "block-timeout", "none"),
         ("queue-records = 1", "queue-records", "1"),
         ("queue-records = 0xff_ffff", "queue-records", "16777215"),
         ("queue-bytes = 1024", "queue-bytes", "1 KiB"),
@@ -449,6 +450,49 @@ fn code_overrides_what_a_file_said_and_is_named_as_the_source() {
     assert!(shown.contains(&"linger = 0s (default)".to_owned()), "{shown:?}");
 }
 
+/// What the first exporter does when its queue is full, and who says so.
+fn when_full(config: &Config) -> Vec<String> {
+    let is_asked = |key: &str| ["lossy", "block-timeout"].contains(&key);
+    let settings = config.exporters()[0].effective().into_iter().filter(|setting| is_asked(setting.key));
+    settings.map(|setting| setting.to_string()).collect()
+}
+
+#[test]
+fn what_a_full_queue_does_by_default_follows_from_who_describes_the_exporter() {
+    let in_code = Config::new().exporter(Exporter::http("localhost"));
+    let tracetest = "telemetry.exporters.c.exporter.type = 'collector'\nserver.telemetry.exporter = 'c'";
+    for (config, lossy, block_timeout) in [
+        (in_code, false, "5s"),
+        (Config::from_toml_str(tracetest).expect("good"), false, "5s"),
+        (Config::from_toml_str(&tracer("")).expect("good"), false, "none"),
+        (Config::from_variables([("", ""); 0]).expect("good"), true, "5s"),
+    ] {
+        let expected =
+            [format!("lossy = {lossy} (default)"), format!("block-timeout = {block_timeout} (default)")];
+        assert_eq!(when_full(&config), expected);
+    }
+}
+
+#[test]
+fn what_is_written_or_set_in_code_wins_over_the_default_of_every_origin() {
+    let written = Config::from_toml_str(&tracer("block-timeout = '9s'")).expect("good");
+    assert_eq!(when_full(&written), ["lossy = false (default)", "block-timeout = 9s (<toml>:4:17)"]);
+    let lossy = Config::from_toml_str(&tracer("lossy = true")).expect("good");
+    for config in [written, lossy, Config::from_variables([("", ""); 0]).expect("good")] {
+        let set = |exporter: Exporter| exporter.when_full(WhenFull::Block).block_timeout(None);
+        let config = config.map_exporters(set);
+        assert_eq!(when_full(&config), ["lossy = false (code)", "block-timeout = none (code)"]);
+    }
+}
+
+#[test]
+fn a_limit_to_waits_that_never_happen_is_told() {
+    let config = Config::from_toml_str(&tracer("lossy = true\nblock-timeout = '9s'")).expect("good");
+    let expected = "warning: <toml>:5:17: tracer.otel.block-timeout: has no effect: no caller waits; \
+                    write lossy = false, or remove it";
+    assert_eq!(diagnostics(&config), [expected]);
+}
+
 #[test]
 fn every_builder_method_sets_its_setting() {
     let seconds = Duration::from_secs;
@@ -523,6 +567,7 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
         .span_limits(SpanLimits::default().links(7))
         .on_problem(|_| ())
         .self_observation(true)
+        .drop_budget(Duration::from_millis(1500))
         .exporter(Exporter::http("localhost").named("one"))
         .exporter(Exporter::http("localhost").named("two"));
     assert_eq!(names(&config), ["one", "two"]);
@@ -530,6 +575,12 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
     for told in ["shop", "host.cpus", "links: 7", "self_observation: true"] {
         assert!(shown.contains(told), "{told}: {shown}");
     }
+    let drop_budget = |config: &Config| {
+        let settings = config.effective();
+        settings.iter().find(|setting| setting.key == "drop-budget").map(ToString::to_string)
+    };
+    assert_eq!(drop_budget(&config).as_deref(), Some("drop-budget = 1500ms (code)"));
+    assert_eq!(drop_budget(&Config::new()).as_deref(), Some("drop-budget = 2s (default)"));
     assert!(Config::new().exporters().is_empty());
 }
 

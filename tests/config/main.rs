@@ -10,6 +10,7 @@ mod headers;
 mod hints;
 mod hostile;
 mod keys;
+mod program;
 mod routes;
 mod signals;
 #[path = "../support/mod.rs"]

@@ -26,7 +26,7 @@ fn export_by(answer: Answer, exporter: impl FnOnce(&Receiver) -> Exporter) -> Ou
     receiver.script([answer]);
     let (report, reported) = mpsc::channel();
     let exporter = exporter(&receiver).throttle(Duration::ZERO);
-    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+    let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
         let _ = report.send(problem.clone());
     });
     let telemetry = Telemetry::start(config).expect("a sound configuration");

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
 use standpipe::{Compression, Config, FlushOutcome, ProblemKind, WhenFull};
 
@@ -25,10 +24,7 @@ fn counting_receiver() -> (Receiver, Arc<Mutex<Vec<u64>>>) {
 }
 
 fn number(received: &ReceivedSpan) -> u64 {
-    match received.attribute("number") {
-        Some(Value::IntValue(number)) => u64::try_from(*number).unwrap(),
-        other => panic!("not a number: {other:?}"),
-    }
+    u64::try_from(received.attribute("number").as_i64().unwrap()).unwrap()
 }
 
 fn distinct(numbers: &[u64]) -> u64 {

@@ -2,7 +2,6 @@
 
 use std::env;
 
-use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::{Answer, ReceivedSpan, Receiver};
 use standpipe::{Config, FlushOutcome, WhenFull};
 
@@ -21,10 +20,9 @@ fn one_span(config: Config) -> impl FnOnce(&Receiver) -> ReceivedSpan {
 }
 
 fn text<'a>(received: &'a ReceivedSpan, key: &str) -> Option<&'a str> {
-    match received.resource_attribute(key)? {
-        Value::StringValue(text) => Some(text),
-        other => panic!("{key} is not text: {other:?}"),
-    }
+    let value = received.resource_attribute(key);
+    assert_eq!(value.is_some(), value.as_str().is_some(), "{key} is not text: {value:?}");
+    value.as_str()
 }
 
 #[test]

@@ -281,6 +281,7 @@ fn with_hook(hook: impl Fn(&Telemetry) + Send + Sync + 'static) -> Ledger {
     let program = Arc::new(OnceLock::<Telemetry>::new());
     let of_hook = Arc::clone(&program);
     let config = Config::new()
+        .service_name("shop")
         .exporter(exporter(&receiver).level(Severity::Info))
         .on_problem(move |_| hook(of_hook.get().unwrap()));
     let telemetry = program.get_or_init(|| start_with(config));

@@ -83,8 +83,13 @@ fn a_queue_of_one_record_passes_everything_one_by_one() {
 fn a_queue_of_one_record_is_not_held_up_by_throttle_and_linger() {
     let minute = Duration::from_secs(60);
     let receiver = Receiver::start().unwrap();
-    let telemetry =
-        start(Exporter::http(receiver.endpoint()).queue_records(1).throttle(minute).linger(minute));
+    let telemetry = start(
+        Exporter::http(receiver.endpoint())
+            .block_timeout(None)
+            .queue_records(1)
+            .throttle(minute)
+            .linger(minute),
+    );
     emit(&telemetry, 10);
     assert!(receiver.wait_for_spans(10, PATIENCE), "{}", telemetry.ledger());
 }
@@ -212,7 +217,8 @@ fn a_bounded_wait_for_room_ends_and_is_counted() {
     let receiver = Receiver::start().unwrap();
     receiver.pause();
     let bound = Duration::from_millis(20);
-    let telemetry = start(Exporter::http(receiver.endpoint()).queue_records(1).block_timeout(bound));
+    let telemetry =
+        start(Exporter::http(receiver.endpoint()).block_timeout(None).queue_records(1).block_timeout(bound));
     emit(&telemetry, 1);
     assert!(receiver.wait_for_held(1, PATIENCE));
     let start = std::time::Instant::now();
@@ -236,8 +242,12 @@ fn no_exporter_at_all_is_a_no_op() {
 fn dropping_at_the_door_never_lets_more_in_than_the_queue_holds() {
     let receiver = Receiver::start().unwrap();
     receiver.pause();
-    let telemetry =
-        start(Exporter::http(receiver.endpoint()).queue_records(1).when_full(WhenFull::DropNewest));
+    let telemetry = start(
+        Exporter::http(receiver.endpoint())
+            .block_timeout(None)
+            .queue_records(1)
+            .when_full(WhenFull::DropNewest),
+    );
     emit(&telemetry, 1);
     assert!(receiver.wait_for_held(1, PATIENCE));
     emit(&telemetry, 10);

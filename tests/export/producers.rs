@@ -54,7 +54,10 @@ fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
 fn of_64_producers_that_wait_for_room_every_span_arrives_and_nobody_starves() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
     // room for one span of each producer: a producer that is let in had to wait for it
-    let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
+    let exporter = Exporter::http(receiver.endpoint())
+        .block_timeout(None)
+        .queue_records(PRODUCERS)
+        .throttle(Duration::ZERO);
     let telemetry = start(exporter);
     // no producer gets far before all of them are there
     receiver.pause();
@@ -74,7 +77,10 @@ fn of_64_producers_that_wait_for_room_every_span_arrives_and_nobody_starves() {
 #[test]
 fn of_64_producers_that_do_not_wait_every_span_arrives_or_is_counted() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
+    let exporter = Exporter::http(receiver.endpoint())
+        .block_timeout(None)
+        .queue_records(PRODUCERS)
+        .throttle(Duration::ZERO);
     let telemetry = start(exporter.when_full(WhenFull::DropNewest));
     produce(&telemetry, || ());
     let ledger = telemetry.shutdown(PATIENCE);
@@ -87,7 +93,10 @@ fn of_64_producers_that_do_not_wait_every_span_arrives_or_is_counted() {
 #[test]
 fn the_ledger_adds_up_at_every_moment() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    let exporter = Exporter::http(receiver.endpoint()).queue_records(PRODUCERS).throttle(Duration::ZERO);
+    let exporter = Exporter::http(receiver.endpoint())
+        .block_timeout(None)
+        .queue_records(PRODUCERS)
+        .throttle(Duration::ZERO);
     let telemetry = Arc::new(start(exporter));
     let producers = thread::spawn({
         let telemetry = Arc::clone(&telemetry);
@@ -174,7 +183,7 @@ fn spans_can_be_made_while_unwinding() {
 fn a_panicking_thread_does_not_wait_for_room() {
     let receiver = Receiver::start().unwrap();
     receiver.pause();
-    let telemetry = start(Exporter::http(receiver.endpoint()).queue_records(1));
+    let telemetry = start(Exporter::http(receiver.endpoint()).block_timeout(None).queue_records(1));
     let tracer = telemetry.tracer("shop");
     tracer.span("fills the queue").end();
     assert!(receiver.wait_for_held(1, PATIENCE));
@@ -199,10 +208,12 @@ fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503), Answer::partial(0, "a warning"), Answer::status(400)]);
     let (reported, problems) = mpsc::channel();
-    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |problem| {
-        let _ = reported.send(problem.kind);
-        panic!("on purpose");
-    });
+    let config = Config::new().service_name("shop").exporter(Exporter::http(receiver.endpoint())).on_problem(
+        move |problem| {
+            let _ = reported.send(problem.kind);
+            panic!("on purpose");
+        },
+    );
     let telemetry = Telemetry::start(config).unwrap();
     let tracer = telemetry.tracer("shop");
     // retried and taken with a warning; refused; taken
@@ -226,9 +237,11 @@ fn a_flush_in_the_problem_hook_does_not_wait_for_itself() {
     let provider: Arc<OnceLock<Provider>> = Arc::default();
     let of_hook = Arc::clone(&provider);
     let (reported, flushes) = mpsc::channel();
-    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(move |_| {
-        let _ = reported.send(of_hook.get().unwrap().flush(10 * PATIENCE));
-    });
+    let config = Config::new().service_name("shop").exporter(Exporter::http(receiver.endpoint())).on_problem(
+        move |_| {
+            let _ = reported.send(of_hook.get().unwrap().flush(10 * PATIENCE));
+        },
+    );
     let telemetry = Telemetry::start(config).unwrap();
     provider.set(telemetry.as_ref().clone()).unwrap();
     telemetry.tracer("shop").span("refused").end();
@@ -250,7 +263,8 @@ fn a_panic_in_the_problem_hook_that_panics_again_in_its_payload_does_not_kill_th
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503)]);
     let hook = |_: &_| std::panic::panic_any(Grenade);
-    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).on_problem(hook);
+    let config =
+        Config::new().service_name("shop").exporter(Exporter::http(receiver.endpoint())).on_problem(hook);
     let telemetry = Telemetry::start(config).unwrap();
     let tracer = telemetry.tracer("shop");
     for _ in 0..2 {

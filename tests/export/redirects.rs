@@ -15,7 +15,7 @@ fn start(receiver: &Receiver) -> (Telemetry, mpsc::Receiver<Problem>) {
     let exporter = Exporter::http(receiver.endpoint())
         .header("Authorization", "Bearer of-the-first-receiver-only")
         .throttle(Duration::ZERO);
-    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+    let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
         let _ = report.send(problem.clone());
     });
     (Telemetry::start(config).expect("a sound configuration"), reported)

@@ -6,7 +6,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::config::DiagnosticSeverity;
-use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{
@@ -34,20 +33,11 @@ fn start(main: Exporter, application: Exporter) -> Telemetry {
 }
 
 /// The name of the service in a resource that arrived.
-fn service(name: Option<&Value>) -> String {
-    match name {
-        Some(Value::StringValue(name)) => name.clone(),
-        other => panic!("{other:?}"),
-    }
-}
-
 /// Each span that arrived: its service and its name, in order.
 fn arrived(receiver: &Receiver) -> Vec<(String, String)> {
     let spans = receiver.spans();
-    let mut arrived: Vec<_> = spans
-        .iter()
-        .map(|span| (service(span.resource_attribute("service.name")), span.span.name.clone()))
-        .collect();
+    let mut arrived: Vec<_> =
+        spans.iter().map(|span| (span.service_name().to_owned(), span.name().to_owned())).collect();
     arrived.sort();
     arrived
 }
@@ -86,20 +76,18 @@ fn each_route_sends_all_signals_with_its_own_resource_though_both_go_to_the_same
     assert_eq!((ledger.total().delivered, ledger.lost()), (6, 0), "{ledger}");
     assert_eq!(arrived(&receiver), pairs(&[("runner", "start"), ("shop", "checkout")]));
     for span in receiver.spans() {
-        let is_own = service(span.resource_attribute("service.name")) == "runner";
+        let is_own = span.service_name() == "runner";
         assert_eq!(span.resource_attribute("host.name").is_some(), is_own);
         assert_eq!(span.resource_attribute("shop.country").is_some(), !is_own);
         assert_eq!(span.scope.version, if is_own { "" } else { "2" });
     }
     for log in receiver.logs() {
-        let text = service(log.log.body.as_ref().and_then(|body| body.value.as_ref()));
-        let name = service(log.resource_attribute("service.name"));
-        assert!([("runner", "started"), ("shop", "paid")].contains(&(&name, &text)), "{name}: {text}");
+        let expected = [("runner", "started"), ("shop", "paid")];
+        assert!(expected.contains(&(log.service_name(), log.body().as_str().unwrap())), "{log:?}");
     }
     for metric in receiver.metrics() {
-        let name = service(metric.resource_attribute("service.name"));
         let expected = [("runner", "runs"), ("shop", "orders")];
-        assert!(expected.contains(&(&name, &metric.metric.name)), "{name}: {}", metric.metric.name);
+        assert!(expected.contains(&(metric.service_name(), metric.name())), "{metric:?}");
     }
     assert_eq!((receiver.log_count(), receiver.point_count()), (2, 2));
 }

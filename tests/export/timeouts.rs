@@ -28,7 +28,7 @@ fn ends_in_time(exporter: Exporter, attribute_bytes: usize) -> (Problem, Exporte
         .give_up_after(TIMEOUT)
         .queue_bytes(2 * LARGE)
         .batch_bytes(2 * LARGE);
-    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+    let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
         let _ = reported.send((problem.clone(), Instant::now()));
     });
     let telemetry = Telemetry::start(config).unwrap();

@@ -27,7 +27,7 @@ struct Outcome {
 /// Exports one span, and waits for nothing but what becomes of it.
 fn export(exporter: Exporter) -> Outcome {
     let (report, reported) = mpsc::channel();
-    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+    let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
         let _ = report.send(problem.clone());
     });
     let telemetry = Telemetry::start(config).expect("a sound configuration");
@@ -271,7 +271,7 @@ fn an_alert_that_is_not_about_certificates_is_tried_again_though_one_was_asked_f
             .ca_pem(ca.pem())
             .retry_delays(Duration::from_millis(1), Duration::from_millis(20));
         let (report, problems) = mpsc::channel();
-        let config = Config::new().exporter(exporter).on_problem(move |problem| {
+        let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
             relay.lead_to(healed);
             let _ = report.send(problem.to_string());
         });

@@ -185,9 +185,10 @@ fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
         return;
     };
     let (reported, problems) = mpsc::channel();
-    let config = Config::new().exporter(Exporter::http(endpoint)).on_problem(move |problem| {
-        let _ = reported.send(problem.clone());
-    });
+    let config =
+        Config::new().service_name("shop").exporter(Exporter::http(endpoint)).on_problem(move |problem| {
+            let _ = reported.send(problem.clone());
+        });
     let telemetry = Telemetry::start(config).unwrap();
     let tracer = telemetry.tracer("shop");
     tracer.span("before").end();

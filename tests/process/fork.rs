@@ -622,7 +622,8 @@ fn a_child_waits_for_no_lock_of_the_parent() {
         process::run("a_child_waits_for_no_lock_of_the_parent", &receiver.endpoint());
         return;
     };
-    let telemetry = start(Exporter::http(endpoint).queue_records(2).throttle(Duration::ZERO));
+    let telemetry =
+        start(Exporter::http(endpoint).block_timeout(None).queue_records(2).throttle(Duration::ZERO));
     let tracer = telemetry.tracer("shop");
     let stop = AtomicBool::new(false);
     let good = thread::scope(|scope| {
@@ -655,7 +656,7 @@ fn a_child_whose_worker_never_comes_counts_and_goes_on() {
         process::run("a_child_whose_worker_never_comes_counts_and_goes_on", &receiver.endpoint());
         return assert_eq!(receiver.span_count(), 0);
     };
-    let telemetry = start(Exporter::http(endpoint).queue_records(2));
+    let telemetry = start(Exporter::http(endpoint).block_timeout(None).queue_records(2));
     let tracer = telemetry.tracer("shop");
     let child = fork(|| {
         // as if they waited for a lock that a thread of the parent held
@@ -676,7 +677,8 @@ fn a_child_that_ran_no_handlers_counts_and_goes_on() {
         let reports = process::run("a_child_that_ran_no_handlers_counts_and_goes_on", &receiver.endpoint());
         return reports.iter().for_each(|report| println!("{report}"));
     };
-    let telemetry = start(Exporter::http(endpoint).queue_records(QUEUE).throttle(Duration::ZERO));
+    let telemetry =
+        start(Exporter::http(endpoint).block_timeout(None).queue_records(QUEUE).throttle(Duration::ZERO));
     let tracer = telemetry.tracer("shop");
     emit(&tracer, "parent", 1);
     // the worker rests: it holds no lock of the allocator, which only handlers could free in a child
@@ -754,7 +756,7 @@ fn a_child_that_gets_no_thread_counts_what_it_turns_away() {
         reports.iter().for_each(|report| println!("{report}"));
         return assert_eq!(receiver.span_count(), 0);
     };
-    let telemetry = start(Exporter::http(endpoint).queue_records(2));
+    let telemetry = start(Exporter::http(endpoint).block_timeout(None).queue_records(2));
     let tracer = telemetry.tracer("shop");
     let child = fork(|| {
         if !forbid_threads() {

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod clock;
+mod exit;
 mod fork;
+mod global;
 mod memory;
 mod proxy;
 mod secrets;

@@ -96,7 +96,10 @@ fn export(exporter: Exporter) -> String {
     let exporter = exporter
         .header("x-tenant", "seven")
         .retry_delays(Duration::from_millis(1), Duration::from_millis(20));
-    let config = Config::new().exporter(exporter).on_problem(|problem| println!("problem: {problem}"));
+    let config = Config::new()
+        .service_name("shop")
+        .exporter(exporter)
+        .on_problem(|problem| println!("problem: {problem}"));
     println!("config: {config:?}");
     let telemetry = match Telemetry::start(config) {
         Ok(telemetry) => telemetry,

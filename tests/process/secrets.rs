@@ -91,7 +91,7 @@ fn assert_debug_hides(secret: &str, what: &str, value: &impl Debug) {
 
 fn with_problems(config: Config) -> (Telemetry, mpsc::Receiver<Problem>) {
     let (report, reported) = mpsc::channel();
-    let config = config.on_problem(move |problem| {
+    let config = config.default_service_name("shop").on_problem(move |problem| {
         let _ = report.send(problem.clone());
     });
     (Telemetry::start(config).expect("a sound configuration"), reported)

@@ -63,8 +63,10 @@ const LAYERS: &[Row] = &[
     // checks, stage by stage, whether a collector can be reached
     row("probe",           &["process", "record", "config", "transport"],     &[]),
     // the embedded OTLP server
-    row("receiver",        &["process", "record", "transport::grpc::http2", "transport::base64"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
+    row("receiver",        &["process", "record", "metrics::Attributes", "transport::grpc::http2", "transport::base64"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
     row("receiver/json*", &["record", "transport::base64", "receiver"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
+    // telemetry that sends to a receiver of its own
+    row("receiver/fixture*", &["record", "config", "pipeline", "telemetry", "receiver"], &[]),
     // the manual: Markdown in rustdoc, no code
     row("guide",           &[],                                               &[]),
     // the command: the library is an outside crate to it

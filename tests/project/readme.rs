@@ -12,6 +12,7 @@ const README: &str = include_str!("../../README.md");
 const CONFIGURATION: &str = include_str!("../../src/guide/configuration.md");
 const ENVIRONMENT: &str = include_str!("../../src/guide/environment.md");
 const LIMITS: &str = include_str!("../../src/guide/limits.md");
+const PROGRAMS: &str = include_str!("../../src/guide/programs.md");
 const BENCHES: &str = include_str!("../../benches/README.md");
 const PICTURE: &str = include_str!("../../benches/waterfall.svg");
 
@@ -94,6 +95,16 @@ fn the_examples_of_environment_variables_are_read_without_a_finding() {
         let config = Config::from_variables(variables).expect("they are right");
         assert!(config.diagnostics().is_empty(), "{:?}", config.diagnostics());
     }
+}
+
+#[test]
+fn the_programs_of_the_guide_are_those_that_the_tests_run() {
+    let programs = [
+        include_str!("../programs/guide/service.rs"),
+        include_str!("../programs/guide/tool.rs"),
+        include_str!("../programs/guide/migrated.rs"),
+    ];
+    assert_eq!(blocks(PROGRAMS, "rust,no_run"), programs.map(str::trim_end));
 }
 
 #[test]

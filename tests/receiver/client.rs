@@ -204,6 +204,15 @@ pub(crate) fn post_to(signal: Signal, body: &[u8]) -> Vec<u8> {
     request(signal, "", body)
 }
 
+pub(crate) fn post_json(signal: Signal, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n",
+        signal.path(),
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
 /// A well-formed request with additional header lines, each ending in CRLF.
 pub(crate) fn post_with(headers: &str, body: &[u8]) -> Vec<u8> {
     request(Signal::Traces, headers, body)

@@ -7,23 +7,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use standpipe::Signal;
-use standpipe::receiver::proto::common::v1::any_value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::{Answer, Receiver, RefusalKind, RefusedRequest};
 
-use crate::client::{Client, Reply, SOON, ask, post, traces};
+use crate::client::{Client, Reply, SOON, ask, post, post_json, traces};
 
 /// A span as Node's SDK (`@opentelemetry/exporter-trace-otlp-http`) writes it.
 const SPAN_OF_NODE: &str = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}},{"key":"process.pid","value":{"intValue":4711}},{"key":"process.command_args","value":{"arrayValue":{"values":[{"stringValue":"node"},{"stringValue":"shop.js"}]}}}],"droppedAttributesCount":0},"scopeSpans":[{"scope":{"name":"till","version":"1.2"},"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"eee19b7ec3c1b173","name":"order","kind":2,"startTimeUnixNano":"1544712660000000000","endTimeUnixNano":"1544712661000000000","attributes":[{"key":"order.total","value":{"doubleValue":49.5}},{"key":"express","value":{"boolValue":true}}],"droppedAttributesCount":0,"events":[{"attributes":[],"name":"paid","timeUnixNano":"1544712660500000000","droppedAttributesCount":0}],"droppedEventsCount":0,"status":{"code":0},"links":[],"droppedLinksCount":0,"flags":257}]}]}]}"#;
-
-fn post_json(signal: Signal, headers: &str, body: &[u8]) -> Vec<u8> {
-    let head = format!(
-        "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n",
-        signal.path(),
-        body.len()
-    );
-    [head.as_bytes(), body].concat()
-}
 
 /// The body of an answer in JSON.
 fn said(reply: &Reply) -> Value {
@@ -42,9 +32,9 @@ fn receive_takes_json_as_nodes_sdk_sends_it() {
     assert_eq!((span.span_id.len(), span.parent_span_id[7]), (8, 0x73));
     assert_eq!((span.name.as_str(), span.kind, span.flags), ("order", 2, 257));
     assert_eq!(span.start_time_unix_nano, 1_544_712_660_000_000_000);
-    assert_eq!(received.attribute("order.total"), Some(&any_value::Value::DoubleValue(49.5)));
-    assert_eq!(received.attribute("express"), Some(&any_value::Value::BoolValue(true)));
-    assert_eq!(received.resource_attribute("process.pid"), Some(&any_value::Value::IntValue(4711)));
+    assert_eq!(received.attribute("order.total"), 49.5);
+    assert_eq!(received.attribute("express"), true);
+    assert_eq!(received.resource_attribute("process.pid"), 4711);
     assert_eq!((span.events[0].name.as_str(), received.scope.name.as_str()), ("paid", "till"));
     let request = &receiver.requests()[0];
     assert!(request.decoded && request.records == 1 && request.status == Some(200), "{request:?}");

@@ -15,3 +15,4 @@ mod shares;
 mod signals;
 #[path = "../support/mod.rs"]
 mod support;
+mod typed;

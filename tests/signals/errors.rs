@@ -93,14 +93,14 @@ fn an_error_sets_status_type_and_an_event_with_its_causes() {
     for span in &spans {
         let type_name = std::any::type_name::<Outer>();
         assert_eq!(status(span), (StatusCode::Error, "order not placed"));
-        assert_eq!(span.attribute("error.type"), Some(&Received::StringValue(type_name.into())));
+        assert_eq!(span.attribute("error.type"), type_name);
         let expected = [
             ("exception.type", type_name),
             ("exception.message", "order not placed"),
             ("exception.stacktrace", "bank is slow"),
         ];
         assert_eq!(exceptions(span), [expected]);
-        assert_eq!(span.attribute("later"), Some(&Received::IntValue(1)));
+        assert_eq!(span.attribute("later"), 1);
     }
 }
 
@@ -161,7 +161,7 @@ fn an_error_whose_display_panics_leaves_the_span_as_it_was() {
         span.set("later", 1);
     });
     assert_eq!((status(&spans[0]), exceptions(&spans[0]).len()), ((StatusCode::Unset, ""), 0));
-    assert_eq!(spans[0].attribute("later"), Some(&Received::IntValue(1)));
+    assert_eq!(spans[0].attribute("later"), 1);
 }
 
 #[test]

@@ -4,9 +4,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use standpipe::config::SpanLimits;
-use standpipe::receiver::proto::common::v1::any_value::Value as Received;
-use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
-use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
+use standpipe::receiver::proto::common::v1::KeyValue;
+use standpipe::receiver::{ReceivedLog, ReceivedSpan, ReceivedValue, Receiver};
 use standpipe::{Config, Exporter, Logger, Span, SpanContext, Status, Telemetry, Value};
 
 /// Longer than anything on loopback takes.
@@ -48,10 +47,6 @@ fn keys(attributes: &[KeyValue]) -> Vec<&str> {
     attributes.iter().map(|attribute| attribute.key.as_str()).collect()
 }
 
-fn text(value: &str) -> Option<Received> {
-    Some(Received::StringValue(value.to_owned()))
-}
-
 #[test]
 fn nan_and_infinities_arrive_as_they_are() {
     let numbers =
@@ -63,15 +58,11 @@ fn nan_and_infinities_arrive_as_they_are() {
         span.set("all", numbers.as_slice());
         span.event("measured").set("nan", f64::NAN);
     });
-    let bits = |value: Option<&Received>| match value {
-        Some(Received::DoubleValue(number)) => number.to_bits(),
-        other => panic!("{other:?}"),
-    };
+    let bits = |value: ReceivedValue<'_>| value.as_f64().unwrap_or_else(|| panic!("{value:?}")).to_bits();
     for (index, number) in numbers.iter().enumerate() {
         assert_eq!(bits(span.attribute(&format!("number {index}"))), number.to_bits(), "{number}");
     }
-    let Some(Received::ArrayValue(all)) = span.attribute("all") else { panic!("{span:?}") };
-    let all: Vec<u64> = all.values.iter().map(|value| bits(value.value.as_ref())).collect();
+    let all: Vec<u64> = span.attribute("all").items().into_iter().map(bits).collect();
     assert_eq!(all, numbers.map(f64::to_bits));
 }
 
@@ -80,10 +71,10 @@ fn integers_of_every_size_arrive_and_what_does_not_fit_is_pinned() {
     let span = arrived(|span| {
         span.set("least", i64::MIN).set("minus one", -1).set("most", i64::MAX).set("too many", u64::MAX);
     });
-    assert_eq!(span.attribute("least"), Some(&Received::IntValue(i64::MIN)));
-    assert_eq!(span.attribute("minus one"), Some(&Received::IntValue(-1)));
-    assert_eq!(span.attribute("most"), Some(&Received::IntValue(i64::MAX)));
-    assert_eq!(span.attribute("too many"), Some(&Received::IntValue(i64::MAX)));
+    assert_eq!(span.attribute("least"), i64::MIN);
+    assert_eq!(span.attribute("minus one"), -1);
+    assert_eq!(span.attribute("most"), i64::MAX);
+    assert_eq!(span.attribute("too many"), i64::MAX);
 }
 
 #[test]
@@ -145,13 +136,13 @@ fn nul_and_control_characters_and_every_plane_of_unicode_arrive() {
         span.set("bytes", &bytes);
     });
     for (index, expected) in texts.iter().enumerate() {
-        assert_eq!(span.attribute(&format!("text {index}")), text(expected).as_ref());
+        assert_eq!(span.attribute(&format!("text {index}")), *expected);
     }
-    assert_eq!(span.attribute("a\0b\n"), text("key with controls").as_ref());
+    assert_eq!(span.attribute("a\0b\n"), "key with controls");
     assert_eq!(span.span.events[0].name, controls);
     assert_eq!(span.span.events[0].attributes[0].key, controls);
     assert_eq!(span.span.status.as_ref().unwrap().message, controls);
-    assert_eq!(span.attribute("bytes"), Some(&Received::BytesValue((0..=255).collect())));
+    assert_eq!(span.attribute("bytes"), &(0..=255).collect::<Vec<u8>>());
 }
 
 #[test]
@@ -168,17 +159,12 @@ fn names_of_nothing_arrive_as_nothing() {
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
     let span = receiver.spans().remove(0);
     assert_eq!((span.span.name.as_str(), span.scope.name.as_str()), ("", ""));
-    assert_eq!(span.attribute("empty"), text("").as_ref());
-    assert_eq!(span.attribute("no bytes"), Some(&Received::BytesValue(Vec::new())));
-    assert!(
-        matches!(span.attribute("no values"), Some(Received::ArrayValue(values)) if values.values.is_empty())
-    );
+    assert_eq!(span.attribute("empty"), "");
+    assert_eq!(span.attribute("no bytes"), [0_u8; 0].as_slice());
+    assert_eq!(span.attribute("no values"), [0_i64; 0]);
     assert_eq!(span.span.events.len(), 1);
     assert_eq!(span.span.status.as_ref().unwrap().code, 2);
-    let Some(Received::StringValue(service)) = span.resource_attribute("service.name") else {
-        panic!("a resource without a service name")
-    };
-    assert!(service.starts_with("unknown_service"), "{service}");
+    assert!(span.service_name().starts_with("unknown_service"), "{}", span.service_name());
 }
 
 #[test]
@@ -201,8 +187,8 @@ fn huge_keys_and_values_arrive_whole() {
         span.set(&key, value.as_str()).set("small", 1);
         span.event("seen").set(&key, value.as_str());
     });
-    assert!(span.attribute(&key) == text(&value).as_ref(), "the huge attribute is another");
-    assert_eq!(span.attribute("small"), Some(&Received::IntValue(1)));
+    assert!(span.attribute(&key) == value, "the huge attribute is another");
+    assert_eq!(span.attribute("small"), 1);
     assert!(span.span.events[0].attributes[0].key == key);
 }
 
@@ -241,9 +227,9 @@ fn attributes_above_the_limit_are_dropped_and_their_count_sent() {
     });
     assert_eq!(span.span.attributes.len(), 128);
     assert_eq!(span.span.dropped_attributes_count, 73);
-    assert_eq!(span.attribute("key 0"), text("changed").as_ref());
-    assert_eq!(span.attribute("key 127"), Some(&Received::IntValue(127)));
-    assert_eq!(span.attribute("key 128"), None);
+    assert_eq!(span.attribute("key 0"), "changed");
+    assert_eq!(span.attribute("key 127"), 127);
+    assert!(span.attribute("key 128").is_none());
     let event = &span.span.events[0];
     assert_eq!((event.attributes.len(), event.dropped_attributes_count), (128, 2));
 }
@@ -296,16 +282,10 @@ fn of_one_key_the_last_value_arrives_once() {
     let mut sorted = keys(&span.span.attributes);
     sorted.sort_unstable();
     assert_eq!(sorted, ["a", "b", "c", "map"]);
-    assert_eq!(span.attribute("a"), Some(&Received::IntValue(4)));
-    assert_eq!(span.attribute("b"), Some(&Received::BoolValue(true)));
+    assert_eq!(span.attribute("a"), 4);
+    assert_eq!(span.attribute("b"), true);
     assert_eq!(span.span.dropped_attributes_count, 0);
-    let Some(Received::KvlistValue(map)) = span.attribute("map") else { panic!("{span:?}") };
-    let value_of = |key: &str| {
-        let named: Vec<_> = map.values.iter().filter(|entry| entry.key == key).collect();
-        assert_eq!(named.len(), 1, "{key} is not once in the map");
-        named[0].value.clone()
-    };
-    assert_eq!(value_of("x"), Some(AnyValue { value: Some(Received::IntValue(3)) }));
+    assert_eq!(span.attribute("map"), Value::Map(&[("x", Value::Int(3)), ("y", Value::Int(2))]));
     let event = &span.span.events[0];
     assert_eq!((event.attributes.len(), event.dropped_attributes_count), (1, 0));
 }
@@ -324,19 +304,15 @@ fn values_are_cut_to_their_length_in_characters_not_bytes() {
     });
     for (key, expected) in [("ascii", "abc"), ("fits", "äöü"), ("wide", "äöü"), ("crab", "🦀🦀🦀")]
     {
-        assert_eq!(span.attribute(key), text(expected).as_ref(), "{key}");
+        assert_eq!(span.attribute(key), expected, "{key}");
     }
-    assert_eq!(span.attribute("a key is never cut"), Some(&Received::BoolValue(true)));
-    assert_eq!(span.attribute("number"), Some(&Received::IntValue(123_456)));
-    assert_eq!(span.attribute("bytes"), Some(&Received::BytesValue(vec![1, 2, 3])));
-    let Some(Received::ArrayValue(strings)) = span.attribute("strings") else { panic!("{span:?}") };
-    let strings: Vec<_> = strings.values.iter().map(|value| value.value.clone()).collect();
-    assert_eq!(strings, [text("abc"), text("a")]);
-    let Some(Received::KvlistValue(map)) = span.attribute("map") else { panic!("{span:?}") };
-    assert_eq!(map.values[0].key, "also never cut");
-    assert_eq!(map.values[0].value.as_ref().unwrap().value, text("äöü"));
-    assert_eq!(span.span.events[0].name, "nor is a name");
-    assert_eq!(span.span.events[0].attributes[0].value.as_ref().unwrap().value, text("abc"));
+    assert_eq!(span.attribute("a key is never cut"), true);
+    assert_eq!(span.attribute("number"), 123_456);
+    assert_eq!(span.attribute("bytes"), [1, 2, 3_u8].as_slice());
+    assert_eq!(span.attribute("strings"), ["abc", "a"]);
+    assert_eq!(span.attribute("map"), Value::Map(&[("also never cut", Value::Str("äöü"))]));
+    assert_eq!(span.events()[0].name(), "nor is a name");
+    assert_eq!(span.events()[0].attribute("text"), "abc");
     assert_eq!(span.span.status.as_ref().unwrap().message, "nor is a message");
 }
 
@@ -353,14 +329,12 @@ fn wrapped(value: Value<'_>, depth: usize, maps: bool, use_it: &mut dyn FnMut(Va
     }
 }
 
-fn depth(value: Option<&Received>) -> usize {
-    match value {
-        Some(Received::ArrayValue(array)) => 1 + depth(array.values[0].value.as_ref()),
-        Some(Received::KvlistValue(map)) => {
-            1 + depth(map.values[0].value.as_ref().and_then(|value| value.value.as_ref()))
-        }
-        Some(Received::IntValue(7)) => 0,
-        other => panic!("{other:?}"),
+fn depth(value: ReceivedValue<'_>) -> usize {
+    match (&value.items()[..], &value.entries()[..]) {
+        ([item], []) => 1 + depth(*item),
+        ([], [(_, entry)]) => 1 + depth(*entry),
+        _ if value == 7 => 0,
+        _ => panic!("{value:?}"),
     }
 }
 
@@ -382,7 +356,7 @@ fn a_deep_value_arrives_and_one_that_decoders_would_refuse_is_dropped_and_counte
         assert_eq!(depth(span.attribute("deep")), DEEPEST);
         assert_eq!(keys(&span.span.attributes), ["deep"]);
         assert_eq!(span.span.dropped_attributes_count, 4);
-        assert_eq!(depth(span.span.events[0].attributes[0].value.as_ref().unwrap().value.as_ref()), DEEPEST);
+        assert_eq!(depth(span.events()[0].attribute("deep")), DEEPEST);
     }
 }
 
@@ -403,8 +377,8 @@ fn a_resource_that_decoders_would_refuse_spoils_no_batch() {
     let mut config = Config::new().service_name("shop");
     nested(65, true, &mut |value| config = config.clone().resource("too deep", value));
     let span = arrived_with(config, |_| {});
-    assert_eq!(span.resource_attribute("service.name"), text("shop").as_ref());
-    assert_eq!(span.resource_attribute("too deep"), None);
+    assert_eq!(span.resource_attribute("service.name"), "shop");
+    assert!(span.resource_attribute("too deep").is_none());
 }
 
 /// Exports the log records that `emit` emits, between two innocent ones in the same batch, and gives what arrived of
@@ -427,12 +401,8 @@ fn arrived_logs(emit: impl FnOnce(&Logger)) -> Vec<ReceivedLog> {
     );
     let mut logs = receiver.logs();
     let innocent = [logs.remove(0), logs.pop().expect("two innocent records")];
-    assert_eq!([body(&innocent[0]), body(&innocent[1])], [text("before"), text("after")]);
+    assert_eq!((innocent[0].body().as_str(), innocent[1].body().as_str()), (Some("before"), Some("after")));
     logs
-}
-
-fn body(log: &ReceivedLog) -> Option<Received> {
-    log.log.body.clone().and_then(|body| body.value)
 }
 
 #[test]
@@ -449,13 +419,13 @@ fn bodies_of_every_kind_of_text_and_number_arrive() {
         logger.info(u64::MAX).emit();
     });
     for (log, expected) in logs.iter().zip(texts) {
-        assert_eq!((body(log), log.attribute("key").cloned()), (text(expected), text(expected)));
+        assert!(log.body() == expected && log.attribute("key") == expected);
         assert!(log.log.severity_text == expected && log.log.event_name == expected);
     }
     for (log, number) in logs[texts.len()..].iter().zip(numbers) {
-        assert!(matches!(body(log), Some(Received::DoubleValue(read)) if read.to_bits() == number.to_bits()));
+        assert_eq!(log.body().as_f64().map(f64::to_bits), Some(number.to_bits()));
     }
-    assert_eq!(body(&logs[10]), Some(Received::IntValue(i64::MAX)));
+    assert_eq!(logs[10].body(), i64::MAX);
 }
 
 #[test]

@@ -9,7 +9,8 @@ use standpipe::config::LogLimits;
 use standpipe::receiver::proto::common::v1::any_value::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
 use standpipe::{
-    Config, FlushOutcome, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value, WhenFull,
+    Config, Context, FlushOutcome, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value,
+    WhenFull,
 };
 
 use crate::support::scene::{A_WHILE, LONG, Problems, emit, exporter, gathering, start, start_with};
@@ -66,10 +67,10 @@ fn a_record_arrives_with_all_that_was_set() {
     assert_eq!(body(log), &text("paid"));
     assert_eq!((log.log.severity_number, log.log.severity_text.as_str()), (9, "INFO"));
     assert_eq!(log.log.attributes.len(), 2, "the last value of a key counts");
-    assert_eq!(log.attribute("amount"), Some(&Received::IntValue(13)));
-    assert_eq!(log.attribute("currency"), Some(&text("SEK")));
+    assert_eq!(log.attribute("amount"), 13);
+    assert_eq!(log.attribute("currency"), "SEK");
     assert_eq!((log.scope.name.as_str(), log.scope.version.as_str()), ("shop.cart", "1.2.3"));
-    assert_eq!(log.resource_attribute("service.name"), Some(&text("shop")));
+    assert_eq!(log.resource_attribute("service.name"), "shop");
     assert_eq!(log.log.time_unix_nano, log.log.observed_time_unix_nano);
     assert!((before..=nanos(SystemTime::now())).contains(&log.log.time_unix_nano));
     assert_eq!((log.log.event_name.as_str(), log.log.flags), ("", 0));
@@ -125,6 +126,18 @@ fn a_record_carries_the_ids_of_this_threads_current_span() {
         let log = &find(name).log;
         assert!(log.trace_id.is_empty() && log.span_id.is_empty(), "{log:?}");
     }
+}
+
+#[test]
+fn a_record_in_a_context_of_no_span_has_no_ids() {
+    let logs = arrived(|telemetry, logger| {
+        let _checkout = telemetry.tracer("shop").span("checkout");
+        Context::new().run(|| logger.info("apart").emit());
+        logger.info("within").emit();
+    });
+    assert_eq!(bodies(&logs), ["apart", "within"]);
+    assert!(logs[0].log.trace_id.is_empty() && logs[0].log.span_id.is_empty());
+    assert_eq!(logs[1].log.trace_id.len(), 16);
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -209,7 +222,8 @@ fn limits_hold_for_attributes_and_not_for_the_body() {
     });
     let log = &logs[0];
     assert_eq!(body(log), &text("a long body"));
-    assert_eq!((log.attribute("a"), log.attribute("c")), (Some(&text("fou")), None));
+    assert_eq!(log.attribute("a"), "fou");
+    assert!(log.attribute("c").is_none());
     assert_eq!((log.log.attributes.len(), log.log.dropped_attributes_count), (2, 1));
 }
 
@@ -239,12 +253,10 @@ fn records_of_a_thread_arrive_in_their_order_with_spans_between_them() {
         (RECORDS as u64, RECORDS as u64),
         "{ledger}"
     );
-    let number = |value: Option<&Received>| match value {
-        Some(Received::IntValue(number)) => *number,
-        other => panic!("{other:?}"),
-    };
-    let of_logs: Vec<_> = receiver.logs().iter().map(|log| number(log.attribute("number"))).collect();
-    let of_spans: Vec<_> = receiver.spans().iter().map(|span| number(span.attribute("number"))).collect();
+    let of_logs: Vec<_> =
+        receiver.logs().iter().map(|log| log.attribute("number").as_i64().unwrap()).collect();
+    let of_spans: Vec<_> =
+        receiver.spans().iter().map(|span| span.attribute("number").as_i64().unwrap()).collect();
     assert_eq!(of_logs, (0..RECORDS).collect::<Vec<_>>());
     assert_eq!(of_spans, of_logs);
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod baggage;
 mod detached;
 mod errors;
 mod hostile_values;

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use standpipe::receiver::proto::trace::v1::Span as Received;
 use standpipe::receiver::{ReceivedSpan, Receiver};
-use standpipe::{Config, Exporter, Signal, SpanContext, SpanKind, Telemetry, Tracer};
+use standpipe::{Config, Context, Exporter, Signal, SpanContext, SpanKind, Telemetry, Tracer};
+
+use crate::support::process;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -154,6 +156,55 @@ fn a_later_version_with_more_fields_is_read_as_far_as_it_is_known() {
     assert_eq!(context.traceparent(), format!("00-{TRACE}-{PARENT}-01"));
 }
 
+/// Of a request with these headers.
+fn from_headers(headers: &[(&str, &str)]) -> Option<(String, String)> {
+    let value = |name| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+    let context = SpanContext::from_headers(value)?;
+    Some((context.traceparent(), context.tracestate().to_owned()))
+}
+
+#[test]
+fn headers_give_the_span_of_the_caller_or_none() {
+    let parent = format!("00-{TRACE}-{PARENT}-01");
+    let parent = parent.as_str();
+    let with_state = |state: &str| Some((parent.to_owned(), state.to_owned()));
+    assert_eq!(from_headers(&[("traceparent", parent)]), with_state(""));
+    assert_eq!(from_headers(&[("tracestate", "a=1, b=2"), ("traceparent", parent)]), with_state("a=1,b=2"));
+    // the trace does not depend on its state
+    assert_eq!(from_headers(&[("traceparent", parent), ("tracestate", "what?")]), with_state(""));
+    assert_eq!(from_headers(&[("tracestate", "a=1")]), None);
+    assert_eq!(from_headers(&[("traceparent", &parent[1..]), ("tracestate", "a=1")]), None);
+    // two of them, joined as lists are
+    assert_eq!(from_headers(&[("traceparent", &format!("{parent},{parent}"))]), None);
+}
+
+#[test]
+fn what_is_injected_is_read_back() {
+    for state in ["", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"] {
+        let context = incoming("03").with_tracestate(state);
+        let mut headers = Vec::new();
+        context.inject(|name, value| headers.push((name, value.to_owned())));
+        assert_eq!(headers.len(), if state.is_empty() { 1 } else { 2 }, "{headers:?}");
+        let value = |name| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+        assert_eq!(SpanContext::from_headers(value), Some(context));
+    }
+}
+
+#[test]
+fn a_process_finds_the_span_it_was_started_in() {
+    const NAME: &str = "a_process_finds_the_span_it_was_started_in";
+    if process::task().is_some() {
+        return process::report(format!("{:?}", SpanContext::from_env()));
+    }
+    let parent = format!("00-{TRACE}-{PARENT}-01");
+    let found =
+        |variables: &[(&str, &str)]| process::run_with(NAME, "report the caller", variables).remove(0);
+    let expected = |state| format!("{:?}", Some(incoming("01").with_tracestate(state)));
+    assert_eq!(found(&[("TRACEPARENT", &parent), ("TRACESTATE", "a=1")]), expected("a=1"));
+    assert_eq!(found(&[("TRACEPARENT", &parent), ("TRACESTATE", "")]), expected(""));
+    assert_eq!(found(&[("TRACEPARENT", ""), ("TRACESTATE", "a=1")]), "None");
+}
+
 #[test]
 fn span_flags_say_how_the_trace_was_flagged_and_whether_the_parent_is_remote() {
     for (flags, kept) in [("01", 0x01), ("03", 0x03), ("ff", 0x03)] {
@@ -280,6 +331,58 @@ fn a_parent_crosses_threads_by_its_context() {
         assert_eq!(flags & (REMOTE_IS_KNOWN | IS_REMOTE), REMOTE_IS_KNOWN, "another thread is not remote");
     }
     spans.assert_child("own child", "parent");
+}
+
+#[test]
+fn work_takes_its_context_to_a_thread_through_a_channel_and_to_a_pool() {
+    let spans = spans_of(|tracer| {
+        let (sender, jobs) = mpsc::channel();
+        let _parent = tracer.span("parent");
+        let context = Context::current();
+        thread::scope(|scope| {
+            scope.spawn(Context::current().wrap(|| tracer.span("in a thread").end()));
+            scope.spawn(move || {
+                let (context, job): (Context, &str) = jobs.recv_timeout(PATIENCE).unwrap();
+                context.run(|| tracer.span(job).end());
+                tracer.span("after the job").end();
+            });
+            sender.send((Context::current(), "through a channel")).unwrap();
+            for name in ["in a pool", "again in a pool"] {
+                let context = &context;
+                scope.spawn(move || context.run(|| tracer.span(name).end()));
+            }
+        });
+    });
+    for child in ["in a thread", "through a channel", "in a pool", "again in a pool"] {
+        spans.assert_child(child, "parent");
+    }
+    spans.assert_root("after the job");
+}
+
+#[test]
+fn a_context_of_no_span_keeps_a_thread_out_of_the_spans_it_is_in() {
+    let stranger = thread::spawn(Context::current).join().unwrap();
+    let spans = spans_of(|tracer| {
+        let outer = tracer.span("outer");
+        stranger.run(|| {
+            assert_eq!(SpanContext::current(), None);
+            assert!(Context::current().span().is_none());
+            let _stolen = tracer.span("stolen");
+            tracer.span("in stolen").end();
+            tracer.build("detached").detached().end();
+        });
+        assert_eq!(SpanContext::current().as_ref(), Some(outer.context()));
+        let entered = stranger.enter();
+        tracer.build("apart").detached().end();
+        drop(outer);
+        drop(entered);
+        tracer.span("afterwards").end();
+    });
+    for root in ["outer", "stolen", "apart", "afterwards"] {
+        spans.assert_root(root);
+    }
+    spans.assert_child("in stolen", "stolen");
+    spans.assert_child("detached", "stolen");
 }
 
 #[test]

@@ -20,7 +20,8 @@ pub(crate) const A_WHILE: Duration = Duration::from_millis(100);
 /// A wait that no test lives to see the end of, so that whatever ends it is the proof.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(200 * 24 * 3600);
 
-/// An exporter that hurries: nothing holds a test up but what the test asks for.
+/// An exporter that hurries: nothing holds a test up but what the test asks for. Its callers wait as long as the test lets
+/// them.
 pub(crate) fn exporter(receiver: &Receiver) -> Exporter {
     exporter_to(&receiver.endpoint())
 }
@@ -29,6 +30,7 @@ pub(crate) fn exporter_to(endpoint: &str) -> Exporter {
     Exporter::http(endpoint)
         .proxy(Proxy::Off)
         .throttle(Duration::ZERO)
+        .block_timeout(None)
         .retry_delays(Duration::from_millis(1), Duration::from_millis(20))
 }
 

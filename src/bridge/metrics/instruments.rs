@@ -38,9 +38,10 @@ struct Family<I: Instrument> {
 }
 
 impl<I: Instrument> Instruments<I> {
-    /// The handle of a key. A name has at most `limit` keys, as many as it may have series; `make` makes its instrument.
+    /// The handle of a key. A name has at most `limit` keys, as many as it may have series; `make` makes its instrument,
+    /// of the unit that it was described with so far.
     #[inline]
-    pub(super) fn handle(&self, key: &Key, limit: usize, make: impl FnOnce() -> I) -> Arc<Handle<I>> {
+    pub(super) fn handle(&self, key: &Key, limit: usize, make: impl FnOnce(&str) -> I) -> Arc<Handle<I>> {
         match self.handles.find(key.get_hash(), |handle| handle.has(key)) {
             Some(handle) => Arc::clone(handle),
             None => self.new_handle(key, limit, make),
@@ -48,9 +49,9 @@ impl<I: Instrument> Instruments<I> {
     }
 
     #[cold]
-    fn new_handle(&self, key: &Key, limit: usize, make: impl FnOnce() -> I) -> Arc<Handle<I>> {
+    fn new_handle(&self, key: &Key, limit: usize, make: impl FnOnce(&str) -> I) -> Arc<Handle<I>> {
         let Some(family) = self.family(key.name()) else {
-            return Arc::new(Handle::new(make(), Some(key)));
+            return Arc::new(Handle::new(make(""), Some(key)));
         };
         let instrument = family.instrument(make);
         // one place is kept for the rest
@@ -111,11 +112,12 @@ impl<I: Instrument> Family<I> {
         }
     }
 
-    fn instrument(&self, make: impl FnOnce() -> I) -> &I {
+    fn instrument(&self, make: impl FnOnce(&str) -> I) -> &I {
         if let Some(instrument) = self.instrument.get() {
             return instrument;
         }
-        let instrument = set_once(&self.instrument, make());
+        let unit = self.description.get().map_or("", |described| described.unit);
+        let instrument = set_once(&self.instrument, make(unit));
         self.describe();
         instrument
     }

@@ -127,7 +127,7 @@ impl From<Setting> for General {
         let application = setting.key.strip_prefix(APPLICATION);
         let scope = match (application, setting.key) {
             (Some(_), _) => Scope::Provider(ProviderName::Application),
-            (None, "disabled" | "self-observation") => Scope::Everything,
+            (None, "disabled" | "self-observation" | "drop-budget") => Scope::Everything,
             (None, key) if key.starts_with(SPAN_LIMITS) || key.starts_with(LOG_LIMITS) => Scope::Everything,
             (None, _) => Scope::Provider(ProviderName::Internal),
         };

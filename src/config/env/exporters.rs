@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::names;
 use super::reader::{Reader, what_to_write};
 use super::values::{EnvValue, EnvValues, apply};
+use super::{names, values};
 use crate::config::error::Fault;
 use crate::config::settings::SettingRow;
 use crate::config::settings::kind::SettingValue;
@@ -26,7 +26,7 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
     let is_alone = groups.len() == 1;
     let sending = groups.into_iter().map(|group| exporter(&name(&group, is_alone), group, reader));
     let mut exporters: Vec<Exporter> = sending.collect();
-    exporters.extend(console(&printed));
+    exporters.extend(console(&printed, reader));
     exporters
 }
 
@@ -46,7 +46,7 @@ fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
 }
 
 /// The exporter that prints, if any signal is to be printed.
-fn console(signals: &[Signal]) -> Option<Exporter> {
+fn console(signals: &[Signal], reader: &mut Reader<'_>) -> Option<Exporter> {
     let &first = signals.first()?;
     let variable = names::exporter(first);
     let mut exporter = Exporter::of_environment("console".to_owned(), variable.clone());
@@ -54,6 +54,7 @@ fn console(signals: &[Signal]) -> Option<Exporter> {
     exporter.record(&TRANSPORT, SettingSource::Environment(variable.clone()), None);
     exporter.signals = Signals::of(signals);
     exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
+    values::fill(&mut exporter, reader);
     Some(exporter)
 }
 

@@ -46,6 +46,53 @@ impl Config {
         read(&Variables::of_process())
     }
 
+    /// As [`from_env`](Self::from_env) if at least one of the variables that it reads is set, be it only
+    /// `OTEL_SERVICE_NAME`; else a [disabled](Self::disabled) configuration without exporters: no thread is started, and
+    /// nothing is sent.
+    ///
+    /// For commands and libraries that export only where their user asks for it. Variables that are empty, and those of
+    /// other programs, do not count; one that only looks like one of these is reported in
+    /// [`diagnostics`](Self::diagnostics) in either case.
+    ///
+    /// ```
+    /// use standpipe::{Config, Telemetry};
+    ///
+    /// let telemetry = Telemetry::start(Config::from_env_if_set()?)?;
+    /// telemetry.tracer("tool").span("run").end(); // costs next to nothing where no variable is set
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn from_env_if_set() -> Result<Self, ConfigError> {
+        read_if_set(&Variables::of_process())
+    }
+
+    /// As [`from_env_if_set`](Self::from_env_if_set) for variables that are given.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    ///
+    /// assert!(Config::from_variables_if_set([("PATH", "/bin")])?.exporters().is_empty());
+    /// let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318");
+    /// assert_eq!(Config::from_variables_if_set([endpoint])?.exporters().len(), 1);
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn from_variables_if_set<N, V>(
+        variables: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Self, ConfigError>
+    where
+        N: Into<String>,
+        V: Into<OsString>,
+    {
+        read_if_set(&variables.into_iter().collect())
+    }
+
     /// Reads the same from variables that are given, for tests and for programs that keep theirs elsewhere.
     ///
     /// # Errors
@@ -82,6 +129,16 @@ impl Config {
         let diagnostics = fill(&mut self, &Variables::of_process());
         validate::validate(self, diagnostics, &[])
     }
+}
+
+/// The same, but nothing at all unless one of the variables is set.
+fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
+    if names::is_any_set(variables) {
+        return read(variables);
+    }
+    let mut reader = Reader::new(variables);
+    names::report_unknown(variables, &mut reader);
+    validate::validate(Config::new().disabled(true), reader.into_diagnostics(), &[])
 }
 
 /// The exporters that the variables describe.

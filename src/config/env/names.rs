@@ -18,6 +18,8 @@ pub(super) const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 const OF_PROVIDER: [&str; 5] = [SERVICE_NAME, RESOURCE_ATTRIBUTES, PROPAGATORS, SAMPLER, SAMPLER_ARG];
 
 const ALL: &str = "OTEL_";
+/// The level of an SDK's log of its own troubles, which this crate has not: it is easily taken for that of log records.
+const SDK_LOG_LEVEL: &str = "OTEL_LOG_LEVEL";
 /// Whatever begins so is meant for an exporter like ours.
 const OURS: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
 
@@ -32,7 +34,9 @@ pub(super) fn own(signal: Signal, row: &SettingRow) -> Option<String> {
     }
     match signal {
         Signal::Traces => names.processor.map(|end| format!("OTEL_BSP_{end}")),
-        Signal::Logs => names.processor.map(|end| format!("OTEL_BLRP_{end}")),
+        Signal::Logs => {
+            names.logs.map(str::to_owned).or_else(|| names.processor.map(|end| format!("OTEL_BLRP_{end}")))
+        }
         Signal::Metrics => names.metrics.map(str::to_owned),
     }
 }
@@ -57,6 +61,11 @@ pub(super) fn report_unknown(variables: &Variables, reader: &mut Reader<'_>) {
     let known = known();
     let unknown = variables.names().filter(|name| !known.iter().any(|known| known == name));
     for name in unknown.take(MOST_UNKNOWN) {
+        if name == SDK_LOG_LEVEL {
+            let fix = "for the least severity of log records set OTEL_LOGS_LEVEL";
+            reader.note(name, "has no effect: it is for an SDK's own log, and standpipe writes none", fix);
+            continue;
+        }
         let ours = OURS.into_iter().find(|start| name.starts_with(start));
         // the start that they have in common says nothing of what was meant
         let start = ours.unwrap_or(ALL);
@@ -69,6 +78,12 @@ pub(super) fn report_unknown(variables: &Variables, reader: &mut Reader<'_>) {
             None => {}
         }
     }
+}
+
+/// Whether one of them is set.
+pub(super) fn is_any_set(variables: &Variables) -> bool {
+    let known = known();
+    variables.names().any(|name| known.iter().any(|known| known == name))
 }
 
 /// All of them.

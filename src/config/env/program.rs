@@ -6,6 +6,7 @@ use super::names;
 use super::reader::{Reader, what_to_write};
 use crate::config::provider::SERVICE_NAME;
 use crate::config::sampler::Sampler;
+use crate::config::settings::ANY;
 use crate::config::settings::general::{self, GeneralKind, GeneralRow};
 use crate::config::text::quoted;
 use crate::config::values::pairs;
@@ -49,6 +50,9 @@ fn set(row: &GeneralRow, variable: &str, config: &mut Config, reader: &mut Reade
             let length = reader.count(variable, &COUNTS).and_then(|length| usize::try_from(length).ok());
             length.map(|length| (field.set)(config, Some(length)))
         }
+        GeneralKind::Duration(field) => {
+            reader.duration(variable, &ANY).map(|value| (field.set)(config, value))
+        }
     };
     done.is_some()
 }
@@ -59,13 +63,14 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     for provider in [&mut config.main, &mut config.application] {
         let has_name = provider.service_name_source() != SettingSource::Default;
         if let Some(name) = name.filter(|_| !has_name) {
-            provider.set_service_name(name, SettingSource::Environment(names::SERVICE_NAME.to_owned()));
+            let source = SettingSource::Environment(names::SERVICE_NAME.to_owned());
+            provider.set_service_name(name, None, source);
         }
         for (key, value) in &attributes {
             let source = SettingSource::Environment(names::RESOURCE_ATTRIBUTES.to_owned());
             match key.as_str() {
                 SERVICE_NAME if has_name || name.is_some() => {}
-                SERVICE_NAME => provider.set_service_name(value, source),
+                SERVICE_NAME => provider.set_service_name(value, None, source),
                 key => provider.fill_resource(key, value, source),
             }
         }
@@ -87,7 +92,7 @@ fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
     })
 }
 
-/// The program itself hands contexts on, always as W3C has it; so this only says what it must not count on.
+/// A context reads and writes the headers of W3C wherever the program uses one; so this only says what it must not count on.
 fn check_propagators(reader: &mut Reader<'_>) {
     const KNOWN: [&str; 3] = ["tracecontext", "baggage", "none"];
     let text = reader.text(names::PROPAGATORS).unwrap_or_default();

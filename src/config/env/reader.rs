@@ -89,6 +89,10 @@ impl<'v> Reader<'v> {
         self.report(DiagnosticSeverity::Warning, name, what, fix);
     }
 
+    pub(super) fn note(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
+        self.report(DiagnosticSeverity::Note, name, what, fix);
+    }
+
     pub(super) fn error(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
         self.report(DiagnosticSeverity::Error, name, what, fix);
     }

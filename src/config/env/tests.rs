@@ -82,8 +82,8 @@ fn without_variables_everything_goes_to_a_collector_on_this_machine() {
             "otlp: signals = traces, logs, metrics (default)",
             "otlp: throttle = 0s (default)",
             "otlp: linger = 1s (default)",
-            "otlp: lossy = false (default)",
-            "otlp: block-timeout = none (default)",
+            "otlp: lossy = true (default)",
+            "otlp: block-timeout = 5s (default)",
             "otlp: queue-records = 32768 (default)",
             "otlp: batch-records = 8192 (default)",
             "otlp: timeout = 10s (default)",
@@ -226,16 +226,16 @@ fn batch_processors_and_metric_readers_have_their_settings() {
         ("OTEL_BSP_EXPORT_TIMEOUT", "30000", "otlp.traces: give-up-after = 30s"),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "2048", "otlp.traces: queue-records = 2048"),
         ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "512", "otlp.traces: batch-records = 512"),
-        ("OTEL_BSP_ON_QUEUE_FULL", "DROP", "otlp.traces: lossy = true"),
-        ("OTEL_BSP_ON_QUEUE_FULL", "drop", "otlp.traces: lossy = true"),
-        ("OTEL_BSP_ON_QUEUE_FULL", "BLOCK", "otlp: lossy = false"),
-        ("OTEL_BSP_BLOCK_ON_QUEUE_FULL_TIMEOUT", "100", "otlp.traces: block-timeout = 100ms"),
+        ("OTEL_BSP_ON_QUEUE_FULL", "DROP", "otlp: lossy = true"),
+        ("OTEL_BSP_ON_QUEUE_FULL", "BLOCK", "otlp.traces: lossy = false"),
+        ("OTEL_BSP_ON_QUEUE_FULL", "block", "otlp.traces: lossy = false"),
         ("OTEL_BLRP_SCHEDULE_DELAY", "200", "otlp.logs: linger = 200ms"),
         ("OTEL_BLRP_EXPORT_TIMEOUT", "30000", "otlp.logs: give-up-after = 30s"),
         ("OTEL_BLRP_MAX_QUEUE_SIZE", "2048", "otlp.logs: queue-records = 2048"),
         ("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", "512", "otlp.logs: batch-records = 512"),
-        ("OTEL_BLRP_ON_QUEUE_FULL", "DROP", "otlp.logs: lossy = true"),
-        ("OTEL_BLRP_BLOCK_ON_QUEUE_FULL_TIMEOUT", "100", "otlp.logs: block-timeout = 100ms"),
+        ("OTEL_BLRP_ON_QUEUE_FULL", "BLOCK", "otlp.logs: lossy = false"),
+        ("OTEL_LOGS_LEVEL", "Debug", "otlp: level = debug"),
+        ("OTEL_LOGS_LEVEL", "disable", "otlp: level = disable"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "15000", "otlp: interval = 15s"),
         ("OTEL_METRIC_EXPORT_TIMEOUT", "30000", "otlp.metrics: give-up-after = 30s"),
         ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Delta", "otlp: temporality = delta"),
@@ -253,6 +253,83 @@ fn batch_processors_and_metric_readers_have_their_settings() {
     ] {
         assert_set(&[(name, value)], &[&format!("{expected} ({name})")]);
     }
+}
+
+#[test]
+fn callers_wait_if_a_variable_says_so_and_then_for_five_seconds_or_what_another_says() {
+    for (of, signal) in [("BSP", "traces"), ("BLRP", "logs")] {
+        let [when_full, timeout] =
+            ["ON_QUEUE_FULL", "BLOCK_ON_QUEUE_FULL_TIMEOUT"].map(|end| format!("OTEL_{of}_{end}"));
+        let set = |more: &[(&str, &str)], expected: &str| {
+            let variables = [&[(when_full.as_str(), "BLOCK")], more].concat();
+            assert_set(&variables, &[&format!("otlp.{signal}: block-timeout = {expected}")]);
+        };
+        set(&[], "5s (default)");
+        set(&[(&timeout, "100")], &format!("100ms ({timeout})"));
+        set(&[(&timeout, "None")], &format!("none ({timeout})"));
+        let config = sound(&[(&timeout, "100")]);
+        let fix = format!("set {when_full}=BLOCK");
+        let expected = [format!("warning: {timeout}: has no effect: no caller waits; {fix}")];
+        assert_eq!(diagnostics(&config), expected);
+    }
+}
+
+#[test]
+fn a_level_that_is_none_is_ignored_and_the_level_of_an_sdks_own_log_is_not_taken_for_it() {
+    assert_ignored(
+        "OTEL_LOGS_LEVEL",
+        "verbose",
+        "ignored: \"verbose\" is not known; write trace, debug, info, warn, error or disable",
+    );
+    let config = sound(&[("OTEL_LOG_LEVEL", "debug")]);
+    let expected = "note: OTEL_LOG_LEVEL: has no effect: it is for an SDK's own log, and standpipe writes none; \
+                    for the least severity of log records set OTEL_LOGS_LEVEL";
+    assert_eq!(diagnostics(&config), [expected]);
+    assert_eq!(settings(&config), settings(&sound(&[])));
+}
+
+#[test]
+fn what_is_printed_follows_the_variables_of_queue_and_batches() {
+    let printed = [
+        ("OTEL_LOGS_EXPORTER", "console"),
+        ("OTEL_TRACES_EXPORTER", "none"),
+        ("OTEL_METRICS_EXPORTER", "none"),
+    ];
+    assert_set(&printed, &["console: lossy = true (default)"]);
+    let variables =
+        [&printed[..], &[("OTEL_BLRP_ON_QUEUE_FULL", "BLOCK"), ("OTEL_LOGS_LEVEL", "warn")]].concat();
+    let expected =
+        ["console: lossy = false (OTEL_BLRP_ON_QUEUE_FULL)", "console: level = warn (OTEL_LOGS_LEVEL)"];
+    assert_set(&variables, &expected);
+    // what is of a connection is not asked for
+    let variables = [&printed[..], &[("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere")]].concat();
+    assert_set(&variables, &["console: signals = logs (OTEL_LOGS_EXPORTER)"]);
+}
+
+#[test]
+fn unless_one_of_the_variables_is_set_nothing_is_to_be_started() {
+    let if_set = |variables: &[(&str, &str)]| {
+        Config::from_variables_if_set(variables.iter().copied()).expect("nothing is broken")
+    };
+    for variables in [
+        &[][..],
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "")],
+        &[("PATH", "/bin"), ("OTEL_PYTHON_ID_GENERATOR", "random"), ("TRACETEST_TELEMETRY", "x")],
+    ] {
+        let config = if_set(variables);
+        assert_eq!((names(&config), diagnostics(&config)), (vec![], vec![]), "{variables:?}");
+        assert!(settings(&config).contains(&"disabled = true (code)".to_owned()), "{variables:?}");
+    }
+    for name in names::known() {
+        let variables = [(name.as_str(), "1")];
+        let of_both = [Config::from_variables_if_set(variables), Config::from_variables(variables)]
+            .map(|read| read.unwrap_or_else(ConfigError::into_usable));
+        assert_eq!(settings(&of_both[0]), settings(&of_both[1]), "{name}");
+    }
+    let misspelt = if_set(&[("OTEL_EXPORTER_OTLP_ENDPONT", "http://localhost:4318")]);
+    let expected =
+        "warning: OTEL_EXPORTER_OTLP_ENDPONT: unknown variable; did you mean OTEL_EXPORTER_OTLP_ENDPOINT?";
+    assert_eq!((names(&misspelt), diagnostics(&misspelt)), (vec![], vec![expected.to_owned()]));
 }
 
 #[test]
@@ -753,7 +830,6 @@ fn a_variable_that_looks_like_one_of_ours_is_told() {
     }
     for name in [
         "OTEL_PYTHON_LOG_CORRELATION",
-        "OTEL_LOG_LEVEL",
         "OTEL_CONFIG_FILE",
         "OTEL_EXPORTER_ZIPKIN_ENDPOINT",
         "OTEL_JAVAAGENT_ENABLED",

@@ -5,7 +5,7 @@ use super::reader::Reader;
 use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::settings::SettingRow;
-use crate::config::settings::kind::{Kind, SettingValue};
+use crate::config::settings::kind::{Kind, SettingValue, is_no_limit};
 use crate::config::settings::{ENDPOINT, rows};
 use crate::config::summary::Few;
 use crate::config::text::listed;
@@ -44,6 +44,7 @@ impl Reader<'_> {
 
     fn value_of(&mut self, variable: String, row: &SettingRow, signal: Option<Signal>) -> Option<EnvValue> {
         let value = match &row.kind {
+            Kind::Limit { .. } if self.text(&variable).is_some_and(is_no_limit) => SettingValue::NoLimit,
             Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
                 SettingValue::Duration(self.duration(&variable, range)?)
             }
@@ -130,7 +131,7 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
 /// Sets what neither the program nor a file has set in an exporter.
 pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
     let mut values = EnvValues::new();
-    for row in rows() {
+    for row in rows().filter(|row| row.matters_to(exporter)) {
         // a certificate and the key of another would not fit
         let is_open = !exporter.is_set(row) && row.partner.is_none_or(|partner| !exporter.is_set(partner));
         if let Some(value) = is_open.then(|| common_value(row, exporter, reader)).flatten() {

@@ -19,8 +19,9 @@ impl Config {
     ///
     /// Three kinds of sections become exporters, and others are ignored: every `[tracer.<id>]` of type `open-telemetry` or
     /// `otel` (spans and logs), `[metrics.open-telemetry]`, and the `telemetry.exporters.<name>` that `server.telemetry`
-    /// chooses. The [guide](crate::guide::configuration) has every key with its default. What the file leaves open is set
-    /// as [`with_environment`](Self::with_environment) does. Paths start at the directory of the file.
+    /// chooses. `[telemetry]` names and describes the program. The [guide](crate::guide::configuration) has every key with its
+    /// default. What the file leaves open is set as [`with_environment`](Self::with_environment) does. Paths start at the
+    /// directory of the file.
     ///
     /// [`diagnostics`](Self::diagnostics) lists what was noticed without being an error, such as an unknown key, or that there
     /// is none of these sections.

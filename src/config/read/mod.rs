@@ -1,13 +1,14 @@
 //! What do the sections of a document mean, whichever format it was written in?
 //!
 //! ```text
-//! Document → tracer, metrics, providers → Exporter
-//!      └──────────────┴─────────────→ diagnostics, each with its place
+//! Document → program, tracer, metrics, providers → Exporter, ProviderSettings
+//!      └──────────────────┴──────────────────→ diagnostics, each with its place
 //! ```
 
 pub(super) mod expand;
 mod file;
 mod overrides;
+mod program;
 mod report;
 mod section;
 mod stalwart;
@@ -35,6 +36,7 @@ pub(super) fn read(
     variables: &Variables,
 ) -> Result<Config, ConfigError> {
     let Document { mut root, mistakes, places } = document;
+    let has_mistakes = !mistakes.is_empty();
     // in a text without any of our sections a mistake may be what they are missing for
     let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
     let mut report = Report::new(&*places, mistakes, if is_ours { Others::Spared } else { Others::Counted });
@@ -45,8 +47,9 @@ pub(super) fn read(
     let mut found = Found { surroundings, report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);
     found.read_metrics(&root);
+    found.config.main = program::read(&root, surroundings, &mut found.report);
     found.read_providers(&root);
-    stalwart::warn_of_strays(&root, &mut found.report);
+    let has_strays = stalwart::warn_of_strays(&root, &mut found.report);
     found.exporters.sort_by_cached_key(|(at, ..)| *at);
 
     let Found { report, mut config, exporters, .. } = found;
@@ -54,7 +57,10 @@ pub(super) fn read(
     let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
     config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
     let mut diagnostics = report.into_diagnostics();
-    if diagnostics.is_empty() && !describes_something(&root) {
+    // a mistake may be what is missing for an exporter, and so may the name of a section
+    let is_error = |diagnostic: &Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;
+    let is_explained = has_mistakes || has_strays || diagnostics.iter().any(is_error);
+    if !is_explained && !describes_something(&root) {
         diagnostics.push(nothing_described(&*places));
     }
     diagnostics.extend(env::fill(&mut config, variables));
@@ -134,7 +140,7 @@ impl<'d> Found<'_, 'd> {
     }
 
     fn read_providers(&mut self, root: &Node) {
-        for provider in tracetest::read(root, self.surroundings, &mut self.report) {
+        for provider in tracetest::read(root, self.surroundings, &mut self.report, &self.config.main) {
             match provider.name {
                 ProviderName::Internal => self.config.main = provider.settings,
                 ProviderName::Application => self.config.application = provider.settings,

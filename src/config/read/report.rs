@@ -129,6 +129,11 @@ impl<'d> Report<'d> {
         self.warning(at, key, "unknown key", meant.map_or("remove it".into(), Words::from));
     }
 
+    /// How many diagnostics there are.
+    pub(super) fn count(&self) -> usize {
+        self.diagnostics.len()
+    }
+
     /// Whether another diagnostic would still be shown.
     fn has_room(&self) -> bool {
         self.diagnostics.len() < MAX_DIAGNOSTICS

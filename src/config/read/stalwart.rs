@@ -4,7 +4,9 @@
 use super::report::Report;
 use super::section::{Entries, SectionReader, Switch};
 use crate::config::node::{Field, Node, Tree};
-use crate::config::section::{ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, SERVER, TYPE};
+use crate::config::section::{
+    ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, TELEMETRY, TYPE,
+};
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{LEVEL, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted};
@@ -167,17 +169,18 @@ pub(super) fn read_metrics(mut reader: SectionReader<'_, '_>, metrics: &Node) ->
 }
 
 /// Warns of every section that was probably meant to be read. Sections of others are left alone: only what has our
-/// keys in it is looked at.
-pub(super) fn warn_of_strays(root: &Node, report: &mut Report<'_>) {
+/// keys in it is looked at. Returns whether there is one.
+pub(super) fn warn_of_strays(root: &Node, report: &mut Report<'_>) -> bool {
+    let known = report.count();
     for section in root.as_table().unwrap_or_default() {
         let fields = section.node.as_table().unwrap_or_default();
         match section.name.as_str() {
-            "tracer" | "telemetry" => {}
+            "tracer" | TELEMETRY => {}
             "metrics" => warn_of_metrics(fields, report),
             "server" => warn_of_choice(fields, report),
-            name if fields.iter().any(|field| field.name == EXPORTERS[1]) => {
-                if text::nearest(name, &[EXPORTERS[0]]).is_some() {
-                    warn_of(report, section, &[name], EXPORTERS[0]);
+            name if fields.iter().any(|field| is_of_telemetry(&field.name)) => {
+                if text::nearest(name, &[TELEMETRY]).is_some() {
+                    warn_of(report, section, &[name], TELEMETRY);
                 }
             }
             name => {
@@ -189,6 +192,11 @@ pub(super) fn warn_of_strays(root: &Node, report: &mut Report<'_>) {
             }
         }
     }
+    report.count() > known
+}
+
+fn is_of_telemetry(name: &str) -> bool {
+    name == EXPORTERS[1] || OF_PROGRAM.contains(&name)
 }
 
 fn warn_of_metrics(fields: &[Field], report: &mut Report<'_>) {

@@ -3,13 +3,16 @@
 
 use std::time::Duration;
 
+use super::program::{self, given};
 use super::report::Report;
 use crate::config::error::Fault;
-use crate::config::node::{Field, Node, Tree};
+use crate::config::node::{Field, Node};
 use crate::config::read::expand::Surroundings;
 use crate::config::read::value::{self, Unusable};
 use crate::config::sampler::Sampler;
-use crate::config::section::{CHOICES, EXPORTERS, OF_PROVIDER, SAMPLING, SERVER, SERVICE_NAME, Section};
+use crate::config::section::{
+    CHOICES, EXPORTERS, OF_PROGRAM, OF_PROVIDER, SAMPLING, SERVER, SERVICE_NAME, Section,
+};
 use crate::config::settings::kind::{Kind, SettingValue};
 use crate::config::settings::{SIGNALS, SettingRow, TRANSPORT, TracetestSpelling, rows};
 use crate::config::text::{dotted, quoted, shown};
@@ -36,8 +39,14 @@ pub(super) struct ChosenProvider {
 }
 
 /// The providers that a document describes; what is wrong with exporters that are not chosen does not matter.
-pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report<'_>) -> Vec<ChosenProvider> {
-    let mut reader = ProviderReader { surroundings, report };
+/// The program's own provider begins with what is said of the `program`; the application's has nothing of it.
+pub(super) fn read(
+    root: &Node,
+    surroundings: &Surroundings,
+    report: &mut Report<'_>,
+    program: &ProviderSettings,
+) -> Vec<ChosenProvider> {
+    let mut reader = ProviderReader { surroundings, report, program };
     let exporters = reader.exporters(root);
     let choices = reader.choices(root);
     reader.report_idle(exporters, &choices);
@@ -47,6 +56,7 @@ pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report
 struct ProviderReader<'r, 'd> {
     surroundings: &'r Surroundings,
     report: &'r mut Report<'d>,
+    program: &'r ProviderSettings,
 }
 
 /// That a provider uses the exporter of a name.
@@ -62,7 +72,8 @@ impl ProviderReader<'_, '_> {
         let Some(telemetry) = self.table(root, &EXPORTERS[..1]) else {
             return &[];
         };
-        warn_of_unknown(self.report, telemetry, &EXPORTERS[..1], &EXPORTERS[1..]);
+        let known = [&EXPORTERS[1..], &OF_PROGRAM].concat();
+        warn_of_unknown(self.report, telemetry, &EXPORTERS[..1], &known);
         self.table(root, &EXPORTERS).unwrap_or_default()
     }
 
@@ -96,7 +107,11 @@ impl ProviderReader<'_, '_> {
             surroundings: self.surroundings,
             report: self.report,
         };
-        let (mut exporter, settings) = reader.read(&field.node)?;
+        let settings = match choice.provider {
+            ProviderName::Internal => self.program.clone(),
+            ProviderName::Application => ProviderSettings::default(),
+        };
+        let (mut exporter, settings) = reader.read(&field.node, settings)?;
         exporter.assign(choice.provider);
         self.choose_signals(choice, &mut exporter);
         Some(ChosenProvider { at: choice.at, name: choice.provider, section, settings, exporter })
@@ -174,7 +189,7 @@ struct ExporterReader<'r, 'd> {
 
 impl<'r> ExporterReader<'r, '_> {
     /// The exporter, and what is its provider's; `None` if it is no table. What cannot be taken over is reported.
-    fn read(mut self, node: &Node) -> Option<(Exporter, ProviderSettings)> {
+    fn read(mut self, node: &Node, settings: ProviderSettings) -> Option<(Exporter, ProviderSettings)> {
         let path = dotted(&self.section.path());
         let Some(fields) = node.as_table() else {
             self.report.wrong_type(Some(self.section), path, node, BELOW_IT);
@@ -184,7 +199,7 @@ impl<'r> ExporterReader<'r, '_> {
         let mut exporter = Exporter::of_tracetest(self.section.exporter_id(), path, declared);
         exporter.reader.interval = DEFAULT_INTERVAL;
         exporter.set_transport(Transport::Grpc);
-        let provider = self.provider(fields);
+        let provider = self.provider(fields, settings);
         self.transport(fields, &mut exporter);
         for row in rows().filter(|row| **row != TRANSPORT) {
             self.setting(row, fields, &mut exporter);
@@ -193,34 +208,23 @@ impl<'r> ExporterReader<'r, '_> {
         Some((exporter, provider))
     }
 
-    fn provider(&mut self, fields: &[Field]) -> ProviderSettings {
-        let mut settings = ProviderSettings::default();
-        settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
+    fn provider(&mut self, fields: &[Field], mut settings: ProviderSettings) -> ProviderSettings {
+        if *settings.sampler_source() == SettingSource::Default {
+            settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
+        }
         if let Some(field) = given(fields, SERVICE_NAME) {
-            match value::loose_text(&field.node, self.surroundings) {
-                Ok(name) if name.text.is_empty() => {}
-                Ok(value::Text { written, text, is_secret }) => {
-                    let source = self.report.source(field.node.at);
-                    match is_secret {
-                        true => settings.set_secret_service_name(&text, written, source),
-                        false => settings.set_service_name(&text, source),
-                    }
-                }
-                Err(unusable) => {
-                    self.refuse(&[SERVICE_NAME], &field.node, "write a name like shop", unusable);
-                }
-            }
+            let source = self.report.source(field.node.at);
+            let set = program::set_service_name(&mut settings, &field.node, self.surroundings, source);
+            set.unwrap_or_else(|unusable| {
+                self.refuse(&[SERVICE_NAME], &field.node, program::NAME_ADVICE, unusable);
+            });
         }
         if let Some(field) = given(fields, SAMPLING) {
-            match value::percent(&field.node, self.surroundings) {
-                Ok(percent) => {
-                    let percent = percent.clamp(0.0, 100.0);
-                    // the same division as in the programs that this is read for, so that both keep the same traces
-                    let sampler = Sampler::trace_id_ratio(percent / 100.0);
-                    settings.set_sampler(sampler, Some(percent), self.report.source(field.node.at));
-                }
-                Err(unusable) => self.refuse(&[SAMPLING], &field.node, value::PERCENT_ADVICE, unusable),
-            }
+            let source = self.report.source(field.node.at);
+            let set = program::set_sampling(&mut settings, &field.node, self.surroundings, source);
+            set.unwrap_or_else(|unusable| {
+                self.refuse(&[SAMPLING], &field.node, value::PERCENT_ADVICE, unusable);
+            });
         }
         settings
     }
@@ -319,11 +323,6 @@ fn warn_of_unknown(report: &mut Report<'_>, fields: &[Field], path: &[&str], kno
         let key = dotted(&[path, &[&field.name]].concat());
         report.unknown_key(field.at, key, &field.name, known);
     }
-}
-
-/// The field of a name, unless it is null.
-fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
-    fields.iter().find(|field| field.name == name && field.node.value != Tree::Null)
 }
 
 /// Whether two names differ only in their case.

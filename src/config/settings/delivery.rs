@@ -49,12 +49,13 @@ settings! {
 }
 
 settings! {
-    /// The bounds of the queue of each signal.
+    /// The bounds of the queue of each signal. What happens when it is full has another default for Stalwart's files and
+    /// for environment variables: see `Exporter::of_table` and `Exporter::of_environment`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     QueueSettings {
         pub(crate) when_full: WhenFull = WhenFull::Block,
         /// How long a blocked caller waits at most; `None` = until there is room.
-        pub(crate) block_timeout: Option<Duration> = None,
+        pub(crate) block_timeout: Option<Duration> = Some(Duration::from_secs(5)),
         pub(crate) records: usize = 32_768,
         pub(crate) bytes: usize = 16 << 20,
     }
@@ -90,6 +91,7 @@ table! { DELIVERY:
         key: "level",
         kind: word!(Level, level, &[]),
         advice: "write \"trace\", \"debug\", \"info\", \"warn\", \"error\" or \"disable\"",
+        variables: VariableNames::logs("OTEL_LOGS_LEVEL"),
         in_summary: Some(SummaryField { name: "level", signals: RECORDS }),
         signals: &[Signal::Logs],
     }
@@ -112,7 +114,7 @@ table! { DELIVERY:
         variables: VariableNames::metrics("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"),
         signals: &[Signal::Metrics],
     }
-    /// fifteen fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
+    /// fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
     HISTOGRAMS {
         key: "histograms",
         kind: word!(Histograms, reader.histograms, &[
@@ -157,11 +159,12 @@ table! { DELIVERY:
         in_summary: Some(SummaryField { name: "lossy", signals: &Signal::ALL }),
         signals: RECORDS,
     }
-    /// how long a caller may be blocked
+    /// how long a caller waits at most, or `none` for as long as it takes; once a wait has timed out, no caller waits again
+    /// until something was delivered
     BLOCK_TIMEOUT {
         key: "block-timeout",
         kind: Kind::Limit { field: field!(queue.block_timeout), range: POSITIVE },
-        advice: "write a duration like \"5s\"",
+        advice: "write a duration like \"5s\", or \"none\"",
         variables: VariableNames::processor("BLOCK_ON_QUEUE_FULL_TIMEOUT"),
         signals: RECORDS,
         rule: rules::block_timeout,
@@ -206,7 +209,7 @@ setters! {
     interval(interval: Duration) sets reader.interval of INTERVAL;
     /// Sets over which stretch of time the sums of metrics go; since the start of the program unless set.
     temporality(temporality: Temporality) sets reader.temporality of TEMPORALITY;
-    /// Sets how histograms without bounds of their own divide their values; by fifteen fixed bounds unless set.
+    /// Sets how histograms without bounds of their own divide their values; by fixed bounds unless set.
     histograms(histograms: Histograms) sets reader.histograms of HISTOGRAMS;
     /// Sets the shortest time between the starts of two sending rounds of a signal; 1 s unless set, zero for none.
     throttle(throttle: Duration) sets pace.throttle of THROTTLE;
@@ -259,11 +262,23 @@ impl Exporter {
         self.set_in_code(&LEVEL)
     }
 
-    /// Bounds how long a caller waits for room in the queue, after which the record is dropped and counted;
-    /// unbounded unless set. Means nothing with [`WhenFull::DropNewest`].
+    /// Bounds how long a caller waits for room in the queue, after which the record is dropped and counted; 5 s unless
+    /// set, 1 ms to 365 days, and with `None` without limit. Means nothing with [`WhenFull::DropNewest`].
+    ///
+    /// Once a wait has timed out, no caller waits again until something was delivered: an outage costs a program one such
+    /// wait, not one for each record. Without limit a collector that is down stops the program at its full queue.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use standpipe::Exporter;
+    ///
+    /// let service = Exporter::http("http://localhost:4318").block_timeout(Duration::from_millis(100));
+    /// let batch_job = Exporter::http("http://localhost:4318").block_timeout(None);
+    /// # let _ = (service, batch_job);
+    /// ```
     #[must_use]
-    pub fn block_timeout(mut self, longest: Duration) -> Self {
-        self.queue.block_timeout = Some(longest);
+    pub fn block_timeout(mut self, longest: impl Into<Option<Duration>>) -> Self {
+        self.queue.block_timeout = longest.into();
         self.set_in_code(&BLOCK_TIMEOUT)
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! Service name, resource and sampler are of a [`provider`](crate::config::provider), and read by hand.
 
+use std::time::Duration;
+
 use crate::config::Config;
 use crate::config::settings::kind::{Field, field};
+use crate::config::settings::settings;
+use crate::config::units;
 
 /// All that there is to know of one setting.
 pub(in crate::config) struct GeneralRow {
@@ -20,6 +24,16 @@ pub(in crate::config) enum GeneralKind {
     Count(Field<Config, u32>),
     /// A length, or any.
     Length(Field<Config, Option<usize>>),
+    Duration(Field<Config, Duration>),
+}
+
+settings! {
+    /// How the telemetry ends.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    EndSettings {
+        /// How long a drop without a shutdown may take.
+        pub(crate) drop_budget: Duration = Duration::from_secs(2),
+    }
 }
 
 pub(in crate::config) static DISABLED: GeneralRow = GeneralRow {
@@ -30,6 +44,10 @@ pub(in crate::config) static DISABLED: GeneralRow = GeneralRow {
 
 pub(in crate::config) static SELF_OBSERVATION: GeneralRow =
     GeneralRow { key: "self-observation", kind: GeneralKind::Bool(field!(self_observation)), variables: &[] };
+
+/// In code alone: the program knows how long it may take to end.
+pub(in crate::config) static DROP_BUDGET: GeneralRow =
+    GeneralRow { key: "drop-budget", kind: GeneralKind::Duration(field!(end.drop_budget)), variables: &[] };
 
 /// What [`SpanLimits`](crate::config::SpanLimits) holds.
 pub(in crate::config) static SPAN_LIMITS: [GeneralRow; 6] = [
@@ -85,7 +103,7 @@ const ATTRIBUTE_VALUE_LENGTH: &str = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT";
 
 /// All rows, in the order in which they are read and shown.
 pub(in crate::config) fn rows() -> impl Iterator<Item = &'static GeneralRow> {
-    [&DISABLED, &SELF_OBSERVATION].into_iter().chain(&SPAN_LIMITS).chain(&LOG_LIMITS)
+    [&DISABLED, &SELF_OBSERVATION, &DROP_BUDGET].into_iter().chain(&SPAN_LIMITS).chain(&LOG_LIMITS)
 }
 
 impl GeneralKind {
@@ -97,6 +115,7 @@ impl GeneralKind {
             Self::Length(field) => {
                 (field.get)(config).map_or_else(|| "any".to_owned(), |most| most.to_string())
             }
+            Self::Duration(field) => units::show_duration((field.get)(config)),
         }
     }
 }

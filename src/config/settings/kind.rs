@@ -33,7 +33,7 @@ pub(in crate::config) enum Kind {
         field: Field<Exporter, Duration>,
         range: RangeInclusive<Duration>,
     },
-    /// A duration, or none at all.
+    /// A duration, or [`NO_LIMIT`].
     Limit {
         field: Field<Exporter, Option<Duration>>,
         range: RangeInclusive<Duration>,
@@ -101,6 +101,8 @@ pub(in crate::config) use word;
 #[derive(Clone, PartialEq)]
 pub(in crate::config) enum SettingValue {
     Duration(Duration),
+    /// Of a [`Kind::Limit`].
+    NoLimit,
     Count(usize),
     Size(usize),
     /// One that the kind knows.
@@ -150,6 +152,7 @@ impl Kind {
         advice: &'static str,
     ) -> Result<SettingValue, Unusable> {
         Ok(match self {
+            Self::Limit { .. } if node.as_text().is_some_and(is_no_limit) => SettingValue::NoLimit,
             Self::Duration { .. } | Self::Limit { .. } => {
                 SettingValue::Duration(value::duration(node, surroundings)?)
             }
@@ -188,6 +191,7 @@ impl Kind {
         match (self, value) {
             (Self::Duration { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, value),
             (Self::Limit { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, Some(value)),
+            (Self::Limit { field, .. }, SettingValue::NoLimit) => (field.set)(exporter, None),
             (Self::Count { field, .. }, SettingValue::Count(value)) => (field.set)(exporter, value),
             (Self::Size { field, .. }, SettingValue::Size(value)) => (field.set)(exporter, value),
             (Self::Word { set, .. }, SettingValue::Word(word)) => _ = set(exporter, &word),
@@ -220,7 +224,9 @@ impl Kind {
     pub(in crate::config) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
         match self {
             Self::Duration { field, .. } => Some(SettingValue::Duration((field.get)(exporter))),
-            Self::Limit { field, .. } => (field.get)(exporter).map(SettingValue::Duration),
+            Self::Limit { field, .. } => {
+                Some((field.get)(exporter).map_or(SettingValue::NoLimit, SettingValue::Duration))
+            }
             Self::Count { field, .. } => Some(SettingValue::Count((field.get)(exporter))),
             Self::Size { field, .. } => Some(SettingValue::Size((field.get)(exporter))),
             Self::Word { get, .. } => Some(SettingValue::Word(get(exporter))),
@@ -234,7 +240,7 @@ impl Kind {
         match self {
             Self::Duration { field, .. } => units::show_duration((field.get)(exporter)),
             Self::Limit { field, .. } => {
-                (field.get)(exporter).map_or_else(|| "none".to_owned(), units::show_duration)
+                (field.get)(exporter).map_or_else(|| NO_LIMIT.to_owned(), units::show_duration)
             }
             Self::Count { field, .. } => (field.get)(exporter).to_string(),
             Self::Size { field, .. } => units::show_size((field.get)(exporter) as u64),
@@ -268,6 +274,13 @@ impl Kind {
             _ => Ok(()),
         }
     }
+}
+
+/// How files and variables spell that a limit is none.
+const NO_LIMIT: &str = "none";
+
+pub(in crate::config) fn is_no_limit(text: &str) -> bool {
+    text.eq_ignore_ascii_case(NO_LIMIT)
 }
 
 fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Result<(), Fault> {

@@ -66,6 +66,8 @@ pub(in crate::config) struct VariableNames {
     pub(in crate::config) exporter: Option<&'static str>,
     /// What follows `OTEL_BSP_` and `OTEL_BLRP_`.
     pub(in crate::config) processor: Option<&'static str>,
+    /// The variable that is for logs alone, if it is not one of the processor's.
+    pub(in crate::config) logs: Option<&'static str>,
     /// The variable that is for metrics alone.
     pub(in crate::config) metrics: Option<&'static str>,
 }
@@ -92,7 +94,7 @@ impl SettingRow {
         advice: "",
         #[cfg(test)]
         doc: "",
-        variables: VariableNames { exporter: None, processor: None, metrics: None },
+        variables: VariableNames::NONE,
         is_in_tables: true,
         in_tracetest: None,
         in_summary: None,
@@ -119,22 +121,28 @@ impl PartialEq for SettingRow {
 }
 
 impl VariableNames {
+    const NONE: Self = Self { exporter: None, processor: None, logs: None, metrics: None };
+
     pub(in crate::config) const fn exporter(end: &'static str) -> Self {
-        Self { exporter: Some(end), processor: None, metrics: None }
+        Self { exporter: Some(end), ..Self::NONE }
     }
 
     pub(in crate::config) const fn processor(end: &'static str) -> Self {
-        Self { exporter: None, processor: Some(end), metrics: None }
+        Self { processor: Some(end), ..Self::NONE }
+    }
+
+    pub(in crate::config) const fn logs(name: &'static str) -> Self {
+        Self { logs: Some(name), ..Self::NONE }
     }
 
     pub(in crate::config) const fn metrics(name: &'static str) -> Self {
-        Self { exporter: None, processor: None, metrics: Some(name) }
+        Self { metrics: Some(name), ..Self::NONE }
     }
 }
 
 /// Every moment that is computed from a duration must be one that the clock can tell.
 pub(in crate::config) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-const ANY: RangeInclusive<Duration> = Duration::ZERO..=LONGEST;
+pub(in crate::config) const ANY: RangeInclusive<Duration> = Duration::ZERO..=LONGEST;
 const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
 /// The worker collects metrics itself: nothing waits for room in the queue, and the interval is the pace.
 const RECORDS: &[Signal] = &[Signal::Traces, Signal::Logs];

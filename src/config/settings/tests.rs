@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::section::Section;
 use crate::config::settings::kind::SettingValue;
-use crate::config::{Secret, SettingSource, Transport, units};
+use crate::config::{Location, Secret, SettingSource, Transport, units};
 
 #[test]
 fn every_row_has_a_key_of_its_own_advice_and_a_sentence_of_documentation() {
@@ -96,7 +96,8 @@ fn table() -> String {
     let mut table =
         "| key | in | default | values | variables | meaning |\n|---|---|---|---|---|---|\n".to_owned();
     let code = |words: &[String]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
-    let exporter = Exporter::http("localhost");
+    let place = Location { file: String::new(), line: 1, column: 1 };
+    let exporter = Exporter::of_table(String::new(), String::new(), place);
     let tracer = Section::Tracer(String::new());
     for row in rows().filter(|row| row.is_in_tables) {
         let (key, meaning) = (row.key, row.doc.trim());
@@ -115,7 +116,9 @@ fn table() -> String {
         };
         let values = match &row.kind {
             Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
-                format!("{} to {}", units::show_duration(*range.start()), units::show_duration(*range.end()))
+                let [least, most] = [range.start(), range.end()].map(|&end| units::show_duration(end));
+                let or_none = if matches!(row.kind, Kind::Limit { .. }) { ", `none`" } else { "" };
+                format!("{least} to {most}{or_none}")
             }
             Kind::Count { range, .. } => format!("{} to {}", range.start(), range.end()),
             Kind::Size { range, .. } => {
@@ -135,7 +138,7 @@ fn table() -> String {
         variables.extend(
             names.processor.iter().flat_map(|end| ["BSP", "BLRP"].map(|of| format!("OTEL_{of}_{end}"))),
         );
-        variables.extend(names.metrics.map(str::to_owned));
+        variables.extend(names.logs.or(names.metrics).map(str::to_owned));
         let variables = code(&variables);
         table.push_str(&format!("| `{key}` | {place} | {default} | {values} | {variables} | {meaning} |\n"));
     }

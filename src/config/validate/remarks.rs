@@ -6,9 +6,9 @@ use crate::config::endpoint::{Endpoint, PathRule};
 use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault};
 use crate::config::settings::SettingRow;
 use crate::config::settings::general::SELF_OBSERVATION;
-use crate::config::settings::{CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
+use crate::config::settings::{BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
 use crate::config::text::listed;
-use crate::config::{Config, Exporter, SettingSource, Transport, units};
+use crate::config::{Config, Exporter, SettingSource, Transport, WhenFull, units};
 use crate::record::Signal;
 
 type Remark = (&'static SettingRow, Fault);
@@ -18,7 +18,7 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static Setti
     if !exporter.connection.transport.connects() {
         return Vec::new();
     }
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<Remark> = idle_block_timeout(exporter).into_iter().collect();
     let mut notes = Vec::new();
     if let Ok(endpoint) = &exporter.connection.parsed() {
         warnings.extend(idle_certificates(exporter, endpoint));
@@ -59,6 +59,19 @@ fn idle_certificates(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark>
     };
     (!endpoint.tls)
         .then(|| (row, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
+}
+
+/// A limit to waits that never happen, which is easily written where dropping is the default.
+fn idle_block_timeout(exporter: &Exporter) -> Option<Remark> {
+    let is_idle = exporter.queue.when_full == WhenFull::DropNewest && BLOCK_TIMEOUT.matters_to(exporter);
+    let fix = match exporter.source(&BLOCK_TIMEOUT) {
+        SettingSource::Environment(variable) => {
+            format!("set {}=BLOCK", variable.replace("BLOCK_ON_QUEUE_FULL_TIMEOUT", "ON_QUEUE_FULL"))
+        }
+        SettingSource::File(_) => "write lossy = false, or remove it".to_owned(),
+        SettingSource::Default | SettingSource::Code => return None,
+    };
+    is_idle.then(|| (&BLOCK_TIMEOUT, Fault::new("has no effect: no caller waits", fix)))
 }
 
 /// A path is used as it is, so it is the same for every signal.

@@ -4,7 +4,7 @@ use crate::config::error::Fault;
 use crate::config::{Secret, header};
 
 /// They are sent with every request; collectors keep far fewer.
-const MAX_ATTRIBUTES: usize = 1_000;
+pub(in crate::config) const MAX_ATTRIBUTES: usize = 1_000;
 
 /// The headers of a list; of a name given twice the last value counts. What they may hold is judged later.
 pub(in crate::config) fn headers(text: &str) -> Result<Vec<(String, Secret)>, Fault> {

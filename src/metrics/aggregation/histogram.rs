@@ -9,6 +9,10 @@ use crate::record::HistogramPoint;
 pub(crate) const DEFAULT_BOUNDS: [f64; 15] =
     [0.0, 5.0, 10.0, 25.0, 50.0, 75.0, 100.0, 250.0, 500.0, 750.0, 1000.0, 2500.0, 5000.0, 7500.0, 10000.0];
 
+/// What OpenTelemetry's semantic conventions advise for durations in seconds.
+pub(crate) const SECONDS_BOUNDS: [f64; 14] =
+    [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+
 /// More would make each point larger than it is worth.
 const MOST_BOUNDS: usize = 1024;
 

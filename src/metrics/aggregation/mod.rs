@@ -5,7 +5,7 @@ mod histogram;
 mod sum;
 
 pub(crate) use exponential::ExponentialHistogram;
-pub(crate) use histogram::{DEFAULT_BOUNDS, ExplicitHistogram, check_bounds};
+pub(crate) use histogram::{DEFAULT_BOUNDS, ExplicitHistogram, SECONDS_BOUNDS, check_bounds};
 pub(crate) use sum::NeumaierSum;
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ fn counter(
         kind: InstrumentKind::Counter,
         number_kind: NumberKind::Int,
         buckets: None,
+        default_bounds: &[],
         limit,
     };
     let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));

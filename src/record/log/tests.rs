@@ -246,4 +246,6 @@ fn names_and_numbers_are_opentelemetrys() {
     ] {
         assert_eq!((severity.number(), severity.name()), (number, name));
     }
+    let numbers = (0..=u8::MAX).filter_map(|number| Some((number, Severity::from_number(number)?.number())));
+    assert!(numbers.eq((1..=24).map(|number| (number, number))));
 }

@@ -171,7 +171,8 @@ fn what_is_made_on_the_exporters_own_thread_never_comes_back_in() {
         let tracer = of_hook.get().unwrap().tracer("till");
         in_hook.store(tracer.start_with_context("problem", &Context::new()).is_recording(), Ordering::SeqCst);
     };
-    let telemetry = start_with(Config::new().exporter(exporter(&receiver)).on_problem(hook));
+    let telemetry =
+        start_with(Config::new().service_name("shop").exporter(exporter(&receiver)).on_problem(hook));
     provider.set(self::provider(&telemetry)).unwrap();
     end_a_span(provider.get().unwrap());
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
@@ -194,7 +195,8 @@ fn a_flush_on_the_exporters_own_thread_does_not_wait_for_itself() {
         let flushed = of_hook.get().unwrap().force_flush();
         say.send((flushed.is_err(), begun.elapsed())).unwrap();
     };
-    let telemetry = start_with(Config::new().exporter(exporter(&receiver)).on_problem(hook));
+    let telemetry =
+        start_with(Config::new().service_name("shop").exporter(exporter(&receiver)).on_problem(hook));
     provider.set(self::provider(&telemetry)).unwrap();
     end_a_span(provider.get().unwrap());
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);

@@ -94,7 +94,8 @@ fn a_layer_that_is_taken_away_inside_a_span_leaves_nothing_behind() {
 fn a_layer_is_taken_away_at_once_though_the_queue_is_full() {
     let receiver = Receiver::start().unwrap();
     receiver.pause();
-    let exporter = Exporter::http(receiver.endpoint()).queue_records(1).when_full(WhenFull::Block);
+    let exporter =
+        Exporter::http(receiver.endpoint()).block_timeout(None).queue_records(1).when_full(WhenFull::Block);
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     telemetry.tracer("shop").span("fills the queue").end();
     let (reloaded, handle) = reload::Layer::new(Some(TracingLayer::new(&telemetry)));

@@ -106,6 +106,16 @@ const FILE: &[Row] = &[
         &["headers = b: ***", "headers from 4:11"],
     ),
     row(
+        "a level",
+        "OTEL_LOGS_LEVEL=debug\n---\n[tracer.a]\ntype = 'otel'\ntransport = 'http'\nenable.log-exporter = true",
+        &["level = debug", "level from OTEL_LOGS_LEVEL"],
+    ),
+    row(
+        "the level of the file",
+        "OTEL_LOGS_LEVEL=debug\n---\n[tracer.a]\ntype = 'otel'\ntransport = 'http'\nlevel = 'warn'\nenable.log-exporter = true",
+        &["level = warn", "level from 4:9"],
+    ),
+    row(
         "an interval",
         "OTEL_METRIC_EXPORT_INTERVAL=5000\n---\n[metrics.open-telemetry]\ntransport = 'http'",
         &["interval = 5s", "interval from OTEL_METRIC_EXPORT_INTERVAL"],
@@ -119,6 +129,23 @@ const FILE: &[Row] = &[
         "a sampler",
         "OTEL_TRACES_SAMPLER=always_off\n---\n[tracer.a]\ntype = 'otel'\ntransport = 'http'",
         &["sampler = always_off", "check sampling = 0"],
+    ),
+    row(
+        "what the file says of the program",
+        "OTEL_SERVICE_NAME=variable\nOTEL_RESOURCE_ATTRIBUTES=team=b,zone=north\nOTEL_TRACES_SAMPLER=always_off\n---\n\
+         [tracer.a]\ntype = 'otel'\ntransport = 'http'\n[telemetry]\nservice-name = 'shop'\nsampling = 5\nresource.team = 'a'",
+        &[
+            "service-name from 5:16",
+            "check service_name = shop",
+            "check sampling = 5",
+            "resource = team=a",
+            "resource = zone=north",
+        ],
+    ),
+    row(
+        "a name of the file that a variable replaces",
+        "TRACETEST_TELEMETRY_SERVICE_NAME=other\n---\n[telemetry]\nservice-name = 'shop'\n[tracer.a]\ntype = 'otel'\ntransport = 'http'",
+        &["service-name = other", "service-name from TRACETEST_TELEMETRY_SERVICE_NAME"],
     ),
     row(
         "the whole switch",

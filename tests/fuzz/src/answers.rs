@@ -28,6 +28,7 @@ static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(|| {
             .give_up_after(Duration::from_millis(5))
     };
     let config = Config::new()
+        .service_name("shop")
         .exporter(of(Exporter::http(RECEIVER.endpoint()).named("http"), Signal::Traces))
         .exporter(of(Exporter::grpc(RECEIVER.grpc_endpoint()).named("grpc"), Signal::Logs))
         .on_problem(|problem| lock().push(problem.to_string()));

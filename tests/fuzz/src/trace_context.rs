@@ -1,13 +1,29 @@
-//! What must hold for every pair of `traceparent` and `tracestate`.
+//! What must hold for every pair of `traceparent` and `tracestate`, and for every `baggage`.
 
-use standpipe::SpanContext;
+use standpipe::{Baggage, SpanContext};
 
 /// Limits of the standard for what is propagated.
 const STATE_BYTES: usize = 512;
 const STATE_MEMBERS: usize = 32;
+const BAGGAGE_BYTES: usize = 8192;
+const BAGGAGE_MEMBERS: usize = 64;
 
-/// The first line of an input is the `traceparent`, the rest the `tracestate`.
+/// An input is a `baggage`; its first line is a `traceparent`, and the rest a `tracestate`.
 pub fn check(text: &str) {
+    check_baggage(text);
+    check_context(text);
+}
+
+fn check_baggage(text: &str) {
+    let baggage = Baggage::from_header(text);
+    let header = baggage.header();
+    assert!(header.len() <= BAGGAGE_BYTES, "{} bytes are propagated", header.len());
+    assert!(baggage.iter().count() <= BAGGAGE_MEMBERS, "propagated: {header}");
+    assert!(header.bytes().all(|byte| matches!(byte, 0x21..=0x7e)), "no header value: {header:?}");
+    assert_eq!(Baggage::from_header(&header), baggage, "propagated differently by the next service");
+}
+
+fn check_context(text: &str) {
     let (parent, state) = text.split_once('\n').unwrap_or((text, ""));
     let Ok(context) = SpanContext::from_traceparent(parent) else { return };
     assert!(context.is_remote(), "a context from a header is remote");

@@ -1,9 +1,9 @@
 //! Every instrument arrives as what it is.
 
 use standpipe::config::{Histograms, Temporality};
-use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::metrics::v1::AggregationTemporality;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::{Receiver, TestTelemetry};
 use standpipe::{Config, FlushOutcome, Signal, Telemetry, Value};
 
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
@@ -107,6 +107,37 @@ fn a_histogram_has_the_default_bounds_or_its_own() {
     let [point] = &histograms(&named(&receiver, "size")[0])[..] else { panic!() };
     assert_eq!((&point.explicit_bounds[..], &point.bucket_counts[..]), (&[1.0, 2.0][..], &[1, 1, 1][..]));
     assert_eq!(point.sum, Some(6.0));
+}
+
+#[test]
+fn a_histogram_of_seconds_has_bounds_that_fit_seconds() {
+    let test = TestTelemetry::start();
+    let meter = test.meter("shop");
+    for unit in ["s", "seconds"] {
+        meter.build(&format!("in.{unit}")).unit(unit).histogram().record(0.03, ());
+    }
+    meter.histogram("wait.seconds").record(0.03, ());
+    meter.histogram("wait_seconds").record(0.03, ());
+    meter.build("whole_seconds").histogram_u64().record(3, ());
+    meter.build("wait.more.seconds").unit("ms").histogram().record(30.0, ());
+    meter.histogram("wait.milliseconds").record(30.0, ());
+    meter.histogram("seconds").record(30.0, ());
+    meter.build("wait.own.seconds").unit("s").bounds(&[1.0]).histogram().record(0.03, ());
+    meter.build("wait.fine.seconds").unit("s").exponential().histogram().record(0.03, ());
+
+    let received = test.received();
+    let advised = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+    for name in ["in.s", "in.seconds", "wait.seconds", "wait_seconds"] {
+        let metric = received.metric(name).unwrap();
+        let point = metric.point(()).unwrap();
+        assert_eq!((point.bounds(), point.bucket_counts()[3]), (&advised[..], 1), "{name}");
+    }
+    let bounds = |name: &str| received.metric(name).unwrap().point(()).unwrap().bounds().to_vec();
+    assert_eq!(bounds("whole_seconds"), advised);
+    for of_milliseconds in ["wait.more.seconds", "wait.milliseconds", "seconds"] {
+        assert_eq!(bounds(of_milliseconds).last(), Some(&10_000.0), "{of_milliseconds}");
+    }
+    assert_eq!((bounds("wait.own.seconds"), bounds("wait.fine.seconds")), (vec![1.0], vec![]));
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn assert_periods_follow_each_other(points: &[NumberDataPoint], what: &str) {
 }
 
 fn deltas(exporter: Exporter) -> Exporter {
-    exporter.temporality(Temporality::Delta).when_full(WhenFull::Block)
+    exporter.temporality(Temporality::Delta).when_full(WhenFull::Block).block_timeout(None)
 }
 
 /// Threads that measure, and keep the queue full of spans.

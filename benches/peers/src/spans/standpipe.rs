@@ -39,7 +39,9 @@ fn start(setup: &Setup, exporter: Exporter) -> Result<Pipe, Error> {
 pub(super) fn telemetry(setup: &Setup, exporter: Exporter) -> Result<Arc<Telemetry>, Error> {
     let compression = if setup.is_compressed { Compression::Gzip } else { Compression::None };
     let when_full = if setup.is_lossless { WhenFull::Block } else { WhenFull::DropNewest };
-    Ok(Arc::new(workload::start(exporter.compression(compression).when_full(when_full))?))
+    // lossless is without limit
+    let exporter = exporter.compression(compression).when_full(when_full).block_timeout(None);
+    Ok(Arc::new(workload::start(exporter)?))
 }
 
 pub(super) fn pipe(spans: impl Spans + Clone + 'static, telemetry: Arc<Telemetry>) -> Pipe {

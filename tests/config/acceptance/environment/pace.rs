@@ -58,23 +58,41 @@ pub(super) const PACE: &[Row] = &[
     row(
         "a full queue lets wait",
         "OTEL_BSP_ON_QUEUE_FULL=BLOCK\nOTEL_LOGS_EXPORTER=none\nOTEL_METRICS_EXPORTER=none",
+        &["lossy = false", "block-timeout = 5s"],
+    ),
+    row(
+        "a full queue drops unless it is told otherwise",
+        "OTEL_LOGS_EXPORTER=none\nOTEL_METRICS_EXPORTER=none",
+        &["lossy = true", "lossy from default"],
+    ),
+    row(
+        "a full queue of logs lets wait",
+        "OTEL_BLRP_ON_QUEUE_FULL=block\nOTEL_TRACES_EXPORTER=none\nOTEL_METRICS_EXPORTER=none",
         &["lossy = false"],
     ),
     row(
-        "a full queue of logs drops",
-        "OTEL_BLRP_ON_QUEUE_FULL=drop\nOTEL_TRACES_EXPORTER=none\nOTEL_METRICS_EXPORTER=none",
-        &["lossy = true"],
+        "the longest wait for room",
+        "OTEL_BSP_ON_QUEUE_FULL=BLOCK\nOTEL_BSP_BLOCK_ON_QUEUE_FULL_TIMEOUT=2000\nOTEL_LOGS_EXPORTER=none\nOTEL_METRICS_EXPORTER=none",
+        &["block-timeout = 2s"],
     ),
     row(
-        "the longest wait for room",
+        "a wait for room without limit",
+        "OTEL_BSP_ON_QUEUE_FULL=BLOCK\nOTEL_BSP_BLOCK_ON_QUEUE_FULL_TIMEOUT=none\nOTEL_LOGS_EXPORTER=none\nOTEL_METRICS_EXPORTER=none",
+        &["block-timeout = none"],
+    ),
+    row(
+        "a limit to waits that never happen",
         "OTEL_BSP_BLOCK_ON_QUEUE_FULL_TIMEOUT=2000\nOTEL_LOGS_EXPORTER=none\nOTEL_METRICS_EXPORTER=none",
-        &["block-timeout = 2s"],
+        &[
+            "lossy = true",
+            "warning: OTEL_BSP_BLOCK_ON_QUEUE_FULL_TIMEOUT: has no effect: no caller waits; set OTEL_BSP_ON_QUEUE_FULL=BLOCK",
+        ],
     ),
     row(
         "an unknown answer to a full queue",
         "OTEL_BSP_ON_QUEUE_FULL=SPILL",
         &[
-            "lossy = false",
+            "lossy = true",
             "warning: OTEL_BSP_ON_QUEUE_FULL: ignored: \"SPILL\" is not known; write DROP or BLOCK",
         ],
     ),

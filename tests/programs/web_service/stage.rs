@@ -2,8 +2,8 @@
 
 use standpipe::receiver::{ReceivedLog, ReceivedMetric, ReceivedSpan, Receiver};
 
-use crate::browser;
-use crate::service::{Delivered, Service};
+use super::browser;
+use super::service::{Delivered, Service};
 
 pub(crate) struct Stage {
     receiver: Receiver,

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use standpipe::bridge::tracing::SpanExt;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
@@ -93,11 +92,8 @@ fn converse(stream: &TcpStream, service: &dyn Service) {
     };
     let begin = Instant::now();
     let route = (request.path == service.route()).then_some(service.route());
+    let _caller = propagation::extract(&request).enter();
     let span = server_span(&request, route);
-    // before it is entered: later it could not change its trace any more
-    if let Some(caller) = propagation::extract(&request) {
-        span.set_parent(&caller);
-    }
     let _entered = span.enter();
     let response = match route {
         None => Response::text(404, "there is nothing here"),

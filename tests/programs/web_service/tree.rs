@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use standpipe::SpanContext;
 use standpipe::receiver::ReceivedSpan;
-use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::trace::v1::span::SpanKind;
 use standpipe::receiver::proto::trace::v1::status::StatusCode;
 
@@ -69,7 +68,7 @@ impl Trace {
 }
 
 pub(crate) fn service_of(received: &ReceivedSpan) -> &str {
-    text(received.resource_attribute("service.name"))
+    received.service_name()
 }
 
 pub(crate) fn is_error(received: &ReceivedSpan) -> bool {
@@ -87,22 +86,6 @@ pub(crate) fn has_remote_parent(received: &ReceivedSpan) -> bool {
 pub(crate) fn is_child_of(received: &ReceivedSpan, parent: &SpanContext) -> bool {
     received.span.trace_id == parent.trace_id().to_bytes()
         && received.span.parent_span_id == parent.span_id().to_bytes()
-}
-
-#[track_caller]
-pub(crate) fn text(value: Option<&Value>) -> &str {
-    match value {
-        Some(Value::StringValue(text)) => text,
-        other => panic!("no text: {other:?}"),
-    }
-}
-
-#[track_caller]
-pub(crate) fn whole(value: Option<&Value>) -> i64 {
-    match value {
-        Some(Value::IntValue(number)) => *number,
-        other => panic!("no whole number: {other:?}"),
-    }
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -3,8 +3,6 @@
 //!
 //! The services are the example `web_service`; see `program/main.rs`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 mod browser;
 mod requests;
 mod service;
@@ -12,6 +10,3 @@ mod signals;
 mod stage;
 mod traces;
 mod tree;
-
-#[path = "../support/mod.rs"]
-mod support;

@@ -2,8 +2,8 @@
 
 use std::net::TcpStream;
 
-use crate::browser::say;
-use crate::stage::Stage;
+use super::browser::say;
+use super::stage::Stage;
 
 #[test]
 fn an_order_is_reserved_or_refused_and_the_browser_gets_the_answer() {

@@ -1,0 +1,171 @@
+//! What does `telemetry` say of the program itself, beside its exporters? Its name, its resource and its share of traces.
+
+use super::report::Report;
+use crate::config::error::Fault;
+use crate::config::node::{Field, Node, Tree};
+use crate::config::read::expand::Surroundings;
+use crate::config::read::value::{self, Text, Unusable};
+use crate::config::sampler::Sampler;
+use crate::config::section::{OF_PROGRAM, TELEMETRY};
+use crate::config::text::dotted;
+use crate::config::values::pairs::MAX_ATTRIBUTES;
+use crate::config::{ProviderSettings, SettingSource};
+use crate::record::Value;
+
+pub(super) const NAME_ADVICE: &str = "write a name like shop";
+const RESOURCE_ADVICE: &str = "write attributes like \"deployment.environment.name\" and their values";
+const ATTRIBUTE_ADVICE: &str = "write a string, a boolean, a number or an array of these";
+
+/// What the document says of the program. What cannot be used is an error of no exporter.
+pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report<'_>) -> ProviderSettings {
+    let fields = root.get(TELEMETRY).and_then(|telemetry| telemetry.node.as_table()).unwrap_or_default();
+    let mut reader =
+        ProgramReader { surroundings, report, settings: ProviderSettings::default(), attributes: 0 };
+    let [name, resource, sampling] = OF_PROGRAM.map(|key| given(fields, key));
+    // the name last: it wins over one among the attributes
+    if let Some(field) = resource {
+        reader.resource(field);
+    }
+    if let Some(field) = name {
+        let source = reader.report.source(field.node.at);
+        let set = set_service_name(&mut reader.settings, &field.node, surroundings, source);
+        reader.check(set, &[&field.name], &field.node, NAME_ADVICE);
+    }
+    if let Some(field) = sampling {
+        let source = reader.report.source(field.node.at);
+        let set = set_sampling(&mut reader.settings, &field.node, surroundings, source);
+        reader.check(set, &[&field.name], &field.node, value::PERCENT_ADVICE);
+    }
+    reader.settings
+}
+
+/// Takes over a name, unless it is empty.
+pub(super) fn set_service_name(
+    settings: &mut ProviderSettings,
+    node: &Node,
+    surroundings: &Surroundings,
+    source: SettingSource,
+) -> Result<(), Unusable> {
+    let name = value::loose_text(node, surroundings)?;
+    if !name.text.is_empty() {
+        settings.set_service_name(&name.text, name.is_secret.then_some(name.written), source);
+    }
+    Ok(())
+}
+
+/// Takes over a share of traces in percent.
+pub(super) fn set_sampling(
+    settings: &mut ProviderSettings,
+    node: &Node,
+    surroundings: &Surroundings,
+    source: SettingSource,
+) -> Result<(), Unusable> {
+    let percent = value::percent(node, surroundings)?.clamp(0.0, 100.0);
+    // the same division as in the programs that this is read for, so that both keep the same traces
+    settings.set_sampler(Sampler::trace_id_ratio(percent / 100.0), Some(percent), source);
+    Ok(())
+}
+
+/// The field of a name, unless it is null.
+pub(super) fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
+    fields.iter().find(|field| field.name == name && field.node.value != Tree::Null)
+}
+
+struct ProgramReader<'r, 'd> {
+    surroundings: &'r Surroundings,
+    report: &'r mut Report<'d>,
+    settings: ProviderSettings,
+    /// Of the resource, until now.
+    attributes: usize,
+}
+
+impl ProgramReader<'_, '_> {
+    fn resource(&mut self, field: &Field) {
+        match field.node.as_table() {
+            Some(fields) => self.attributes(fields, &[&field.name]),
+            None => self.check(Err(Unusable::WrongType), &[&field.name], &field.node, RESOURCE_ADVICE),
+        }
+    }
+
+    /// A name with dots that is not quoted is a path of tables, and means the same.
+    fn attributes(&mut self, fields: &[Field], path: &[&str]) {
+        for field in fields.iter().filter(|field| field.node.value != Tree::Null) {
+            let path = [path, &[&field.name]].concat();
+            if let Some(fields) = field.node.as_table() {
+                self.attributes(fields, &path);
+                continue;
+            }
+            self.attributes += 1;
+            if self.attributes > MAX_ATTRIBUTES {
+                if self.attributes == MAX_ATTRIBUTES + 1 {
+                    let what = format!("more than {MAX_ATTRIBUTES} attributes, none is read from here on");
+                    self.check(Err(Fault::new(what, "remove some").into()), &path, &field.node, "");
+                }
+                return;
+            }
+            let set = self.attribute(&path[1..].join("."), &field.node);
+            self.check(set, &path, &field.node, ATTRIBUTE_ADVICE);
+        }
+    }
+
+    fn attribute(&mut self, key: &str, node: &Node) -> Result<(), Unusable> {
+        if key.is_empty() {
+            return Err(Fault::new("the name is empty", "write a name").into());
+        }
+        if let Some(first) = self.settings.resource_source(key).location() {
+            return Err(Fault::duplicate_key(first.line).into());
+        }
+        let source = self.report.source(node.at);
+        match &node.value {
+            Tree::List(nodes) => {
+                let items = nodes.iter().map(|node| Item::read(node, self.surroundings));
+                let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
+                let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
+                self.settings.set_resource(key, Value::Array(&values), source);
+            }
+            _ => {
+                let item = Item::read(node, self.surroundings)?;
+                self.settings.set_resource(key, item.value(), source);
+                if let Item::Text(Text { written, is_secret: true, .. }) = item {
+                    self.settings.show_as_written(key, written);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports why a value was not taken. The exporters have nothing to do with it.
+    fn check(&mut self, set: Result<(), Unusable>, path: &[&str], node: &Node, advice: &'static str) {
+        if let Err(unusable) = set {
+            let path = dotted(&[&[TELEMETRY], path].concat());
+            self.report.lone_error(node.at, path, unusable.into_fault(node, advice));
+        }
+    }
+}
+
+/// A value of an attribute, or of an array.
+enum Item<'n> {
+    Text(Text<'n>),
+    Plain(Value<'static>),
+}
+
+impl<'n> Item<'n> {
+    fn read(node: &'n Node, surroundings: &Surroundings) -> Result<Self, Unusable> {
+        Ok(match &node.value {
+            Tree::Bool(value) => Self::Plain(Value::Bool(*value)),
+            Tree::Float { value, .. } => Self::Plain(Value::Float(*value)),
+            Tree::Integer(number) => {
+                let too_large = |_| Fault::new("is too large for an integer", "write it in quotes");
+                Self::Plain(Value::Int(i64::try_from(number.value).map_err(too_large)?))
+            }
+            _ => Self::Text(value::text(node, surroundings)?),
+        })
+    }
+
+    fn value(&self) -> Value<'_> {
+        match self {
+            Self::Text(text) => Value::Str(&text.text),
+            Self::Plain(value) => *value,
+        }
+    }
+}

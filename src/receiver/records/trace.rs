@@ -1,0 +1,388 @@
+//! The spans of a trace as the tree that they are, to look into and to draw.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::ops::Deref;
+
+use super::span::ReceivedEvent;
+use super::value::ReceivedValue;
+use super::{ReceivedLog, ReceivedSpan};
+use crate::record::{SpanId, SpanKind, Status, TraceId};
+
+/// Characters of one attribute's value that are drawn.
+const LONGEST_VALUE: usize = 256;
+
+/// What was received of one trace: its spans as a tree, and its log records.
+///
+/// Get it from [`Receiver::trace`](super::super::Receiver::trace),
+/// [`Receiver::only_trace`](super::super::Receiver::only_trace) or
+/// [`Receiver::traces`](super::super::Receiver::traces). `Display` draws the tree with durations, attributes, errors, events
+/// and log records, and so does a failed assertion of the methods that panic.
+///
+/// ```
+/// use standpipe::Status;
+/// use standpipe::receiver::TestTelemetry;
+///
+/// let test = TestTelemetry::start();
+/// let tracer = test.tracer("shop");
+/// {
+///     let _checkout = tracer.span("checkout");
+///     tracer.span("payment").status(Status::Error("card declined"));
+///     tracer.span("apology").end();
+/// }
+/// let trace = test.received().only_trace();
+/// trace.assert_tree(
+///     "checkout
+///        payment
+///        apology",
+/// );
+/// assert_eq!(trace.span("payment").status(), Some(Status::Error("card declined")));
+/// println!("{trace}");
+/// ```
+///
+/// ```text
+/// trace 4bf92f3577b34da6a3ce929d0e0e4736: 3 spans, 1 error
+/// checkout  41.2µs
+/// ├─ payment  12.1µs
+/// │     ✗ card declined
+/// ╰─ apology  1.4µs
+/// ```
+///
+/// Children are in the order they started. A span whose parent was not received is a root.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    id: TraceId,
+    /// Parents before their children, depth first.
+    nodes: Vec<Node>,
+    /// In the order of time.
+    logs: Vec<ReceivedLog>,
+}
+
+#[derive(Debug, Clone)]
+struct Node {
+    span: ReceivedSpan,
+    /// 0 for a root.
+    depth: usize,
+    has_sibling_below: bool,
+}
+
+impl Trace {
+    pub(in crate::receiver) fn new(
+        id: TraceId,
+        spans: Vec<ReceivedSpan>,
+        mut logs: Vec<ReceivedLog>,
+    ) -> Self {
+        logs.sort_by_key(ReceivedLog::unix_nanos);
+        Self { id, nodes: grow(spans), logs }
+    }
+
+    /// Puts spans and log records together by their traces, in the order of each trace's first span.
+    pub(in crate::receiver) fn all(spans: Vec<ReceivedSpan>, logs: Vec<ReceivedLog>) -> Vec<Self> {
+        let mut numbers = HashMap::new();
+        let mut traces: Vec<(TraceId, Vec<ReceivedSpan>, Vec<ReceivedLog>)> = Vec::new();
+        for span in spans {
+            let id = span.trace_id();
+            let number = *numbers.entry(id).or_insert_with(|| {
+                traces.push((id, Vec::new(), Vec::new()));
+                traces.len() - 1
+            });
+            traces[number].1.push(span);
+        }
+        for log in logs {
+            if let Some(number) = log.trace_id().and_then(|id| numbers.get(&id)) {
+                traces[*number].2.push(log);
+            }
+        }
+        traces.into_iter().map(|(id, spans, logs)| Self::new(id, spans, logs)).collect()
+    }
+
+    /// Its id.
+    pub fn id(&self) -> TraceId {
+        self.id
+    }
+
+    /// The one span without a parent here.
+    ///
+    /// # Panics
+    /// When there is no span, or several are roots; the message draws the trace.
+    #[track_caller]
+    pub fn root(&self) -> TraceSpan<'_> {
+        self.only("root", |node| node.depth == 0)
+    }
+
+    /// The one span called `name`.
+    ///
+    /// # Panics
+    /// When there is none, or several are called so; the message draws the trace.
+    #[track_caller]
+    pub fn span(&self, name: &str) -> TraceSpan<'_> {
+        self.only(&format!("span {name:?}"), |node| node.span.name() == name)
+    }
+
+    /// The first span called `name`, from the root down; `None` if there is none.
+    pub fn find(&self, name: &str) -> Option<TraceSpan<'_>> {
+        self.spans().into_iter().find(|span| span.name() == name)
+    }
+
+    /// All spans, each before its children.
+    pub fn spans(&self) -> Vec<TraceSpan<'_>> {
+        (0..self.nodes.len()).map(|index| TraceSpan { trace: self, index }).collect()
+    }
+
+    /// The names of all spans, each before those of its children.
+    pub fn names(&self) -> Vec<&str> {
+        self.nodes.iter().map(|node| node.span.name()).collect()
+    }
+
+    /// The log records that carry its id, in the order of time; see [`TraceSpan::logs`], too.
+    pub fn logs(&self) -> &[ReceivedLog] {
+        &self.logs
+    }
+
+    /// Asserts that the tree consists of the spans with these names, one per line, children indented below their parent and
+    /// in the order they started. Blank lines, and blanks that all lines begin with, do not count.
+    ///
+    /// # Panics
+    /// When it is another tree; the message shows what was expected, and draws the trace.
+    #[track_caller]
+    pub fn assert_tree(&self, expected: &str) {
+        let expected = outline(expected);
+        let received: Vec<_> = self.nodes.iter().map(|node| (node.depth, node.span.name().trim())).collect();
+        if expected != received {
+            let same = expected.iter().zip(&received).take_while(|(one, other)| one == other).count();
+            let lines: Vec<_> =
+                expected.iter().map(|(depth, name)| format!("{}{name}", "   ".repeat(*depth))).collect();
+            panic!(
+                "the trace is another tree from its span {} on\nexpected:\n{}\nreceived:\n{self}",
+                same + 1,
+                lines.join("\n")
+            );
+        }
+    }
+
+    #[track_caller]
+    fn only(&self, what: &str, is_it: impl Fn(&Node) -> bool) -> TraceSpan<'_> {
+        let found: Vec<_> = (0..self.nodes.len()).filter(|index| is_it(&self.nodes[*index])).collect();
+        match found[..] {
+            [index] => TraceSpan { trace: self, index },
+            [] => panic!("no {what} in {self}"),
+            _ => panic!("{} times {what} in {self}", found.len()),
+        }
+    }
+}
+
+/// The depth and the name of each line that is not blank.
+fn outline(text: &str) -> Vec<(usize, &str)> {
+    let mut open: Vec<usize> = Vec::new();
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines
+        .map(|line| {
+            let indent = line.len() - line.trim_start().len();
+            open.retain(|above| *above < indent);
+            open.push(indent);
+            (open.len() - 1, line.trim())
+        })
+        .collect()
+}
+
+/// Puts spans in the order of a tree, children by their start.
+///
+/// Every span comes exactly once, also when ids are repeated or parents go round in a circle.
+fn grow(mut spans: Vec<ReceivedSpan>) -> Vec<Node> {
+    spans.sort_by_key(|span| span.span.start_time_unix_nano);
+    let ids: HashSet<SpanId> = spans.iter().map(ReceivedSpan::span_id).collect();
+    let mut children: HashMap<SpanId, Vec<usize>> = HashMap::new();
+    let mut roots = Vec::new();
+    for (index, span) in spans.iter().enumerate() {
+        match span.parent_id().filter(|parent| ids.contains(parent)) {
+            Some(parent) => children.entry(parent).or_default().push(index),
+            None => roots.push(index),
+        }
+    }
+    // a circle has no root; its earliest span is as good as any
+    roots.extend(0..spans.len());
+
+    let mut nodes: Vec<Node> = Vec::with_capacity(spans.len());
+    let mut is_planted = vec![false; spans.len()];
+    for root in roots {
+        // a stack of its own: the sender chooses the depth of a trace
+        let mut waiting = vec![(root, 0)];
+        while let Some((index, depth)) = waiting.pop() {
+            if std::mem::replace(&mut is_planted[index], true) {
+                continue;
+            }
+            // taken out, so that of two spans with one id only the first has the children
+            let below = children.remove(&spans[index].span_id()).unwrap_or_default();
+            waiting.extend(below.into_iter().rev().map(|child| (child, depth + 1)));
+            nodes.push(Node { span: spans[index].clone(), depth, has_sibling_below: false });
+        }
+    }
+    find_siblings(&mut nodes);
+    nodes
+}
+
+fn find_siblings(nodes: &mut [Node]) {
+    // from the bottom up: the depths that have a span further down, below the same parent
+    let mut below: Vec<bool> = Vec::new();
+    for node in nodes.iter_mut().rev() {
+        below.resize(node.depth + 1, false);
+        node.has_sibling_below = std::mem::replace(&mut below[node.depth], true);
+    }
+}
+
+/// A span in its [`Trace`]: a [`ReceivedSpan`] that knows its neighbours.
+#[derive(Clone, Copy)]
+pub struct TraceSpan<'a> {
+    trace: &'a Trace,
+    index: usize,
+}
+
+impl<'a> TraceSpan<'a> {
+    /// The span, for as long as the trace is there.
+    pub fn received(self) -> &'a ReceivedSpan {
+        &self.node().span
+    }
+
+    /// Its children, in the order they started.
+    pub fn children(self) -> Vec<TraceSpan<'a>> {
+        let depth = self.node().depth;
+        let below = (self.index + 1..self.trace.nodes.len()).map(|index| TraceSpan { index, ..self });
+        let below = below.take_while(|span| span.node().depth > depth);
+        below.filter(|span| span.node().depth == depth + 1).collect()
+    }
+
+    /// Its parent; `None` for a root.
+    pub fn parent(self) -> Option<TraceSpan<'a>> {
+        let depth = self.node().depth;
+        let mut above = (0..self.index).rev().map(|index| TraceSpan { index, ..self });
+        above.find(|span| span.node().depth < depth)
+    }
+
+    /// The log records that were written in it, in the order of time.
+    pub fn logs(self) -> Vec<&'a ReceivedLog> {
+        self.trace.logs.iter().filter(|log| log.span_id() == Some(self.span_id())).collect()
+    }
+
+    fn node(self) -> &'a Node {
+        &self.trace.nodes[self.index]
+    }
+}
+
+impl Deref for TraceSpan<'_> {
+    type Target = ReceivedSpan;
+
+    fn deref(&self) -> &ReceivedSpan {
+        self.received()
+    }
+}
+
+impl fmt::Debug for TraceSpan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.received().fmt(f)
+    }
+}
+
+/// Draws the tree, with what happened in each span below it.
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_error = |node: &&Node| matches!(node.span.status(), Some(Status::Error(_)));
+        let errors = self.nodes.iter().filter(is_error).count();
+        write!(f, "trace {}: {}, {}", self.id, count(self.nodes.len(), "span"), count(errors, "error"))?;
+
+        let services: HashSet<&str> = self.nodes.iter().map(|node| node.span.service_name()).collect();
+        // for each level below the root down to the span: whether a sibling follows further down
+        let mut trunks: Vec<bool> = Vec::new();
+        for (index, node) in self.nodes.iter().enumerate() {
+            trunks.truncate(node.depth);
+            let guides: String = trunks.iter().skip(1).map(|goes_on| trunk(*goes_on)).collect();
+            let branch = match node {
+                Node { depth: 0, .. } => "",
+                Node { has_sibling_below: true, .. } => "├─ ",
+                Node { has_sibling_below: false, .. } => "╰─ ",
+            };
+            write!(f, "\n{guides}{branch}{}", node.span.name())?;
+            trunks.push(node.has_sibling_below);
+            if services.len() > 1 {
+                write!(f, "  {}", node.span.service_name())?;
+            }
+            write_facts(&node.span, f)?;
+
+            let has_children = self.nodes.get(index + 1).is_some_and(|next| next.depth > node.depth);
+            let guides: String =
+                trunks.iter().skip(1).chain([&has_children]).map(|goes_on| trunk(*goes_on)).collect();
+            for remark in remarks(TraceSpan { trace: self, index }) {
+                write!(f, "\n{guides}{remark}")?;
+            }
+        }
+        let ids: HashSet<SpanId> = self.nodes.iter().map(|node| node.span.span_id()).collect();
+        let is_stray = |log: &&ReceivedLog| log.span_id().is_none_or(|id| !ids.contains(&id));
+        self.logs
+            .iter()
+            .filter(is_stray)
+            .try_for_each(|log| write!(f, "\noutside of these spans: {}", log_line(log)))
+    }
+}
+
+fn trunk(goes_on: bool) -> &'static str {
+    if goes_on { "│  " } else { "   " }
+}
+
+/// What stands behind the name of a span.
+fn write_facts(span: &ReceivedSpan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if span.kind() != SpanKind::Internal {
+        write!(f, "  {}", format!("{:?}", span.kind()).to_lowercase())?;
+    }
+    write!(f, "  {:.1?}{}", span.duration(), key_values(&span.attributes()))
+}
+
+/// What happened in a span, a line each: its error, events and log records by their time, links, and what is missing.
+fn remarks(span: TraceSpan<'_>) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(Status::Error(message)) = span.status() {
+        remarks.push(format!("✗ {}", if message.is_empty() { "error" } else { message }));
+    }
+    let events = span.received().events().into_iter().map(|event| (event.unix_nanos(), event_line(event)));
+    let logs = span.logs().into_iter().map(|log| (log.unix_nanos(), log_line(log)));
+    let mut moments: Vec<_> = events.chain(logs).collect();
+    moments.sort_by_key(|(unix_nanos, _)| *unix_nanos);
+    remarks.extend(moments.into_iter().map(|(_, line)| line));
+    let links = span.received().links().into_iter();
+    remarks.extend(links.map(|link| format!("↗ span {} in trace {}", link.span_id(), link.trace_id())));
+    if let Some(parent) = span.parent_id().filter(|_| span.parent().is_none()) {
+        remarks.push(format!("its parent {parent} is not here"));
+    }
+    remarks
+}
+
+fn event_line(event: ReceivedEvent<'_>) -> String {
+    let mut attributes = event.attributes();
+    // it would push everything else off the screen
+    attributes.retain(|(key, _)| *key != "exception.stacktrace");
+    format!("◆ {}{}", event.name(), key_values(&attributes))
+}
+
+fn log_line(log: &ReceivedLog) -> String {
+    let severity = log.severity().map_or(log.severity_text(), |severity| severity.name());
+    format!("{severity} {}{}", log.body(), key_values(&log.attributes()))
+}
+
+/// `key=value` for each attribute, with two blanks before each.
+fn key_values(attributes: &[(&str, ReceivedValue<'_>)]) -> String {
+    let pair = |(key, value): &(&str, ReceivedValue<'_>)| {
+        let value = format!("{value:?}");
+        match value.char_indices().nth(LONGEST_VALUE) {
+            Some((end, _)) => format!("  {key}={}...", &value[..end]),
+            None => format!("  {key}={value}"),
+        }
+    };
+    attributes.iter().map(pair).collect()
+}
+
+/// `3 spans`, `1 span`, `no spans`.
+fn count(number: usize, one: &str) -> String {
+    match number {
+        0 => format!("no {one}s"),
+        1 => format!("1 {one}"),
+        _ => format!("{number} {one}s"),
+    }
+}

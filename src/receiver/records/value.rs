@@ -1,0 +1,236 @@
+//! What was an attribute set to? A value that tests compare with what the program set.
+
+use std::fmt;
+
+use opentelemetry_proto::tonic::common::v1::any_value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+
+use crate::record::{IntoValue, Value};
+
+/// The value of an attribute, the body of a log record, or the number of a data point, as it was received; or its absence.
+///
+/// It compares with everything that [`Span::set`](crate::Span::set) takes, and with arrays and lists of that. Types count:
+/// 2 is neither `2.0` nor `"2"`. What is absent equals only `None`, and another value that is absent. `Debug` and `Display`
+/// show the value, or `absent`, so that a failed `assert_eq!` reads well.
+///
+/// ```
+/// use standpipe::receiver::TestTelemetry;
+///
+/// let test = TestTelemetry::start();
+/// let mut span = test.tracer("shop").span("checkout");
+/// span.set("phases", 2).set("card", "visa").set("total", 12.5).set("tags", ["a", "b"].as_slice());
+/// span.end();
+///
+/// let trace = test.finish().only_trace();
+/// let span = trace.root();
+/// assert_eq!(span.attribute("phases"), 2);
+/// assert_eq!(span.attribute("card"), "visa");
+/// assert_eq!(span.attribute("tags"), ["a", "b"]);
+/// assert!(span.attribute("total").as_f64() > Some(12.0));
+/// assert!(span.attribute("coupon").is_none());
+/// assert_eq!(format!("{:?} {:?}", span.attribute("card"), span.attribute("coupon")), r#""visa" absent"#);
+/// ```
+#[derive(Clone, Copy)]
+pub struct ReceivedValue<'a>(Content<'a>);
+
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    Absent,
+    Str(&'a str),
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Bytes(&'a [u8]),
+    Array(&'a [AnyValue]),
+    Map(&'a [KeyValue]),
+}
+
+impl<'a> ReceivedValue<'a> {
+    pub(super) fn int(number: i64) -> Self {
+        Self(Content::Int(number))
+    }
+
+    pub(super) fn float(number: f64) -> Self {
+        Self(Content::Float(number))
+    }
+
+    pub(super) const ABSENT: Self = Self(Content::Absent);
+
+    pub(super) fn of(value: Option<&'a AnyValue>) -> Self {
+        let Some(value) = value.and_then(|value| value.value.as_ref()) else { return Self::ABSENT };
+        Self(match value {
+            any_value::Value::StringValue(text) => Content::Str(text),
+            any_value::Value::BoolValue(boolean) => Content::Bool(*boolean),
+            any_value::Value::IntValue(number) => Content::Int(*number),
+            any_value::Value::DoubleValue(number) => Content::Float(*number),
+            any_value::Value::BytesValue(bytes) => Content::Bytes(bytes),
+            any_value::Value::ArrayValue(array) => Content::Array(&array.values),
+            any_value::Value::KvlistValue(map) => Content::Map(&map.values),
+            // only profiles may point into a table of strings; elsewhere it counts as absent
+            any_value::Value::StringValueStrindex(_) => Content::Absent,
+        })
+    }
+
+    /// The value of the attribute `key`.
+    pub(super) fn find(attributes: &'a [KeyValue], key: &str) -> Self {
+        Self::of(
+            attributes.iter().find(|attribute| attribute.key == key).and_then(|found| found.value.as_ref()),
+        )
+    }
+
+    /// Whether there is a value.
+    pub fn is_some(self) -> bool {
+        !self.is_none()
+    }
+
+    /// Whether there is no value.
+    pub fn is_none(self) -> bool {
+        matches!(self.0, Content::Absent)
+    }
+
+    /// The text, if it is one.
+    pub fn as_str(self) -> Option<&'a str> {
+        if let Content::Str(text) = self.0 { Some(text) } else { None }
+    }
+
+    /// The integer, if it is one.
+    pub fn as_i64(self) -> Option<i64> {
+        if let Content::Int(number) = self.0 { Some(number) } else { None }
+    }
+
+    /// The double, if it is one.
+    pub fn as_f64(self) -> Option<f64> {
+        if let Content::Float(number) = self.0 { Some(number) } else { None }
+    }
+
+    /// The boolean, if it is one.
+    pub fn as_bool(self) -> Option<bool> {
+        if let Content::Bool(boolean) = self.0 { Some(boolean) } else { None }
+    }
+
+    /// The bytes, if it is an array of bytes.
+    pub fn as_bytes(self) -> Option<&'a [u8]> {
+        if let Content::Bytes(bytes) = self.0 { Some(bytes) } else { None }
+    }
+
+    /// The items of an array; none if it is something else.
+    pub fn items(self) -> Vec<ReceivedValue<'a>> {
+        let Content::Array(items) = self.0 else { return Vec::new() };
+        items.iter().map(|item| Self::of(Some(item))).collect()
+    }
+
+    /// The entries of a map, in the order they were sent; none if it is something else.
+    pub fn entries(self) -> Vec<(&'a str, ReceivedValue<'a>)> {
+        let Content::Map(entries) = self.0 else { return Vec::new() };
+        entries_of(entries)
+    }
+
+    /// The entry `key` of a map; absent if it is something else.
+    pub fn get(self, key: &str) -> ReceivedValue<'a> {
+        let Content::Map(entries) = self.0 else { return Self::ABSENT };
+        Self::find(entries, key)
+    }
+
+    fn is(self, expected: Value<'_>) -> bool {
+        match (self.0, expected) {
+            (Content::Str(text), Value::Str(expected)) => text == expected,
+            (Content::Bool(boolean), Value::Bool(expected)) => boolean == expected,
+            (Content::Int(number), Value::Int(expected)) => number == expected,
+            (Content::Float(number), Value::Float(expected)) => number == expected,
+            (Content::Bytes(bytes), Value::Bytes(expected)) => bytes == expected,
+            (Content::Array(_), Value::Array(expected)) => self.has_items(expected),
+            (Content::Array(_), Value::Strs(expected)) => self.has_items(expected),
+            (Content::Array(_), Value::Bools(expected)) => self.has_items(expected),
+            (Content::Array(_), Value::Ints(expected)) => self.has_items(expected),
+            (Content::Array(_), Value::Floats(expected)) => self.has_items(expected),
+            (Content::Map(entries), Value::Map(expected)) => {
+                entries.len() == expected.len()
+                    && expected.iter().all(|(key, value)| self.get(key).is(*value))
+            }
+            _ => false,
+        }
+    }
+
+    fn has_items<T>(self, expected: &[T]) -> bool
+    where
+        Self: PartialEq<T>,
+    {
+        let Content::Array(items) = self.0 else { return false };
+        items.len() == expected.len()
+            && items.iter().zip(expected).all(|(item, expected)| Self::of(Some(item)) == *expected)
+    }
+}
+
+pub(super) fn entries_of(attributes: &[KeyValue]) -> Vec<(&str, ReceivedValue<'_>)> {
+    attributes.iter().map(|entry| (entry.key.as_str(), ReceivedValue::of(entry.value.as_ref()))).collect()
+}
+
+/// Compares with what an attribute can be set to. A `None`, which sets nothing, is what is absent.
+impl<T: IntoValue + Clone> PartialEq<T> for ReceivedValue<'_> {
+    fn eq(&self, expected: &T) -> bool {
+        let mut is_equal = self.is_none();
+        expected.clone().with_value(|expected| is_equal = self.is(expected));
+        is_equal
+    }
+}
+
+macro_rules! compares_with_lists {
+    ($($list:ty $(, $length:ident)?;)*) => {
+        $(impl<T $(, const $length: usize)?> PartialEq<$list> for ReceivedValue<'_>
+        where
+            Self: PartialEq<T>,
+        {
+            fn eq(&self, expected: &$list) -> bool {
+                self.has_items(&expected[..])
+            }
+        })*
+    };
+}
+
+compares_with_lists! {
+    [T; N], N;
+    &[T; N], N;
+    Vec<T>;
+}
+
+impl PartialEq for ReceivedValue<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.0, other.0) {
+            (Content::Absent, Content::Absent) => true,
+            (Content::Str(one), Content::Str(other)) => one == other,
+            (Content::Bool(one), Content::Bool(other)) => one == other,
+            (Content::Int(one), Content::Int(other)) => one == other,
+            (Content::Float(one), Content::Float(other)) => one == other,
+            (Content::Bytes(one), Content::Bytes(other)) => one == other,
+            (Content::Array(one), Content::Array(other)) => one == other,
+            (Content::Map(one), Content::Map(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+/// The value as Rust would write it, or `absent`.
+impl fmt::Debug for ReceivedValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Content::Absent => f.write_str("absent"),
+            Content::Str(text) => fmt::Debug::fmt(text, f),
+            Content::Bool(boolean) => fmt::Debug::fmt(&boolean, f),
+            Content::Int(number) => fmt::Debug::fmt(&number, f),
+            Content::Float(number) => fmt::Debug::fmt(&number, f),
+            Content::Bytes(bytes) => write!(f, "b\"{}\"", bytes.escape_ascii()),
+            Content::Array(_) => f.debug_list().entries(self.items()).finish(),
+            Content::Map(_) => f.debug_map().entries(self.entries()).finish(),
+        }
+    }
+}
+
+/// As `Debug`, but a text is shown without quotes and escapes.
+impl fmt::Display for ReceivedValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Content::Str(text) => f.pad(text),
+            _ => fmt::Debug::fmt(self, f),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a program installs is what all of its code finds, no sooner, no later, and in its children.
+
+use std::sync::{Barrier, LazyLock};
+use std::thread;
+
+use standpipe::receiver::Receiver;
+use standpipe::{Config, Counter, Global, Logger, Telemetry, Tracer};
+
+use crate::support::allocator::allocations;
+use crate::support::process;
+use crate::support::scene::{LONG, gathering, start};
+
+static TRACER: Global<Tracer> = Global::new(|| standpipe::tracer("shop"));
+static LOGGER: Global<Logger> = Global::new(|| standpipe::logger("shop"));
+static ORDERS: Global<Counter<u64>> = Global::new(|| standpipe::meter("shop").counter("orders"));
+/// What is got once stays what it was.
+static EARLY: LazyLock<Tracer> = LazyLock::new(|| standpipe::tracer("early"));
+
+/// A span, a log record and a measurement, by each of the ways to them; true if they are recorded.
+fn check_out() -> bool {
+    let span = TRACER.span("checkout");
+    LOGGER.info("paid").emit();
+    ORDERS.add(1, ());
+    let payment = standpipe::tracer("shop").span("payment");
+    standpipe::logger("shop").info("declined").emit();
+    standpipe::meter("shop").counter("payments").add(1, ());
+    EARLY.span("early").end();
+    assert_eq!(span.is_recording(), payment.is_recording());
+    span.is_recording()
+}
+
+fn arrived(receiver: &Receiver) -> (u64, u64, u64) {
+    (receiver.span_count(), receiver.log_count(), receiver.point_count())
+}
+
+#[test]
+fn every_part_of_a_program_finds_what_is_installed_while_it_is() {
+    if !process::is_alone("every_part_of_a_program_finds_what_is_installed_while_it_is") {
+        return;
+    }
+    let receivers = [(); 3].map(|()| Receiver::start().unwrap());
+    let [first, second, refused] = &receivers;
+    assert!(!check_out());
+
+    let installed = start(gathering(first)).install().unwrap();
+    assert!(check_out());
+    let error = start(gathering(refused)).install().unwrap_err();
+    assert_eq!(error.to_string(), "another telemetry is installed");
+    let other = error.into_telemetry();
+    other.tracer("other").span("other").end();
+    drop(other);
+    assert!(check_out(), "what was not installed changes nothing by its end");
+    let ledger = installed.shutdown(LONG);
+    assert_eq!((arrived(first), ledger.lost()), ((4, 4, 2), 0), "{ledger}");
+    assert_eq!(arrived(refused), (1, 0, 0));
+
+    assert!(!check_out());
+    let installed = start(gathering(second)).install().unwrap();
+    assert!(check_out(), "the statics go with it");
+    drop(installed);
+    assert!(!check_out());
+    assert_eq!((arrived(first), arrived(second)), ((4, 4, 2), (2, 2, 2)));
+}
+
+#[test]
+fn threads_that_use_a_static_first_at_the_same_time_all_record() {
+    const THREADS: u64 = 8;
+    if !process::is_alone("threads_that_use_a_static_first_at_the_same_time_all_record") {
+        return;
+    }
+    let receiver = Receiver::start().unwrap();
+    let installed = start(gathering(&receiver)).install().unwrap();
+    let barrier = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                barrier.wait();
+                TRACER.span("checkout").end();
+                ORDERS.add(1, ());
+            });
+        }
+    });
+    assert_eq!(installed.shutdown(LONG).total().delivered, THREADS + 1);
+    assert_eq!(arrived(&receiver), (THREADS, 0, 1));
+}
+
+#[test]
+fn a_static_allocates_nothing_once_it_was_used() {
+    if !process::is_alone("a_static_allocates_nothing_once_it_was_used") {
+        return;
+    }
+    let use_all = || {
+        TRACER.span("checkout").end();
+        LOGGER.info("paid").emit();
+        ORDERS.add(1, ());
+    };
+    use_all();
+    assert_eq!(allocations(use_all), 0, "before an installation");
+    let _installed = Telemetry::start(Config::new()).unwrap().install().unwrap();
+    assert!(allocations(use_all) > 0, "it is made again");
+    assert_eq!(allocations(use_all), 0, "after it");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_forked_child_uses_what_its_parent_installed() {
+    if !process::is_alone("a_forked_child_uses_what_its_parent_installed") {
+        return;
+    }
+    let receiver = Receiver::start().unwrap();
+    let installed = start(gathering(&receiver)).install().unwrap();
+    let delivered = process::in_a_fork(|| {
+        let is_recorded = check_out();
+        let ledger = installed.ledger();
+        is_recorded && ledger.total().accepted > 0 && installed.shutdown(LONG).lost() == 0 && !check_out()
+    });
+    assert!(delivered);
+    // the early tracer was not got too early here
+    assert_eq!(arrived(&receiver), (3, 2, 2));
+}

@@ -1,0 +1,137 @@
+//! An example as a process that ends when its standard input does, or by itself.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+use std::{env, fs};
+
+use crate::support::command;
+
+/// No program of any test may live longer.
+const LONGEST_LIFE: Duration = Duration::from_secs(60);
+
+/// A running program; killed when it is dropped.
+pub(crate) struct Program {
+    process: Child,
+    input: Option<ChildStdin>,
+    lines: mpsc::Receiver<String>,
+    errors: Option<JoinHandle<String>>,
+    deadline: Instant,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    /// The lines of its standard output that were not read before.
+    pub(crate) lines: Vec<String>,
+    pub(crate) errors: String,
+    /// From the end of its input to its own.
+    pub(crate) took: Duration,
+}
+
+impl Program {
+    pub(crate) fn start(example: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(program(example));
+        command::forget_surroundings(&mut command);
+        let mut process = command
+            .args(arguments)
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the example can be started");
+        let (sender, lines) = mpsc::channel();
+        let output = process.stdout.take().expect("it is piped");
+        thread::spawn(move || {
+            // a reader that has given up needs no lines
+            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let mut errors = process.stderr.take().expect("it is piped");
+        let errors = thread::spawn(move || {
+            let mut text = String::new();
+            errors.read_to_string(&mut text).map(|_| text).unwrap_or_default()
+        });
+        Self {
+            input: process.stdin.take(),
+            process,
+            lines,
+            errors: Some(errors),
+            deadline: Instant::now() + LONGEST_LIFE,
+        }
+    }
+
+    /// The next line of its standard output; `None` when that has ended.
+    pub(crate) fn next_line(&mut self) -> Option<String> {
+        match self.lines.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("the program is not done"),
+        }
+    }
+
+    /// Ends its input, and waits for its own end.
+    pub(crate) fn end(mut self) -> Ended {
+        let begun = Instant::now();
+        drop(self.input.take());
+        let lines = std::iter::from_fn(|| self.next_line()).collect();
+        let status = self.process.wait().expect("a child can be waited for");
+        let took = begun.elapsed();
+        let errors = self.errors.take().unwrap().join().unwrap();
+        Ended { status, lines, errors, took }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // of one that has ended already this is no news
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// An example, which cargo puts beside the tests. `cargo test` has built it; after `cargo test --test programs` it may
+/// be missing or old, and is built now.
+fn program(example: &str) -> PathBuf {
+    static BUILDS: Mutex<()> = Mutex::new(());
+    let test = env::current_exe().expect("a test knows its own program");
+    let folder = test.parent().and_then(Path::parent).expect("it is in target/debug/deps");
+    let program = folder.join("examples").join(format!("{example}{}", env::consts::EXE_SUFFIX));
+    // a test that failed while it held the lock has left nothing half done
+    let _one_at_a_time = BUILDS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_up_to_date(&program) {
+        build(example, folder);
+    }
+    assert!(is_up_to_date(&program), "{} is not what cargo has built", program.display());
+    program
+}
+
+/// Whether it is there, and no older than what cargo has noted of its sources.
+fn is_up_to_date(program: &Path) -> bool {
+    let Some(built) = changed(program) else { return false };
+    let sources = fs::read_to_string(program.with_extension("d")).unwrap_or_default();
+    !sources.split_whitespace().skip(1).any(|path| changed(Path::new(path)).is_some_and(|at| at > built))
+}
+
+/// In the profile that the tests are built in, by which cargo calls the folder.
+fn build(example: &str, folder: &Path) {
+    let profile = match folder.file_name().and_then(OsStr::to_str) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let cargo = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--example", example, "--profile", profile])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(cargo.expect("cargo can be started").success(), "the example cannot be built");
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+}

@@ -1,0 +1,195 @@
+//! The guide's programs while their collector is down, goes away, refuses them or is none: they do their work and end in
+//! time, and say what is wrong.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use standpipe::receiver::{Answer, Receiver};
+
+use crate::example::{Ended, Program};
+use crate::support::scene::{LONG, NOISE};
+
+/// How long a caller waits for room, by default.
+const BLOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a program takes to end that never reached its collector.
+const QUICK: Duration = Duration::from_millis(400);
+const QUEUE: u64 = 16;
+/// Enough to fill the queue several times over: each makes two spans.
+const REQUESTS: u64 = 24;
+
+/// What of a collector a program finds.
+enum Collector {
+    /// There is nothing at its address.
+    Down,
+    /// It wants other credentials.
+    Unauthorized,
+    /// There is another server at its address, which does not know OTLP over HTTP.
+    WrongPort,
+}
+
+impl Collector {
+    const ALL: [Self; 3] = [Self::Down, Self::Unauthorized, Self::WrongPort];
+
+    /// Runs a program against it.
+    fn with<T>(&self, run: impl FnOnce(&str) -> T) -> T {
+        if let Self::Down = self {
+            let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            return run(&format!("http://{address}"));
+        }
+        let receiver = Receiver::start().unwrap();
+        receiver.always(Answer::status(401));
+        match self {
+            Self::WrongPort => run(&format!("http://{}", receiver.grpc_address())),
+            _ => run(&receiver.endpoint()),
+        }
+    }
+
+    /// What the program's problem hook prints of it.
+    fn complaint(&self) -> &'static str {
+        match self {
+            Self::Down => "onnection refused",
+            Self::Unauthorized => "401 Unauthorized",
+            Self::WrongPort => "this is the gRPC port",
+        }
+    }
+}
+
+/// The web service of the guide.
+struct Service {
+    program: Program,
+    address: String,
+}
+
+impl Service {
+    /// With a queue of few spans, and its answer to a queue that is full.
+    fn start(endpoint: &str, on_queue_full: &str) -> Self {
+        let queue = QUEUE.to_string();
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", &queue),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", &queue),
+            ("OTEL_BSP_ON_QUEUE_FULL", on_queue_full),
+        ];
+        let mut program = Program::start("service", &["127.0.0.1:0"], &variables);
+        let greeting = program.next_line().expect("it says where it listens");
+        let address = greeting.strip_prefix("listening on http://").expect(&greeting).to_owned();
+        Self { program, address }
+    }
+
+    /// Asks it for something, and gives how long the answer took.
+    fn ask(&self) -> Duration {
+        let begun = Instant::now();
+        let mut connection = TcpStream::connect(&self.address).unwrap();
+        connection.set_read_timeout(Some(LONG)).unwrap();
+        connection.write_all(b"GET /tea HTTP/1.1\r\nhost: shop\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n4\n"), "{answer}");
+        begun.elapsed()
+    }
+
+    /// Asks it often, and gives how long the answers took.
+    fn ask_often(&self) -> Vec<Duration> {
+        (0..REQUESTS).map(|_| self.ask()).collect()
+    }
+}
+
+/// No request but one has waited, and that one for no longer than the block timeout.
+fn one_waited_at_most(answered: &[Duration]) {
+    let waited: Vec<_> = answered.iter().filter(|took| **took >= BLOCK_TIMEOUT / 2).collect();
+    assert!(waited.len() <= 1 && waited.iter().all(|took| **took <= BLOCK_TIMEOUT + NOISE), "{answered:?}");
+}
+
+fn ends_well(ended: &Ended, longest: Duration) {
+    println!("{:?}: {:?}\n{}", ended.took, ended.lines, ended.errors);
+    assert!(ended.status.success(), "{ended:?}");
+    assert!(ended.took <= longest + NOISE, "{ended:?}");
+}
+
+#[test]
+fn a_service_that_blocks_answers_every_request_though_its_collector_is_down() {
+    let (answered, ended) = Collector::Down.with(|endpoint| {
+        let service = Service::start(endpoint, "BLOCK");
+        (service.ask_often(), service.program.end())
+    });
+    one_waited_at_most(&answered);
+    ends_well(&ended, QUICK);
+    assert!(ended.errors.contains("callers are waiting for room in the queue"), "{ended:?}");
+    assert!(ended.errors.contains("onnection refused"), "{ended:?}");
+    let lost = 2 * REQUESTS - QUEUE;
+    let ledger = format!("16 accepted, 0 delivered, 16 dropped: shutdown, {lost} not enqueued: queue full");
+    assert!(ended.lines[0].ends_with(&ledger), "{ended:?}");
+}
+
+#[test]
+fn a_service_of_the_environment_never_waits_whatever_its_collector_does() {
+    for collector in Collector::ALL {
+        let (answered, ended) = collector.with(|endpoint| {
+            let service = Service::start(endpoint, "DROP");
+            (service.ask_often(), service.program.end())
+        });
+        assert!(answered.iter().all(|took| *took < BLOCK_TIMEOUT / 2), "{answered:?}");
+        ends_well(&ended, QUICK);
+        assert!(ended.errors.contains(collector.complaint()), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_service_whose_collector_goes_away_waits_once_and_ends_within_its_budget() {
+    let receiver = Receiver::start().unwrap();
+    let service = Service::start(&receiver.endpoint(), "BLOCK");
+    for _ in 0..4 {
+        service.ask();
+    }
+    assert!(receiver.wait_for_spans(8, LONG));
+    drop(receiver);
+    let answered = service.ask_often();
+    let ended = service.program.end();
+    one_waited_at_most(&answered);
+    // it was reached once, so it is worth the program's budget of five seconds
+    ends_well(&ended, Duration::from_secs(5));
+    assert!(ended.lines[0].contains(" 8 delivered, "), "{ended:?}");
+}
+
+#[test]
+fn a_tool_does_its_work_and_ends_at_once_whatever_its_collector_does() {
+    for collector in Collector::ALL {
+        let ended = collector.with(|endpoint| {
+            let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)];
+            Program::start("tool", &["Cargo.toml"], &variables).end()
+        });
+        ends_well(&ended, QUICK);
+        assert!(ended.lines[0].ends_with(" Cargo.toml"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_migrated_program_ends_at_once_whatever_its_collector_does() {
+    for collector in Collector::ALL {
+        let ended = collector.with(|endpoint| {
+            Program::start("migrated", &[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)]).end()
+        });
+        ends_well(&ended, QUICK);
+        assert!(ended.errors.contains(collector.complaint()), "{ended:?}");
+        assert!(ended.lines[0].starts_with("otlp traces: 3 accepted, 0 delivered, 3 dropped"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_tool_without_variables_starts_no_telemetry() {
+    let ended = Program::start("tool", &["Cargo.toml", "no such file"], &[]).end();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.errors.starts_with("no such file: "), "{ended:?}");
+}
+
+#[test]
+fn a_tool_is_a_part_of_the_trace_of_its_caller() {
+    let receiver = Receiver::start().unwrap();
+    let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*receiver.endpoint()), ("TRACEPARENT", traceparent)];
+    let ended = Program::start("tool", &["Cargo.toml", "no such file"], &variables).end();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let trace = receiver.trace("4bf92f3577b34da6a3ce929d0e0e4736".parse().unwrap());
+    trace.assert_tree("lines\n  read\n  read");
+}
