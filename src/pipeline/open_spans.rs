@@ -11,7 +11,7 @@ use crate::process::PerProcess;
 use crate::record::SpanId;
 
 /// Bytes of a name that the mark keeps.
-const LONGEST: usize = 32;
+pub(crate) const LONGEST: usize = 32;
 /// Places for marks that are made at first.
 const FEWEST_MARKS: usize = 16;
 
@@ -26,30 +26,27 @@ pub(crate) struct OpenMark {
 }
 
 impl OpenMark {
-    /// Marks a span as open.
+    /// Marks a span as open. `name` begins with its name, which has `len` bytes; what follows does not matter.
     #[inline(always)]
-    pub(crate) fn open(&self, name: &str, span_id: SpanId) {
-        self.write(name, u64::from_ne_bytes(span_id.0));
+    pub(crate) fn open(&self, name: &[u8; LONGEST], len: usize, span_id: SpanId) {
+        self.write(name, len, u64::from_ne_bytes(span_id.0));
     }
 
     /// Gives the open span another name.
     pub(crate) fn rename(&self, name: &str) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.close();
-        self.write(name, sequence.wrapping_add(1));
+        self.write(&first_bytes(name), name.len(), sequence.wrapping_add(1));
     }
 
     #[inline(always)]
-    fn write(&self, name: &str, sequence: u64) {
+    fn write(&self, name: &[u8; LONGEST], len: usize, sequence: u64) {
         // a reader that sees any of the stores below sees that the span before has ended
         fence(Ordering::Release);
-        let name = name.as_bytes();
-        self.len.store(name.len(), Ordering::Relaxed);
-        // the first bytes and the last ones may overlap, so that no loop is needed
-        match name.len() {
-            17.. => self.store_long(name),
-            8.. => self.store(0, [name.first_chunk(), name.last_chunk()]),
-            _ => self.store_short(name),
+        self.len.store(len, Ordering::Relaxed);
+        // of a fixed length, which is faster than to copy no more than there is
+        for (word, bytes) in self.name.iter().zip(name.chunks_exact(8)) {
+            word.store(bytes.try_into().map_or(0, u64::from_ne_bytes), Ordering::Relaxed);
         }
         self.sequence.store(sequence, Ordering::Release);
     }
@@ -58,28 +55,6 @@ impl OpenMark {
     #[inline(always)]
     pub(crate) fn close(&self) {
         self.sequence.store(0, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    fn store(&self, place: usize, parts: [Option<&[u8; 8]>; 2]) {
-        for (word, part) in self.name[place..].iter().zip(parts) {
-            word.store(part.map_or(0, |part| u64::from_ne_bytes(*part)), Ordering::Relaxed);
-        }
-    }
-
-    #[inline(never)]
-    fn store_long(&self, name: &[u8]) {
-        let name = &name[..name.len().min(LONGEST)];
-        let (first, last) = (&name[..16], &name[name.len() - 16..]);
-        self.store(0, [first.first_chunk(), first.last_chunk()]);
-        self.store(2, [last.first_chunk(), last.last_chunk()]);
-    }
-
-    #[inline(never)]
-    fn store_short(&self, name: &[u8]) {
-        let mut kept = [0; 8];
-        kept.iter_mut().zip(name).for_each(|(kept, byte)| *kept = *byte);
-        self.store(0, [Some(&kept), None]);
     }
 
     /// The name of the span that is open, if there is one.
@@ -99,21 +74,20 @@ impl OpenMark {
     }
 }
 
+/// The first bytes of a name, as [`OpenMark::open`] takes them.
+#[cold]
+pub(crate) fn first_bytes(name: &str) -> [u8; LONGEST] {
+    let mut bytes = [0; LONGEST];
+    bytes.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);
+    bytes
+}
+
 /// The name of this length, as far as it was kept.
 fn shown(len: usize, kept: &[u8]) -> String {
-    let mut name = kept.to_vec();
-    let kept_len = len.min(LONGEST);
-    match kept_len {
-        17.. => name.copy_within(16..32, kept_len - 16),
-        8.. => name.copy_within(8..16, kept_len - 8),
-        _ => {}
-    }
-    name.truncate(kept_len);
-    let mut name = String::from_utf8(name).unwrap_or_else(|cut| {
-        // in the middle of a character
-        let whole = cut.utf8_error().valid_up_to();
-        String::from_utf8_lossy(&cut.as_bytes()[..whole]).into_owned()
-    });
+    let kept = &kept[..len.min(LONGEST)];
+    // it may have been cut in the middle of a character
+    let whole = std::str::from_utf8(kept).map_or_else(|cut| cut.valid_up_to(), str::len);
+    let mut name = String::from_utf8_lossy(&kept[..whole]).into_owned();
     if len > LONGEST {
         name.push('…');
     }
@@ -204,7 +178,7 @@ mod tests {
         let kept: Vec<_> = (0..100).map(|_| marks.add()).collect();
         (0..10_000).for_each(|_| drop(marks.add()));
         assert!(marks.lock().capacity() <= 2 * kept.len(), "{}", marks.lock().capacity());
-        kept.iter().for_each(|mark| mark.open("kept", SpanId([1; 8])));
+        kept.iter().for_each(|mark| mark.open(&first_bytes("kept"), 4, SpanId([1; 8])));
         assert_eq!(marks.read(), OpenSpans::new([("kept".to_owned(), 100)]));
     }
 
@@ -218,7 +192,7 @@ mod tests {
             let names = names.clone();
             move || {
                 for (number, name) in (1_u64..).zip(names.iter().cycle()) {
-                    written.open(name, SpanId(number.to_ne_bytes()));
+                    written.open(&first_bytes(name), name.len(), SpanId(number.to_ne_bytes()));
                     if reader.strong_count() == 0 {
                         return;
                     }

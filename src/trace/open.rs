@@ -7,7 +7,7 @@ use super::detached::DetachedState;
 use super::{TracerShared, error};
 use crate::context::{Clock, SpanContext};
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::pipeline::open_spans::OpenMark;
+use crate::pipeline::open_spans::{OpenMark, first_bytes};
 use crate::process;
 use crate::record::Pool;
 use crate::record::{SpanHead, SpanId, SpanRecord, SpanRef, TraceId};
@@ -23,8 +23,8 @@ pub(super) struct OpenSpan {
     generation: u32,
     /// For the ledger.
     mark: Arc<OpenMark>,
-    /// Whether its thread was panicking when it began: then a panic is not what ends it.
-    began_in_panic: bool,
+    /// The last span here that began while its thread was panicking: then a panic is not what ends it.
+    began_in_panic: Option<SpanId>,
     /// Of a span that belongs to no thread.
     pub(super) detached: DetachedState,
 }
@@ -44,9 +44,14 @@ impl OpenSpan {
             other => Self::for_tracer(other, shared, clock),
         };
         open.clock = clock;
-        open.began_in_panic = thread::panicking();
+        if thread::panicking() {
+            open.began_in_panic = Some(head.span_id);
+        }
         open.record.begin(head);
-        open.mark.open(head.name, head.span_id);
+        match open.record.begun_name(head) {
+            Some(name) => open.mark.open(name, head.name.len(), head.span_id),
+            None => open.mark.open(&first_bytes(head.name), head.name.len(), head.span_id),
+        }
         open
     }
 
@@ -79,7 +84,7 @@ impl OpenSpan {
                 clock,
                 shared,
                 generation,
-                began_in_panic: false,
+                began_in_panic: None,
                 mark,
                 detached,
             })
@@ -102,7 +107,7 @@ impl OpenSpan {
         // a span that was open across a fork is the parent's to send
         if self.generation == process::generation() {
             let end = end.unwrap_or_else(|| self.clock.now());
-            if thread::panicking() && !self.began_in_panic {
+            if thread::panicking() && self.began_in_panic != Some(self.context.span_id) {
                 error::record_panic(&mut self, end);
             }
             match self.record.finish(end) {
