@@ -52,7 +52,8 @@
 //! - [Configuration](guide::configuration) and [environment variables](guide::environment): every setting and its default
 //! - [Bridges](guide::bridges) for `tracing`, `log`, `metrics` and the OpenTelemetry API; [migration](guide::migration)
 //! - [gRPC](guide::grpc)
-//! - [Operations](guide::operations): a full queue, the ledger, exit, panics, signals, fork, containers
+//! - [Operations](guide::operations): a full queue, the ledger, problems, fork, containers
+//! - [Exit](guide::exit): what survives `process::exit`, panics, signals
 //! - [Limits](guide::limits)
 //! - [Testing your own program](guide::testing)
 //! - [Growing past one machine](guide::growing)

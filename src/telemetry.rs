@@ -189,6 +189,9 @@ impl Telemetry {
     /// whatever the network does. What could not be sent is in the ledger as lost to the shutdown. A thread that waits
     /// for a name server or a connection cannot be woken: it ends by itself, at its time-out.
     ///
+    /// The budget is not used up where no attempt has ever found a server, as each was refused or the host is not known:
+    /// then it makes two attempts of each signal, within 300 ms.
+    ///
     /// Later records are not enqueued and counted; a second shutdown only gives the ledger again. One that comes
     /// while the first is under way waits for it within its own budget; then some may still be in flight.
     ///

@@ -284,6 +284,8 @@ pub enum ProblemKind {
     PartialSuccess,
     /// A batch could not be delivered in its time; its records are lost and counted.
     GaveUp,
+    /// Callers wait for room in the queue, for half a second by now; the message says how full it is and what to set.
+    CallersWaiting,
     /// The queue was full; records are lost and counted.
     QueueFull,
     /// A single record was larger than a request may be; it is lost and counted.
@@ -299,7 +301,7 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    pub(crate) const COUNT: usize = 11;
+    pub(crate) const COUNT: usize = 12;
 }
 
 #[cfg(test)]

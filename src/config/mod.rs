@@ -196,7 +196,7 @@ impl Config {
 
     /// Is called with trouble at run time, once per kind, signal and period; the library itself never prints.
     ///
-    /// It is called on the exporter's own thread, so it should return soon. The last one set counts.
+    /// It is called on a thread of the exporter, never on one of the program, so it should return soon. The last one set counts.
     ///
     /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
     /// [suppressed](crate::ledger::NotEnqueued::suppressed): one report would lead to the next. It may record for another

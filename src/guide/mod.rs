@@ -8,7 +8,8 @@
 //! | [`bridges`] | how do I keep `tracing`, `log`, `metrics` or the OpenTelemetry API? |
 //! | [`migration`] | what changes when I move from tracing-opentelemetry or opentelemetry-otlp? |
 //! | [`grpc`] | how does OTLP over gRPC behave? |
-//! | [`operations`] | what happens when the queue is full, the collector is down, or the program ends? |
+//! | [`operations`] | what happens when the queue is full, the collector is down, or the process forks? |
+//! | [`exit`] | what survives `process::exit`, a panic, SIGTERM, `kill -9`? |
 //! | [`limits`] | how large can everything become? |
 //! | [`testing`] | how do I test my program's telemetry? |
 //! | [`growing`] | what comes when one machine is not enough? |
@@ -28,6 +29,10 @@ pub mod configuration {
 
 pub mod environment {
     #![doc = include_str!("environment.md")]
+}
+
+pub mod exit {
+    #![doc = include_str!("exit.md")]
 }
 
 pub mod growing {

@@ -11,7 +11,7 @@ use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySett
 use crate::context::{self, Owner};
 use crate::metrics::Reader;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
-use crate::pipeline::queue::{Queue, WorkerStart};
+use crate::pipeline::queue::{Queue, Shared, WorkerStart};
 use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{Commands, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
 use crate::process::spawn;
@@ -149,7 +149,8 @@ impl ExporterHandle {
         let (flush, flushes) = unbounded();
         let (running, ended) = bounded(0);
         let counters = Arc::new(Counters::default());
-        let queues = open_queues(spec, &counters, &wake);
+        let reporter = Arc::new(ProblemReporter::new(&spec.name, spec.hook.clone(), owner));
+        let queues = open_queues(spec, Shared::new(Arc::clone(&counters), Arc::clone(&reporter), wake));
         let start = Arc::new(WorkerStart::due(Instant::now() + LONGEST_START));
         queues.iter().flatten().for_each(|queue| queue.expect(&start));
         let delivery = |signal: Signal| {
@@ -168,7 +169,7 @@ impl ExporterHandle {
             attempt_timeout: spec.attempt_timeout,
             resource: spec.resource.clone(),
             reader: spec.periodic_reader(),
-            reporter: ProblemReporter::new(&spec.name, spec.hook.clone()),
+            reporter,
             commands: Commands { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };
@@ -205,7 +206,8 @@ impl ExporterHandle {
     /// An exporter without a thread: it enqueues nothing and counts every record for this reason.
     pub(crate) fn closed(spec: &ExporterSpec, reason: NotEnqueuedReason) -> Self {
         let counters = Arc::new(Counters::default());
-        let queues = open_queues(spec, &counters, &bounded(1).0);
+        let reporter = Arc::new(ProblemReporter::new(&spec.name, None, None));
+        let queues = open_queues(spec, Shared::new(Arc::clone(&counters), reporter, bounded(1).0));
         queues.iter().flatten().for_each(|queue| queue.close_for(reason));
         Self {
             name: spec.name.clone(),
@@ -322,8 +324,8 @@ impl ExporterHandle {
     }
 }
 
-fn open_queues(spec: &ExporterSpec, counters: &Arc<Counters>, wake: &Sender<()>) -> Queues {
-    let queue = || Queue::new(&spec.queue, spec.largest_record(), Arc::clone(counters), wake.clone());
+fn open_queues(spec: &ExporterSpec, shared: Shared) -> Queues {
+    let queue = || Queue::new(&spec.queue, spec.largest_record(), shared.clone());
     Signal::ALL.map(|signal| spec.filter.takes(signal).then(|| Arc::new(queue())))
 }
 

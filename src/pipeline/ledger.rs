@@ -22,7 +22,7 @@
 //!
 //! Superseded data points are no loss. Records that are outside of the ledger by design are listed at [`Ledger`]; a span that
 //! the sampler leaves out is decided in `trace/builder.rs`, `is_recorded`. A process that ends without a shutdown loses what is
-//! in flight, and no ledger with it: see the guide's operations.
+//! in flight, and no ledger with it: see the guide's chapter on exits.
 
 use std::fmt;
 use std::ops::AddAssign;

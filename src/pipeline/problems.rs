@@ -1,11 +1,15 @@
 //! How problems at run time reach the program: its hook is called once per kind, signal and period. The library never prints.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{Problem, ProblemHook, ProblemKind};
-use crate::context;
+use crate::context::{self, Owner};
+use crate::process::spawn;
 use crate::record::Signal;
 
 /// Each kind of problem is reported once per period.
@@ -44,29 +48,53 @@ impl Gate {
     }
 }
 
-/// Reports to the program's hook what it should know, on the worker's thread.
+/// Reports to the program's hook what it should know, on a thread of the exporter.
 pub(crate) struct ProblemReporter {
     exporter: String,
     hook: Option<ProblemHook>,
-    gate: Gate,
+    /// Of the telemetry; `None` in tests.
+    owner: Option<Owner>,
+    gate: Mutex<Gate>,
     /// Signals that the collector does not take, which was reported.
-    not_taken: [bool; Signal::COUNT],
+    not_taken: [AtomicBool; Signal::COUNT],
 }
 
 impl ProblemReporter {
-    pub(crate) fn new(exporter: &str, hook: Option<ProblemHook>) -> Self {
-        let not_taken = [false; Signal::COUNT];
-        Self { exporter: exporter.to_owned(), hook, gate: Gate::new(PERIOD), not_taken }
+    pub(crate) fn new(exporter: &str, hook: Option<ProblemHook>, owner: Option<Owner>) -> Self {
+        let gate = Mutex::new(Gate::new(PERIOD));
+        Self { exporter: exporter.to_owned(), hook, owner, gate, not_taken: Default::default() }
     }
 
     /// The message is only made when it is reported.
-    pub(crate) fn report(&mut self, signal: Signal, kind: ProblemKind, message: impl FnOnce() -> String) {
-        if self.hook.is_none() {
-            return;
-        }
-        if let Some(occurrences) = self.gate.pass(Some(signal), kind, Instant::now()) {
+    pub(crate) fn report(&self, signal: Signal, kind: ProblemKind, message: impl FnOnce() -> String) {
+        if let Some(occurrences) = self.pass(signal, kind) {
             self.call_hook(Some(signal), kind, message(), occurrences);
         }
+    }
+
+    /// As [`report`](Self::report), for a thread of the program. It may hold a lock that the hook needs, so the hook is
+    /// called on a thread of its own.
+    pub(crate) fn report_from_caller(
+        self: &Arc<Self>,
+        signal: Signal,
+        kind: ProblemKind,
+        message: impl FnOnce() -> String,
+    ) {
+        let Some(occurrences) = self.pass(signal, kind) else { return };
+        let (reporter, message) = (Arc::clone(self), message());
+        // if there is no thread for it, it stays unreported: emitting never fails
+        let _ = spawn(format!("standpipe-{}", self.exporter), move || {
+            reporter.owner.into_iter().for_each(context::export_for);
+            context::suppress_for_ever();
+            reporter.call_hook(Some(signal), kind, message, occurrences);
+        });
+    }
+
+    /// The occurrences to be reported, if it is time to.
+    fn pass(&self, signal: Signal, kind: ProblemKind) -> Option<u64> {
+        self.hook.as_ref()?;
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        gate.pass(Some(signal), kind, Instant::now())
     }
 
     /// Reports what happens once, also if others of its kind were reported within the period.
@@ -76,8 +104,8 @@ impl ProblemReporter {
 
     /// Reports that the collector does not take a signal, once: it is a matter of configuration, and will not change by
     /// itself.
-    pub(crate) fn report_not_taken(&mut self, signal: Signal, reason: &str) {
-        if !std::mem::replace(&mut self.not_taken[signal as usize], true) {
+    pub(crate) fn report_not_taken(&self, signal: Signal, reason: &str) {
+        if !self.not_taken[signal as usize].swap(true, Ordering::Relaxed) {
             let name = signal.name();
             let advice = format!("correct the endpoint or switch {name} off for this exporter");
             let message = format!("no {name} are taken here, {advice}: {reason}");
@@ -86,8 +114,8 @@ impl ProblemReporter {
     }
 
     /// The collector takes the signal: if that ends, it is news again.
-    pub(crate) fn note_taken(&mut self, signal: Signal) {
-        self.not_taken[signal as usize] = false;
+    pub(crate) fn note_taken(&self, signal: Signal) {
+        self.not_taken[signal as usize].store(false, Ordering::Relaxed);
     }
 
     fn call_hook(&self, signal: Option<Signal>, kind: ProblemKind, message: String, occurrences: u64) {
@@ -101,10 +129,14 @@ impl ProblemReporter {
     }
 }
 
+impl fmt::Debug for ProblemReporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProblemReporter").field("exporter", &self.exporter).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     const TRACES: Option<Signal> = Some(Signal::Traces);
@@ -140,7 +172,7 @@ mod tests {
     fn that_a_signal_is_not_taken_is_reported_once_until_it_was_taken() {
         let (send, reported) = std::sync::mpsc::channel();
         let hook: ProblemHook = Arc::new(move |problem| send.send(problem.to_string()).unwrap());
-        let mut reporter = ProblemReporter::new("otlp", Some(hook));
+        let reporter = ProblemReporter::new("otlp", Some(hook), None);
         let reason = "post http://localhost/v1/logs: 404 Not Found";
         let logs = "exporter otlp: no logs are taken here, correct the endpoint or switch logs off for this exporter: \
                     post http://localhost/v1/logs: 404 Not Found";
@@ -160,7 +192,7 @@ mod tests {
     fn what_a_terminal_would_obey_is_escaped() {
         let (send, reported) = std::sync::mpsc::channel();
         let hook: ProblemHook = Arc::new(move |problem| send.send(problem.to_string()).unwrap());
-        let mut reporter = ProblemReporter::new("o\u{1b}tlp", Some(hook));
+        let reporter = ProblemReporter::new("o\u{1b}tlp", Some(hook), None);
         reporter.report(Signal::Metrics, ProblemKind::Instrument, || {
             "a\r\nb \u{202e}c\u{1b}[2J\u{2029}ä".to_owned()
         });

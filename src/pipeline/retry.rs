@@ -67,6 +67,7 @@ pub(crate) fn next_step(
         Verdict::TooLarge { .. } if attempt.is_divisible => return NextStep::Divide,
         Verdict::TooLarge { .. } => return NextStep::DropTooLarge,
         Verdict::TryLater { after, .. } => *after,
+        Verdict::Unreachable { .. } => None,
     };
     let pause = pause(settings, attempt, requested);
     let left = attempt.deadline.saturating_duration_since(now);

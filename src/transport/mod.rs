@@ -106,6 +106,10 @@ pub(crate) enum Verdict {
         after: Option<Duration>,
         reason: String,
     },
+    /// There is no server at the address, or no such host: nothing was sent. The same request may be sent again.
+    Unreachable {
+        reason: String,
+    },
     /// The same records may be accepted in a smaller request.
     TooLarge {
         reason: String,
@@ -129,6 +133,7 @@ impl Verdict {
                 Self::AcceptedPartly { rejected, message: edit(message) }
             }
             Self::TryLater { after, reason } => Self::TryLater { after, reason: edit(reason) },
+            Self::Unreachable { reason } => Self::Unreachable { reason: edit(reason) },
             Self::TooLarge { reason } => Self::TooLarge { reason: edit(reason) },
             Self::NotTaken { reason } => Self::NotTaken { reason: edit(reason) },
             Self::Refused { reason } => Self::Refused { reason: edit(reason) },

@@ -5,6 +5,8 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::Verdict;
+
 /// Connects to the first address that accepts. The addresses not tried yet share the time that is left.
 ///
 /// # Errors
@@ -46,6 +48,16 @@ pub(super) fn tolerate(error: io::Error) -> io::Result<()> {
 pub(super) fn is_hang_up(error: &io::Error) -> bool {
     // the last is how Windows may say it
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
+}
+
+/// What an error of a socket means for the request.
+pub(super) fn failure_verdict(error: &io::Error, reason: String) -> Verdict {
+    match error.kind() {
+        ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+            Verdict::Unreachable { reason }
+        }
+        _ => Verdict::TryLater { after: None, reason },
+    }
 }
 
 /// Ends what is under way on another thread: for good, or just this attempt.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Ledger, Telemetry};
 
-use crate::support::scene::NOISE;
+use crate::support::scene::{NOISE, open_at};
 use crate::support::stubborn::{SlowReader, Unanswered};
 use crate::support::tls::{TestCa, TlsFront};
 
@@ -89,6 +89,62 @@ fn deserted() -> String {
 #[test]
 fn a_collector_that_is_down_costs_no_more_than_the_budget() {
     loses_all_in_time(Exporter::http(deserted()));
+}
+
+/// With all three signals, where nothing listens: two attempts of each, and the budget is not used up.
+fn is_soon_given_up(exporter: Exporter) {
+    // the first attempts are made in the shutdown
+    let telemetry = start([exporter.linger(PATIENCE)]);
+    emit(&telemetry, SPANS);
+    telemetry.logger("shop").info("paid").emit();
+    telemetry.meter("shop").counter("orders").add(1, ());
+    let begun = Instant::now();
+    let ledger = telemetry.shutdown(PATIENCE);
+    let took = begun.elapsed();
+    println!("{took:?}: {ledger}");
+    assert!(took <= Duration::from_millis(300) + NOISE, "{took:?}");
+    assert_eq!(ledger.exporters[0].attempts, 6, "{ledger}");
+    assert_eq!(ledger.total().dropped.shutdown, SPANS + 2, "{ledger}");
+}
+
+#[test]
+fn where_nothing_listens_and_nothing_was_delivered_a_shutdown_makes_two_attempts() {
+    is_soon_given_up(Exporter::http(deserted()));
+    is_soon_given_up(Exporter::grpc(deserted()));
+}
+
+#[test]
+fn attempts_before_the_shutdown_do_not_count_as_its_own() {
+    let telemetry = start([Exporter::http(deserted())]);
+    emit(&telemetry, SPANS);
+    wait_for_attempts(&telemetry);
+    let before = telemetry.ledger().exporters[0].attempts;
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert!(ledger.exporters[0].attempts >= before + 2, "{ledger}");
+}
+
+#[test]
+fn a_collector_that_had_been_reached_is_tried_until_the_budget_is_used_up() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start([Exporter::http(receiver.endpoint())]);
+    emit(&telemetry, 1);
+    assert!(receiver.wait_for_spans(1, PATIENCE));
+    let address = receiver.address();
+    drop(receiver);
+    emit(&telemetry, SPANS);
+    let before = telemetry.ledger().exporters[0].attempts;
+    thread::scope(|scope| {
+        let shutdown = scope.spawn(|| telemetry.shutdown(PATIENCE));
+        let deadline = Instant::now() + PATIENCE;
+        while telemetry.ledger().exporters[0].attempts < before + 4 {
+            assert!(Instant::now() < deadline, "it was given up");
+            thread::yield_now();
+        }
+        let back = open_at(address);
+        let ledger = shutdown.join().unwrap();
+        assert_eq!((ledger.total().delivered, ledger.lost()), (SPANS + 1, 0), "{ledger}");
+        assert_eq!(back.span_count(), SPANS);
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,12 +10,20 @@ use std::time::{Duration, Instant};
 use crate::config::WhenFull;
 use crate::context;
 
+/// After a wait of this time the program is given notice that its callers are waiting.
+const LONG_WAIT: Duration = Duration::from_millis(500);
+
 /// Callers wait here, first come first served: the first waits for room, the others wait for the first. Newcomers do not
 /// take their room away, see `Queue::reserve_behind_waiters`.
+///
+/// The timeout is a latch: once a wait has timed out, no caller waits until something was delivered again.
 #[derive(Debug)]
 pub(super) struct Backpressure {
     when_full: WhenFull,
     timeout: Option<Duration>,
+    /// Of this signal, and of all signals of the exporter: a collector that is down costs one wait, not one for each
+    /// signal, and a signal that alone is not delivered costs one wait although the others are.
+    latches: [Arc<Latch>; 2],
     waiters: Mutex<Waiters>,
     /// Records for which callers wait.
     waiting_records: AtomicUsize,
@@ -47,10 +55,11 @@ struct Parker {
 }
 
 impl Backpressure {
-    pub(super) fn new(when_full: WhenFull, timeout: Option<Duration>) -> Self {
+    pub(super) fn new(when_full: WhenFull, timeout: Option<Duration>, of_exporter: Arc<Latch>) -> Self {
         Self {
             when_full,
             timeout,
+            latches: [Arc::default(), of_exporter],
             waiters: Mutex::default(),
             waiting_records: AtomicUsize::new(0),
             start: OnceLock::new(),
@@ -78,14 +87,24 @@ impl Backpressure {
         self.waiting_records.load(Ordering::SeqCst)
     }
 
+    /// Something was delivered: from now on callers wait again.
+    pub(super) fn note_delivery(&self) {
+        self.latches.iter().for_each(|latch| latch.open());
+    }
+
+    fn is_latched(&self) -> bool {
+        self.latches.iter().any(|latch| latch.is_shut())
+    }
+
     /// Wakes the worker by `wake`, and calls `try_reserve` for its `records` until that succeeds, the queue is `closed` or
-    /// the time is over.
+    /// the time is over. Calls `report` once, if the wait becomes a long one.
     pub(super) fn wait<T>(
         &self,
         records: usize,
         wake: impl Fn(),
         try_reserve: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
+        report: impl Fn(Duration),
     ) -> Option<T> {
         // the worker would wait for itself, and a thread that panics must get to its end
         let must_not_wait = context::may_be_suppressed() || thread::panicking();
@@ -93,10 +112,13 @@ impl Backpressure {
             wake();
             return try_reserve();
         }
-        let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        if self.is_latched() {
+            wake();
+            return None;
+        }
         let waiter = self.join(records);
         wake();
-        let reserved = self.wait_for_turn(&waiter, deadline, try_reserve, closed);
+        let reserved = self.wait_for_turn(&waiter, try_reserve, closed, report);
         self.leave(&waiter, records);
         reserved
     }
@@ -104,23 +126,40 @@ impl Backpressure {
     fn wait_for_turn<T>(
         &self,
         waiter: &Waiter,
-        deadline: Option<Instant>,
         try_reserve: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
+        report: impl Fn(Duration),
     ) -> Option<T> {
+        let since = Instant::now();
+        let timeout = self.timeout.and_then(|timeout| since.checked_add(timeout));
+        let mut report_at = Some(since + LONG_WAIT);
         loop {
+            // read before the attempt: a delivery that comes after it opens a latch that is shut here
+            let deliveries = self.latches.each_ref().map(|latch| latch.deliveries());
             // tried as a waiter: the worker that makes room from now on, or the first waiter when it leaves, wakes this one
             let reserved = if self.is_first(waiter) { try_reserve() } else { None };
-            if reserved.is_some() || closed() {
+            if reserved.is_some() || closed() || self.is_latched() {
                 return reserved;
+            }
+            let now = Instant::now();
+            if timeout.is_some_and(|timeout| timeout <= now) {
+                // those behind it see it as they become the first, one after the other
+                self.latches.iter().zip(deliveries).for_each(|(latch, seen)| latch.shut(seen));
+                return None;
             }
             // read anew each time: a worker that begins meanwhile lifts the limit
             let limit = self.start.get().and_then(|start| start.limit());
-            let deadline = deadline.into_iter().chain(limit).min();
-            match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            if limit.is_some_and(|limit| limit <= now) {
+                return None;
+            }
+            if report_at.is_some_and(|at| at <= now) {
+                report_at = None;
+                // what the program's allocator records of it would wait behind this waiter
+                context::suppress_instrumentation(|| report(now - since));
+            }
+            match timeout.into_iter().chain(limit).chain(report_at).min() {
                 None => waiter.parker.wait(),
-                Some(Duration::ZERO) => return None,
-                Some(left) => waiter.parker.wait_for(left),
+                Some(until) => waiter.parker.wait_for(until.saturating_duration_since(now)),
             }
         }
     }
@@ -213,6 +252,38 @@ impl Parker {
 
     fn lock(&self) -> MutexGuard<'_, bool> {
         self.is_woken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Shut by a wait that has timed out, opened by the next delivery.
+#[derive(Debug)]
+pub(crate) struct Latch {
+    deliveries: AtomicU64,
+    /// The number of deliveries at which it was shut: one that comes meanwhile is not overlooked.
+    shut_at: AtomicU64,
+}
+
+impl Default for Latch {
+    fn default() -> Self {
+        Self { deliveries: AtomicU64::new(0), shut_at: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Latch {
+    fn deliveries(&self) -> u64 {
+        self.deliveries.load(Ordering::SeqCst)
+    }
+
+    fn shut(&self, deliveries: u64) {
+        self.shut_at.store(deliveries, Ordering::SeqCst);
+    }
+
+    fn open(&self) {
+        self.deliveries.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn is_shut(&self) -> bool {
+        self.shut_at.load(Ordering::SeqCst) == self.deliveries()
     }
 }
 

@@ -18,15 +18,17 @@ mod shard;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::config::QueueSettings;
+use crate::config::{ProblemKind, QueueSettings};
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
+use crate::pipeline::problems::ProblemReporter;
 use crate::process;
 use crate::record::{Chunk, Scope, Signal};
-use backpressure::Backpressure;
 pub(crate) use backpressure::WorkerStart;
+use backpressure::{Backpressure, Latch};
 pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
 use shard::{OpenChunk, Preallocated, Shard, Shards};
@@ -57,24 +59,37 @@ pub(crate) struct Queue {
     /// Data points that the worker has admitted.
     admitted: AtomicU64,
     counters: Arc<Counters>,
+    reporter: Arc<ProblemReporter>,
+}
+
+/// What the queues of an exporter have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) reporter: Arc<ProblemReporter>,
+    /// A message wakes the worker.
+    pub(crate) wake: Sender<()>,
+    latch: Arc<Latch>,
+}
+
+impl Shared {
+    pub(crate) fn new(counters: Arc<Counters>, reporter: Arc<ProblemReporter>, wake: Sender<()>) -> Self {
+        Self { counters, reporter, wake, latch: Arc::default() }
+    }
 }
 
 impl Queue {
-    /// A queue for records of at most `largest_record` bytes; a message on `wake` wakes the worker at the level that it set
-    /// with [`wake_at`](Self::wake_at).
-    pub(crate) fn new(
-        settings: &QueueSettings,
-        largest_record: usize,
-        counters: Arc<Counters>,
-        wake: Sender<()>,
-    ) -> Self {
+    /// A queue for records of at most `largest_record` bytes, which wakes the worker at the level that it set with
+    /// [`wake_at`](Self::wake_at).
+    pub(crate) fn new(settings: &QueueSettings, largest_record: usize, shared: Shared) -> Self {
+        let Shared { counters, reporter, wake, latch } = shared;
         let shards = Shards::new();
         // two chunks in a row hold more than one chunk's bytes, or the second would not have been begun
         let most_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
         Self {
             level: Level::new(settings.records, settings.bytes, largest_record),
             wake_threshold: WakeThreshold::new(wake),
-            backpressure: Backpressure::new(settings.when_full, settings.block_timeout),
+            backpressure: Backpressure::new(settings.when_full, settings.block_timeout, latch),
             shards,
             full: bounded(most_chunks),
             spare: bounded(most_chunks.min(MOST_SPARES)),
@@ -83,6 +98,7 @@ impl Queue {
             closed_for: OnceLock::new(),
             admitted: AtomicU64::new(0),
             counters,
+            reporter,
         }
     }
 
@@ -181,7 +197,7 @@ impl Queue {
             return;
         }
         let held_room = HOLDS_ROOM.get();
-        let Some(reservation) = self.wait_for_room(records, frame.len()) else {
+        let Some(reservation) = self.wait_for_room(scope.signal, records, frame.len()) else {
             let is_closed = self.is_closed();
             let reason = if is_closed { self.why_closed() } else { NotEnqueuedReason::QueueFull };
             return self.count_not_enqueued(scope, reason, records);
@@ -248,14 +264,37 @@ impl Queue {
 
     /// Sets `HOLDS_ROOM` if there is room.
     #[cold]
-    fn wait_for_room(&self, records: usize, bytes: usize) -> Option<Reservation> {
+    fn wait_for_room(&self, signal: Signal, records: usize, bytes: usize) -> Option<Reservation> {
         let enter = || self.level.reserve(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
         // made by the program's allocator while the thread appends another record: that one may have the last room
         if HOLDS_ROOM.get() {
             self.wake_threshold.wake();
             return enter();
         }
-        self.backpressure.wait(records, || self.wake_threshold.wake(), enter, || self.is_closed())
+        let wake = || self.wake_threshold.wake();
+        let report = |waited| self.report_waiting(signal, waited);
+        self.backpressure.wait(records, wake, enter, || self.is_closed(), report)
+    }
+
+    /// Reports that callers wait. The worker may be in the middle of a long attempt, so it is not left to it.
+    fn report_waiting(&self, signal: Signal, waited: Duration) {
+        let message = || {
+            let ((records, bytes), (most_records, most_bytes)) = (self.level(), self.level.capacity());
+            format!(
+                "callers are waiting for room in the queue, the first for {:.1} s: it has {records} of {most_records} \
+                 records and {} of {} KiB; set WhenFull::DropNewest (lossy) to drop records instead, block_timeout to \
+                 limit the wait, or queue_records and queue_bytes for a larger queue",
+                waited.as_secs_f64(),
+                bytes.div_ceil(1024),
+                most_bytes.div_ceil(1024),
+            )
+        };
+        self.reporter.report_from_caller(signal, ProblemKind::CallersWaiting, message);
+    }
+
+    /// Something was delivered: callers may wait again after a wait that has timed out.
+    pub(crate) fn note_delivery(&self) {
+        self.backpressure.note_delivery();
     }
 
     /// All records that were accepted.

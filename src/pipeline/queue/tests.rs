@@ -27,7 +27,9 @@ fn fixture(settings: QueueSettings) -> Fixture {
 fn fixture_for(settings: QueueSettings, largest_record: usize) -> Fixture {
     let (wake, woken) = bounded(1);
     let counters = Arc::new(Counters::default());
-    let queue = Queue::new(&settings, largest_record, Arc::clone(&counters), wake);
+    let reporter = Arc::new(ProblemReporter::new("memory", None, None));
+    let shared = Shared::new(Arc::clone(&counters), reporter, wake);
+    let queue = Queue::new(&settings, largest_record, shared);
     Fixture { queue, woken, counters, scope: Arc::new(Scope::new(Signal::Traces, "shop", "")) }
 }
 

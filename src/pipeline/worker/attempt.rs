@@ -18,6 +18,11 @@ const LONGEST_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
 /// nor more than a quarter of the time that is left, unless that is less than this.
 const SHORTEST_BOUND_AT_STOP: Duration = Duration::from_millis(20);
 
+/// Where no attempt has ever reached a server, a stop makes this many of each signal, so as not to use up its budget,
+const UNREACHED_ATTEMPTS_AT_STOP: u32 = 2;
+/// and pauses for this long between them at most.
+const UNREACHED_PAUSE_AT_STOP: Duration = Duration::from_millis(100);
+
 /// The attempt that is under way, as a stop sees it from another thread.
 #[derive(Debug, Default)]
 pub(crate) struct CurrentAttempt(Mutex<Option<Signal>>);
@@ -98,7 +103,7 @@ impl Worker {
         let is_waiting = |other: usize| {
             let delivery = &self.deliveries[other];
             let has_work = !delivery.is_idle() || self.is_of_metrics(other) && self.has_last_metrics();
-            other != at && has_work && !delivery.is_tried && !delivery.is_finished
+            other != at && has_work && delivery.attempts_in_stop == 0 && !delivery.is_finished
         };
         let share = if (0..self.deliveries.len()).any(is_waiting) { 2 } else { 1 };
         deadline.min(now + by.saturating_duration_since(now) / share)
@@ -117,11 +122,18 @@ impl Worker {
 
     fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {
         let now = Instant::now();
+        self.state.was_reached |= !matches!(verdict, Verdict::Unreachable { .. });
         let attempt = self.attempt(at, &part, now);
         let settings = self.retry_settings(now);
         let is_stopping = self.stop_by().is_some();
+        let was_reached = self.state.was_reached;
         let delivery = &mut self.deliveries[at];
-        delivery.is_tried = is_stopping;
+        delivery.attempts_in_stop += u32::from(is_stopping);
+        if !was_reached && delivery.attempts_in_stop >= UNREACHED_ATTEMPTS_AT_STOP {
+            // left to the closing of the counters
+            delivery.is_finished = true;
+            return delivery.parts.push(part);
+        }
         let next_step = retry::next_step(&settings, &attempt, verdict, now);
         delivery.failures = match next_step {
             NextStep::TryAgain(_) | NextStep::GiveUp(_) => attempt.number,
@@ -181,7 +193,8 @@ impl Worker {
         let mut settings = self.retry;
         if let Some(by) = self.stop_by() {
             let quarter = by.saturating_duration_since(now) / 4;
-            let longest = quarter.clamp(SHORTEST_BOUND_AT_STOP, LONGEST_PAUSE_AT_STOP);
+            let most = if self.state.was_reached { LONGEST_PAUSE_AT_STOP } else { UNREACHED_PAUSE_AT_STOP };
+            let longest = quarter.clamp(SHORTEST_BOUND_AT_STOP, most);
             settings.max_delay = settings.max_delay.min(longest);
         }
         settings
@@ -204,7 +217,9 @@ impl Worker {
             Verdict::AcceptedPartly { rejected, message } => {
                 (ProblemKind::PartialSuccess, rejects(*rejected, message))
             }
-            Verdict::TryLater { reason, .. } => (ProblemKind::Unavailable, reason.clone()),
+            Verdict::TryLater { reason, .. } | Verdict::Unreachable { reason } => {
+                (ProblemKind::Unavailable, reason.clone())
+            }
             Verdict::TooLarge { reason } => (ProblemKind::TooLarge, reason.clone()),
             Verdict::NotTaken { reason } => return self.reporter.report_not_taken(signal, reason),
             Verdict::Refused { reason } => (ProblemKind::Refused, reason.clone()),

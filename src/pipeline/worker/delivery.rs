@@ -37,8 +37,8 @@ pub(crate) struct Delivery {
     /// Records that left the queue, and those that were settled since.
     pub(super) taken: u64,
     pub(super) settled: u64,
-    /// While the worker stops: whether it was tried since, and whether all was tried that can be.
-    pub(super) is_tried: bool,
+    /// While the worker stops: the attempts since, and whether all was tried that can be.
+    pub(super) attempts_in_stop: u32,
     pub(super) is_finished: bool,
 }
 
@@ -76,7 +76,7 @@ impl Delivery {
             limit: RequestLimit::default(),
             taken: 0,
             settled: 0,
-            is_tried: false,
+            attempts_in_stop: 0,
             is_finished: false,
         }
     }
@@ -188,6 +188,9 @@ impl Delivery {
         if records > 0 {
             self.counters.settle(self.signal, outcome, records);
             self.settled += records;
+            if outcome == Outcome::Delivered {
+                self.queue.note_delivery();
+            }
         }
     }
 

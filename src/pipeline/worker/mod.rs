@@ -47,7 +47,7 @@ pub(crate) struct Worker {
     pub(crate) resource: Vec<u8>,
     /// `None` for an exporter without metrics.
     pub(crate) reader: Option<PeriodicReader>,
-    pub(crate) reporter: ProblemReporter,
+    pub(crate) reporter: Arc<ProblemReporter>,
     pub(crate) commands: Commands,
     pub(crate) state: State,
 }
@@ -69,6 +69,8 @@ pub(crate) struct State {
     /// By when all must be over, once the worker stops: the first stop counts, and none is taken back.
     stop_by: OnceCell<Instant>,
     reader: ReaderState,
+    /// Whether any attempt had another end than that there is no server.
+    was_reached: bool,
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],
 }
 

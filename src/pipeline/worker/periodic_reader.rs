@@ -61,7 +61,7 @@ impl Worker {
     fn records_go_first(&self, at: usize, now: Instant) -> bool {
         let flush = self.state.flushes.iter().find(|flush| flush.waits_for_collection_after.is_some());
         let is_wanted = |other: usize| match self.stop_by() {
-            Some(_) => !self.deliveries[other].is_tried,
+            Some(_) => self.deliveries[other].attempts_in_stop == 0,
             None => flush.is_some_and(|flush| self.deliveries[other].settled < flush.targets[other]),
         };
         let is_before = |other: usize| other != at && self.deliveries[other].is_due(now) && is_wanted(other);

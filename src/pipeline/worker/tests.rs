@@ -8,7 +8,7 @@ use crate::config::{Level, PaceSettings, QueueSettings, Signals, WhenFull};
 use crate::pipeline::batch::Next;
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::ledger::Counts;
-use crate::pipeline::queue::Queue;
+use crate::pipeline::queue::{Queue, Shared};
 use crate::pipeline::retry::Pause;
 use crate::pipeline::throttle::Throttle;
 use crate::record::{Scope, frames};
@@ -40,7 +40,9 @@ fn spec(gate: &Gate) -> ExporterSpec {
 fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
     let plan = spec(gate);
     let counters = Arc::new(Counters::default());
-    let queue = Arc::new(Queue::new(&plan.queue, 1024, Arc::clone(&counters), wake));
+    let reporter = Arc::new(ProblemReporter::new("memory", None, None));
+    let shared = Shared::new(Arc::clone(&counters), Arc::clone(&reporter), wake);
+    let queue = Arc::new(Queue::new(&plan.queue, 1024, shared));
     let throttle = Throttle::new(plan.pace);
     Worker {
         deliveries: vec![Delivery::new(Signal::Traces, queue, Arc::clone(&counters), throttle)],
@@ -52,7 +54,7 @@ fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
         attempt_timeout: PATIENCE,
         resource: Vec::new(),
         reader: None,
-        reporter: ProblemReporter::new("memory", None),
+        reporter,
         commands,
         state: State::default(),
     }

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 
 use super::super::response::printable;
-use super::super::{TlsFault, TlsFaultKind, Verdict, lower_first, tls};
+use super::super::{TlsFault, TlsFaultKind, Verdict, lower_first, tcp, tls};
 use super::http2::conn::{GoAway, HeadTooLong};
 use super::http2::frame::{Code, Fault};
 use super::status::Status;
@@ -96,12 +96,11 @@ impl CallFailure {
         let reason = format!("call {target}: {what}");
         match self {
             Self::Tls(fault) if fault.is_passing() => Verdict::TryLater { after: None, reason },
-            Self::TimedOut
-            | Self::HostNotFound
-            | Self::Io(_)
-            | Self::Proxy(_)
-            | Self::Left(_)
-            | Self::Unprocessed(_) => Verdict::TryLater { after: None, reason },
+            Self::HostNotFound => Verdict::Unreachable { reason },
+            Self::Io(error) => tcp::failure_verdict(&error, reason),
+            Self::TimedOut | Self::Proxy(_) | Self::Left(_) | Self::Unprocessed(_) => {
+                Verdict::TryLater { after: None, reason }
+            }
             Self::Tls(_)
             | Self::NoHttp2
             | Self::Fault(_)
@@ -167,6 +166,10 @@ mod tests {
         Verdict::TryLater { after: None, reason: format!("call {TARGET}: {reason}") }
     }
 
+    fn unreachable(reason: &str) -> Verdict {
+        Verdict::Unreachable { reason: format!("call {TARGET}: {reason}") }
+    }
+
     fn refused(reason: &str) -> Verdict {
         Verdict::Refused { reason: format!("call {TARGET}: {reason}") }
     }
@@ -187,13 +190,13 @@ mod tests {
         for (failure, expected) in [
             (CallFailure::TimedOut, later("no answer in time")),
             (CallFailure::Tls(passing), later("tls: the server ended the handshake: InternalError")),
-            (CallFailure::HostNotFound, later("host not found")),
-            (CallFailure::Io(refusal()), later("connection refused")),
+            (CallFailure::HostNotFound, unreachable("host not found")),
+            (CallFailure::Io(refusal()), unreachable("connection refused")),
             (CallFailure::Proxy(refusal()), later("proxy: connection refused")),
             (CallFailure::left(None), later("the server closed the connection")),
             (CallFailure::unprocessed(None), later("the server takes no calls")),
             (CallFailure::Reset(Code::CANCEL), later("CANCELLED: the server broke the call off: CANCEL")),
-            (CallFailure::of_lookup(ErrorKind::NotFound.into()), later("host not found")),
+            (CallFailure::of_lookup(ErrorKind::NotFound.into()), unreachable("host not found")),
             (CallFailure::of_lookup(ErrorKind::TimedOut.into()), later("no answer in time")),
             (CallFailure::Io(io::Error::from_raw_os_error(24)).broken_off(), later("no answer in time")),
             (CallFailure::left(None).broken_off(), later("no answer in time")),

@@ -9,7 +9,7 @@ use super::{ANSWER_BYTES, PROTOBUF};
 use crate::transport::gzip::decompress;
 use crate::transport::http_status::StatusClass;
 use crate::transport::response::{self, is_media_type, read_status};
-use crate::transport::{TlsFault, Verdict, lower_first, retry_after, tls};
+use crate::transport::{TlsFault, Verdict, lower_first, retry_after, tcp, tls};
 
 /// An answer longer than this is none.
 const LONGEST_ANSWER: u64 = 4 << 20;
@@ -183,8 +183,11 @@ pub(super) fn failure_verdict(error: &ureq::Error, url: &str) -> Verdict {
     match error {
         // the one time-out that is set is for the whole attempt
         ureq::Error::Timeout(_) => late(url),
-        ureq::Error::Io(error) => later(lower_first(&printable(&error.to_string()))),
-        ureq::Error::HostNotFound => later("host not found".to_owned()),
+        ureq::Error::Io(error) => {
+            let reason = format!("post {url}: {}", lower_first(&printable(&error.to_string())));
+            tcp::failure_verdict(error, reason)
+        }
+        ureq::Error::HostNotFound => Verdict::Unreachable { reason: format!("post {url}: host not found") },
         ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => later("connection failed".to_owned()),
         ureq::Error::ConnectProxyFailed(why) => later(format!("proxy: {}", of_proxy(why))),
         ureq::Error::LargeResponseHeader(..) => refused("the head of the answer is too long".to_owned()),

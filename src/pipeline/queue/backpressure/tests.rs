@@ -10,7 +10,7 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// Long, not for ever: a test that fails ends, too.
 fn blocking() -> Backpressure {
-    Backpressure::new(WhenFull::Block, Some(LONG))
+    Backpressure::new(WhenFull::Block, Some(LONG), Arc::default())
 }
 
 fn waiting_records(backpressure: &Backpressure) -> usize {
@@ -38,7 +38,7 @@ fn who_waited_first_enters_first() {
                 asked.send(()).unwrap();
                 open.load(Ordering::SeqCst).then(|| order.lock().unwrap().push("first"))
             };
-            backpressure.wait(1, || {}, enter, || false)
+            backpressure.wait(1, || {}, enter, || false, |_| ())
         });
         asks.recv_timeout(LONG).expect("the first tries");
         scope.spawn(|| {
@@ -46,7 +46,7 @@ fn who_waited_first_enters_first() {
                 order.lock().unwrap().push("second");
                 Some(())
             };
-            backpressure.wait(1, || {}, enter, || false)
+            backpressure.wait(1, || {}, enter, || false, |_| ())
         });
         until_waiting(&backpressure, 2);
         assert!(order.lock().unwrap().is_empty(), "there is room for the second, but it is not its turn");
@@ -69,7 +69,7 @@ fn each_room_that_is_made_lets_one_caller_in() {
             scope.spawn(move || {
                 let take = |count: usize| count.checked_sub(1);
                 let enter = || rooms.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).ok();
-                backpressure.wait(1, || {}, enter, || false).unwrap();
+                backpressure.wait(1, || {}, enter, || false, |_| ()).unwrap();
                 entered.send(caller).unwrap();
             });
         }
@@ -89,24 +89,97 @@ fn a_caller_wakes_the_worker_only_once_it_waits() {
     let backpressure = blocking();
     let seen = AtomicUsize::new(0);
     let wake = || seen.store(waiting_records(&backpressure), Ordering::SeqCst);
-    assert_eq!(backpressure.wait(1, wake, || Some("entered"), || false), Some("entered"));
+    assert_eq!(backpressure.wait(1, wake, || Some("entered"), || false, |_| ()), Some("entered"));
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 }
 
+/// Waits for room that there is not, and returns whether it waited as one of the waiters.
+fn waits(backpressure: &Backpressure) -> bool {
+    let waited = AtomicBool::new(false);
+    let wake = || waited.store(backpressure.has_waiters(), Ordering::SeqCst);
+    assert_eq!(backpressure.wait(1, wake, || None::<()>, || false, |_| ()), None);
+    waited.into_inner()
+}
+
+fn impatient(of_exporter: &Arc<Latch>) -> Backpressure {
+    Backpressure::new(WhenFull::Block, Some(Duration::from_millis(30)), Arc::clone(of_exporter))
+}
+
 #[test]
-fn who_has_waited_long_enough_gives_up_at_the_head_and_behind_it() {
-    let timeout = Duration::from_millis(30);
-    let backpressure = Backpressure::new(WhenFull::Block, Some(timeout));
+fn the_first_waiter_that_times_out_lets_those_behind_it_go() {
+    let backpressure = impatient(&Arc::default());
+    let begun = Instant::now();
     thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let begun = Instant::now();
-                assert_eq!(backpressure.wait(1, || {}, || None::<()>, || false), None);
-                assert!(begun.elapsed() >= timeout);
-            });
+        for _ in 0..3 {
+            scope.spawn(|| backpressure.wait(1, || {}, || None::<()>, || false, |_| ()));
         }
     });
+    assert!(begun.elapsed() >= Duration::from_millis(30));
     assert!(!backpressure.has_waiters());
+}
+
+#[test]
+fn after_a_wait_that_timed_out_no_caller_waits_until_something_was_delivered() {
+    let backpressure = impatient(&Arc::default());
+    assert!(waits(&backpressure));
+    assert!(!waits(&backpressure));
+    assert!(!waits(&backpressure));
+    backpressure.note_delivery();
+    assert!(waits(&backpressure));
+    assert!(!waits(&backpressure));
+}
+
+#[test]
+fn an_outage_of_the_collector_costs_one_wait_for_all_signals() {
+    let of_exporter = Arc::default();
+    let [spans, logs] = [impatient(&of_exporter), impatient(&of_exporter)];
+    assert!(waits(&spans));
+    assert!(!waits(&logs));
+    logs.note_delivery();
+    assert!(waits(&logs));
+}
+
+#[test]
+fn deliveries_of_another_signal_do_not_make_callers_wait_again() {
+    let of_exporter = Arc::default();
+    let [spans, logs] = [impatient(&of_exporter), impatient(&of_exporter)];
+    assert!(waits(&spans));
+    logs.note_delivery();
+    assert!(!waits(&spans));
+    spans.note_delivery();
+    assert!(waits(&spans));
+}
+
+#[test]
+fn a_delivery_during_the_last_attempt_of_a_wait_is_not_overlooked() {
+    let backpressure = impatient(&Arc::default());
+    let try_reserve = || {
+        backpressure.note_delivery();
+        None::<()>
+    };
+    assert_eq!(backpressure.wait(1, || {}, try_reserve, || false, |_| ()), None);
+    assert!(waits(&backpressure));
+}
+
+#[test]
+fn a_long_wait_is_reported_once_while_it_lasts() {
+    let backpressure = blocking();
+    let open = AtomicBool::new(false);
+    let (report, reported) = unbounded();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let enter = || open.load(Ordering::SeqCst).then_some(());
+            backpressure.wait(1, || {}, enter, || false, |waited| report.send(waited).unwrap())
+        });
+        let waited = reported.recv_timeout(LONG).expect("it is reported");
+        assert!(waited >= LONG_WAIT, "{waited:?}");
+        assert!(backpressure.has_waiters());
+        // woken for nothing: it waits on, and does not report again
+        backpressure.notify();
+        open.store(true, Ordering::SeqCst);
+        backpressure.notify();
+    });
+    assert!(reported.is_empty());
 }
 
 #[test]
@@ -117,7 +190,8 @@ fn the_closing_ends_every_wait() {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let entered = backpressure.wait(1, || {}, || None::<()>, || closed.load(Ordering::SeqCst));
+                let entered =
+                    backpressure.wait(1, || {}, || None::<()>, || closed.load(Ordering::SeqCst), |_| ());
                 left.send(entered).unwrap();
             });
         }
@@ -166,13 +240,13 @@ fn tries(backpressure: &Backpressure) -> (usize, usize) {
         tried.fetch_add(1, Ordering::SeqCst);
         None::<()>
     };
-    assert_eq!(backpressure.wait(1, wake, enter, || false), None);
+    assert_eq!(backpressure.wait(1, wake, enter, || false, |_| ()), None);
     (woken.into_inner(), tried.into_inner())
 }
 
 #[test]
 fn a_lossy_queue_wakes_the_worker_and_never_waits() {
-    assert_eq!(tries(&Backpressure::new(WhenFull::DropNewest, None)), (1, 1));
+    assert_eq!(tries(&Backpressure::new(WhenFull::DropNewest, None, Arc::default())), (1, 1));
 }
 
 #[test]
@@ -193,8 +267,9 @@ fn callers_wait_only_for_a_worker_that_has_begun_to_run() {
     start.begin();
     let open = AtomicBool::new(false);
     thread::scope(|scope| {
-        let caller = scope
-            .spawn(|| backpressure.wait(1, || {}, || open.load(Ordering::SeqCst).then_some(()), || false));
+        let caller = scope.spawn(|| {
+            backpressure.wait(1, || {}, || open.load(Ordering::SeqCst).then_some(()), || false, |_| ())
+        });
         until_waiting(&backpressure, 1);
         open.store(true, Ordering::SeqCst);
         backpressure.notify();
