@@ -150,7 +150,11 @@ impl ExporterSet {
     /// Enqueues a framed span for every exporter that takes spans.
     #[inline]
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
-        self.enqueue(scope, record, |filter| filter.takes(Signal::Traces));
+        match self.handles() {
+            // the usual case
+            [only] if only.filter().takes(Signal::Traces) => only.enqueue(scope, record, 1),
+            several => enqueue_to_each(several, scope, record, 1, &|filter| filter.takes(Signal::Traces)),
+        }
     }
 
     /// Starts the exporters of a forked child that has something to send.
@@ -161,20 +165,22 @@ impl ExporterSet {
         }
     }
 
-    /// Enqueues a framed log record for every exporter whose level lets it pass.
+    /// Enqueues a framed log record for every exporter whose level lets it pass, and counts it for the others.
     #[inline]
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
-        self.enqueue(scope, record, |filter| filter.takes_log(severity));
-    }
-
-    #[inline]
-    fn enqueue(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(RecordFilter) -> bool) {
         match self.handles() {
             // the usual case
-            [only] if takes(only.filter()) => only.enqueue(scope, record, 1),
-            [_] => {}
-            several => enqueue_to_each(several, scope, record, 1, &takes),
+            [only] if only.filter().takes_log(severity) => only.enqueue(scope, record, 1),
+            several => enqueue_log_to_each(several, scope, severity, record),
         }
+    }
+
+    /// Counts a log record that no exporter's level lets pass, for each exporter that takes logs. A child that has started no
+    /// exporters counts nothing.
+    #[inline(never)]
+    pub(crate) fn count_log_filtered(&self, severity: Severity) {
+        let handles = self.handles.get().map_or(&[][..], Vec::as_slice);
+        handles.iter().for_each(|handle| handle.count_if_filtered(severity));
     }
 
     /// Counts a span that cannot be sent.
@@ -334,6 +340,12 @@ fn enqueue_to_each(
             return handle.enqueue(scope, frame, records);
         }
     }
+}
+
+#[inline(never)]
+fn enqueue_log_to_each(handles: &[ExporterHandle], scope: &Arc<Scope>, severity: Severity, frame: &[u8]) {
+    handles.iter().for_each(|handle| handle.count_if_filtered(severity));
+    enqueue_to_each(handles, scope, frame, 1, &|filter| filter.takes_log(severity));
 }
 
 /// Lets every exporter of these sets send what was accepted before the call, all at the same time.

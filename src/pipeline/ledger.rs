@@ -18,6 +18,7 @@
 //! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | reach the collector; a longer time to give up |
 //! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part` | raise the collector's limit, or smaller records |
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
+//! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, as `logs` and the bridges ask | a lower `level` of the exporter, if the log records are wanted |
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
 //!
 //! Superseded data points are no loss. Spans that have not ended are in `open_spans`, as `pipeline/open_spans` finds them. Records that are outside of the ledger by design are listed at [`Ledger`]; a span that
@@ -31,6 +32,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use crate::pipeline::queue::ShardedCounter;
 use crate::record::Signal;
 
 /// What became of all records, exporter by exporter.
@@ -41,7 +43,7 @@ use crate::record::Signal;
 /// These are outside of it by design, as they are no records of an exporter:
 ///
 /// - spans that the [sampler](crate::Sampler) left out;
-/// - log records below an exporter's level, and what a filter of `tracing` or `log` kept from the bridge;
+/// - what a filter of `tracing` or `log`, or the level of a bridge, kept out before an exporter's level was asked;
 /// - records of a signal that no exporter takes;
 /// - spans and log records that were open across a fork, in the child: the parent counts them;
 /// - what an exporter's thread and the libraries that it calls would log about the sending, and what the OpenTelemetry SDK
@@ -195,6 +197,10 @@ pub struct Counts {
     pub in_flight: u64,
     /// Never accepted.
     pub not_enqueued: NotEnqueued,
+    /// Log records below the exporter's [level](crate::Exporter::level), which are no loss. What is filtered before that is
+    /// not counted: the bridges of [`log`](crate::bridge::log#filters) and [`tracing`](crate::bridge::tracing#filters) say where
+    /// that happens.
+    pub filtered: u64,
 }
 
 impl Counts {
@@ -216,6 +222,7 @@ impl AddAssign for Counts {
         self.rejected += other.rejected;
         self.superseded += other.superseded;
         self.in_flight += other.in_flight;
+        self.filtered += other.filtered;
         self.dropped.refused += other.dropped.refused;
         self.dropped.gave_up += other.dropped.gave_up;
         self.dropped.too_large += other.dropped.too_large;
@@ -248,6 +255,7 @@ impl fmt::Display for Counts {
             (self.not_enqueued.suppressed, "not enqueued: suppressed"),
             (self.not_enqueued.no_worker, "not enqueued: no worker"),
             (self.not_enqueued.panicked, "not enqueued: panicked"),
+            (self.filtered, "filtered by level"),
         ] {
             if count > 0 {
                 write!(f, ", {count} {name}")?;
@@ -344,6 +352,8 @@ pub(crate) struct Counters {
     outcomes: Mutex<Outcomes>,
     not_enqueued: [[AtomicU64; NotEnqueuedReason::COUNT]; Signal::COUNT],
     attempts: AtomicU64,
+    /// Of logs only.
+    filtered: ShardedCounter,
 }
 
 #[derive(Debug, Default)]
@@ -372,6 +382,12 @@ impl Counters {
 
     pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
         self.not_enqueued[signal as usize][reason as usize].fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Counts a log record below the exporter's level.
+    #[inline]
+    pub(crate) fn count_filtered(&self) {
+        self.filtered.add_one();
     }
 
     pub(crate) fn attempted(&self) {
@@ -403,7 +419,8 @@ impl Counters {
             counts.in_flight = accepted - counts.settled();
         }
         drop(outcomes);
-        let [traces, logs, metrics] = counts;
+        let [traces, mut logs, metrics] = counts;
+        logs.filtered = self.filtered.total();
         let attempts = self.attempts.load(Ordering::Relaxed);
         ExporterLedger { name: name.to_owned(), traces, logs, metrics, attempts }
     }

@@ -73,6 +73,7 @@ fn all_different(times: u64) -> Counts {
             panicked: count(),
         },
         superseded: count(),
+        filtered: count(),
     }
 }
 
@@ -115,6 +116,21 @@ fn each_refusal_has_its_own_place_beside_the_accepted() {
         assert_eq!(REFUSALS.map(|reason| counters.not_enqueued(Signal::Logs, reason)), [0; REFUSALS.len()]);
         assert_eq!((counts.accepted, counts.in_flight, counts.lost()), (0, 0, 1));
     }
+}
+
+#[test]
+fn what_is_filtered_is_beside_the_accepted_and_no_loss() {
+    let counters = Counters::default();
+    (0..12).for_each(|_| counters.count_filtered());
+    let exporter = counters.read("test", || [0; Signal::COUNT]);
+    let expected = Counts { filtered: 12, ..Counts::default() };
+    assert_eq!(
+        (exporter.traces, exporter.logs, exporter.metrics),
+        (Counts::default(), expected, Counts::default())
+    );
+    assert_eq!((exporter.logs.lost(), exporter.logs.in_flight), (0, 0));
+    let ledger = Ledger { exporters: vec![exporter], ..Ledger::default() };
+    assert_eq!(ledger.to_string(), "test logs: 0 accepted, 0 delivered, 12 filtered by level");
 }
 
 #[test]
