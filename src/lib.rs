@@ -102,7 +102,7 @@ mod transport;
 /// [`Telemetry::shutdown`] returns a ledger, and [`Telemetry::ledger`] reads it at any time: one
 /// [`ExporterLedger`](ledger::ExporterLedger) per exporter, with [`Counts`](ledger::Counts) per signal. At every moment
 /// accepted = delivered + rejected + dropped + superseded + in flight; records that were never accepted are in
-/// `not_enqueued`.
+/// `not_enqueued`, and log records below the exporter's level in `filtered`.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -120,7 +120,7 @@ mod transport;
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 pub mod ledger {
-    pub use crate::pipeline::ledger::{Counts, Dropped, ExporterLedger, NotEnqueued};
+    pub use crate::pipeline::ledger::{Counts, Dropped, ExporterLedger, NotEnqueued, OpenSpans};
 }
 
 pub use self::metrics::{Counter, Gauge, Histogram, Meter, UpDownCounter};

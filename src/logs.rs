@@ -14,8 +14,8 @@ use crate::record::{IntoValue, LogEnd, LogRecord, Scope, Severity, Signal, SpanR
 /// Makes log records of one scope. Got from [`Telemetry::logger`](crate::Telemetry::logger); cheap to clone and to
 /// share.
 ///
-/// A record belongs to this thread's current span and carries its ids. What no exporter's level lets pass costs a
-/// comparison and is not in the ledger.
+/// A record belongs to this thread's current span and carries its ids. What no exporter's level lets pass is not built; the
+/// ledger counts it as [filtered](crate::ledger::Counts::filtered).
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -34,6 +34,16 @@ struct LoggerShared {
     exporters: Arc<ExporterSet>,
     scope: Arc<Scope>,
     has_baggage_attributes: bool,
+}
+
+impl LoggerShared {
+    /// Counts a record that no exporter's level lets pass. What is logged about the sending is not counted.
+    #[inline]
+    fn count_filtered(&self, severity: Severity) {
+        if !context::may_be_suppressed() {
+            self.exporters.count_log_filtered(severity);
+        }
+    }
 }
 
 impl Logger {
@@ -93,15 +103,16 @@ impl Logger {
     /// ```
     #[inline]
     pub fn record(&self, severity: Severity, body: impl IntoValue) -> Log<'_> {
-        let mut open = match self.shared.exporters.takes_log(severity) {
-            true if context::may_be_suppressed() && self.shared.exporters.suppresses_log(severity) => None,
-            true => OpenLog::begin(&self.shared, severity),
-            false => None,
+        let filtered = (!self.shared.exporters.takes_log(severity)).then_some(severity);
+        let mut open = match filtered {
+            Some(_) => None,
+            None if context::may_be_suppressed() && self.shared.exporters.suppresses_log(severity) => None,
+            None => OpenLog::begin(&self.shared, severity),
         };
         if let Some(open) = &mut open {
             body.with_value(|body| open.record.set_body(body));
         }
-        Log { open, shared: &self.shared }
+        Log { open, filtered, shared: &self.shared }
     }
 
     /// Whether a record of this severity would go anywhere: worth asking before its text is put together.
@@ -123,6 +134,15 @@ impl Logger {
     #[inline]
     pub(crate) fn is_of_use(&self, severity: Severity) -> bool {
         self.shared.exporters.takes_log(severity) && !context::runs_exporter_code()
+    }
+
+    /// Counts a record that a bridge does not begin, if it is an exporter's level that keeps it out.
+    #[cfg(any(feature = "log", feature = "tracing"))]
+    #[cold]
+    pub(crate) fn count_if_filtered(&self, severity: Severity) {
+        if !self.shared.exporters.takes_log(severity) {
+            self.shared.count_filtered(severity);
+        }
     }
 
     /// Counts a record as lost to a panic of the program's own code.
@@ -157,6 +177,8 @@ impl fmt::Debug for Logger {
 pub struct Log<'a> {
     /// `None` where nothing is recorded.
     open: Option<Box<OpenLog>>,
+    /// Its severity, if no exporter's level lets it pass.
+    filtered: Option<Severity>,
     shared: &'a LoggerShared,
 }
 
@@ -224,8 +246,10 @@ impl Log<'_> {
     /// Sends the record.
     #[inline]
     pub fn emit(self) {
-        if let Some(open) = self.open {
-            open.emit(self.shared);
+        match (self.open, self.filtered) {
+            (Some(open), _) => open.emit(self.shared),
+            (None, Some(severity)) => self.shared.count_filtered(severity),
+            (None, None) => {}
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::metrics::{Meter, Reader, Registry};
 use crate::pipeline::exporter_handle::{ExporterSpec, RecordFilter};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, deadline};
 use crate::pipeline::ledger::Ledger;
+use crate::pipeline::open_spans::OpenMarks;
 use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
 use crate::telemetry::provider::Provider;
@@ -178,9 +179,10 @@ impl Telemetry {
         &self.application
     }
 
-    /// What became of all records until now.
+    /// What became of all records until now, and which spans are open.
     pub fn ledger(&self) -> Ledger {
-        Ledger { exporters: self.exporter_sets().flat_map(ExporterSet::ledger).collect() }
+        let exporters = self.exporter_sets().flat_map(ExporterSet::ledger).collect();
+        Ledger { exporters, open_spans: self.main.exporters().open_marks().read() }
     }
 
     /// Sends all that was accepted before the call, without waiting for throttle or linger, and collects and sends the
@@ -199,6 +201,7 @@ impl Telemetry {
     /// The budget is not used up where no attempt has ever found a server, as each was refused or the host is not known:
     /// then it makes two attempts of each signal, within 300 ms.
     ///
+    /// Spans that are still open are named in the ledger, and will not be sent.
     /// Later records are not enqueued and counted; a second shutdown only gives the ledger again. One that comes
     /// while the first is under way waits for it within its own budget; then some may still be in flight.
     ///
@@ -285,9 +288,9 @@ impl ProviderSpecs {
     fn of(config: &Config) -> Self {
         let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
-        let (owner, mut faults) = (Owner::new(), Vec::new());
-        let main = provider_spec(&config.main, &main, config, owner, &mut faults);
-        let application = provider_spec(&config.application, &application, config, owner, &mut faults);
+        let (shared, mut faults) = ((Owner::new(), OpenMarks::new()), Vec::new());
+        let main = provider_spec(&config.main, &main, config, &shared, &mut faults);
+        let application = provider_spec(&config.application, &application, config, &shared, &mut faults);
         Self { providers: [main, application], faults }
     }
 }
@@ -296,7 +299,7 @@ fn provider_spec(
     settings: &ProviderSettings,
     exporters: &[&Exporter],
     config: &Config,
-    owner: Owner,
+    (owner, open_marks): &(Owner, OpenMarks),
     faults: &mut Vec<Fault>,
 ) -> (ProviderSpec, Arc<Registry>) {
     let resource = settings.complete_resource().field();
@@ -311,12 +314,13 @@ fn provider_spec(
         }
     }
     let spec = ProviderSpec {
-        owner,
+        owner: *owner,
         exporters: specs,
         limits: config.span_limits,
         log_limits: config.log_limits,
         baggage_attributes: config.baggage_attributes.clone(),
         sampler: settings.sampler,
+        open_marks: open_marks.clone(),
     };
     (spec, registry)
 }

@@ -31,6 +31,22 @@
 //!
 //! An integer that does not fit into 64 bits with a sign is text, digit by digit. A key without a value (`None`, `()`)
 //! is left out. Lists and maps are text, as their `Debug` or `Display` has it.
+//!
+//! # Filters
+//!
+//! A record passes these in turn. What the last one keeps out is in the ledger, as
+//! [`filtered`](crate::ledger::Counts::filtered); the bridge never sees what the first two do, and does not count what its own
+//! level does.
+//!
+//! | filter | set by | counted |
+//! |---|---|---|
+//! | the static level | features of `log`, `release_max_level_info` for instance | no: it is not compiled |
+//! | the dynamic level | [`log::set_max_level`]; [`LogBridge::install`] sets it to the finest level that any exporter takes | no |
+//! | the bridge's level | [`LogBridge::level`] | no |
+//! | each exporter's level | [`Exporter::level`](crate::Exporter::level), `level` in a file, `info` by default | yes, by exporter |
+//!
+//! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level is as fine as the finest exporter's: then only
+//! an exporter that takes less than another has anything to count. `enabled`, and `log_enabled!` with it, never counts.
 
 mod key_values;
 
@@ -52,7 +68,7 @@ const FLUSH_BUDGET: Duration = Duration::from_secs(2);
 
 /// A logger of the `log` crate whose records leave by a provider.
 ///
-/// What no exporter's level lets pass costs a comparison, and what the exporters' own threads log is not taken in.
+/// What no [filter](self#filters) lets pass costs little, and what the exporters' own threads log is not taken in.
 /// Where the queue is full, a record waits or is counted, like any other; after a shutdown it is counted.
 ///
 /// ```
@@ -174,10 +190,15 @@ impl Log for LogBridge {
     fn log(&self, record: &Record<'_>) {
         self.others.iter().for_each(|other| other.log(record));
         let severity = severity(record.level());
-        if record.level() <= self.level && self.any.is_of_use(severity) {
+        if record.level() > self.level {
+            return;
+        }
+        if self.any.is_of_use(severity) {
             let panic_counter = PanicCounter { logger: &self.any, severity };
             self.emit(record);
             mem::forget(panic_counter);
+        } else {
+            self.any.count_if_filtered(severity);
         }
     }
 

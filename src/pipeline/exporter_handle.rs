@@ -253,6 +253,14 @@ impl ExporterHandle {
         self.counters.count_not_enqueued(signal, reason, records);
     }
 
+    /// Counts a log record that the exporter would take if its level let it pass.
+    #[inline]
+    pub(crate) fn count_if_filtered(&self, severity: Severity) {
+        if self.filter.takes(Signal::Logs) && !self.filter.takes_log(severity) {
+            self.counters.count_filtered();
+        }
+    }
+
     pub(crate) fn ledger(&self) -> ExporterLedger {
         self.counters.read(&self.name, || accepted(&self.queues))
     }

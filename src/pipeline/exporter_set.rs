@@ -13,6 +13,7 @@ use crate::config::sampler::Sampler;
 use crate::context::{self, Baggage, Owner, Suppression};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
+use crate::pipeline::open_spans::OpenMarks;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
 use crate::record::FrameLimits;
@@ -44,6 +45,8 @@ pub(crate) struct ProviderSpec {
     /// The keys of baggage that become attributes.
     pub(crate) baggage_attributes: Vec<String>,
     pub(crate) sampler: Sampler,
+    /// Of all providers of the same telemetry.
+    pub(crate) open_marks: OpenMarks,
 }
 
 impl ProviderSpec {
@@ -109,6 +112,10 @@ impl ExporterSet {
         self.spec.sampler
     }
 
+    pub(crate) fn open_marks(&self) -> &OpenMarks {
+        &self.spec.open_marks
+    }
+
     pub(crate) fn log_limits(&self) -> &LogLimits {
         &self.spec.log_limits
     }
@@ -143,7 +150,11 @@ impl ExporterSet {
     /// Enqueues a framed span for every exporter that takes spans.
     #[inline]
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
-        self.enqueue(scope, record, |filter| filter.takes(Signal::Traces));
+        match self.handles() {
+            // the usual case
+            [only] if only.filter().takes(Signal::Traces) => only.enqueue(scope, record, 1),
+            several => enqueue_to_each(several, scope, record, 1, &|filter| filter.takes(Signal::Traces)),
+        }
     }
 
     /// Starts the exporters of a forked child that has something to send.
@@ -154,20 +165,22 @@ impl ExporterSet {
         }
     }
 
-    /// Enqueues a framed log record for every exporter whose level lets it pass.
+    /// Enqueues a framed log record for every exporter whose level lets it pass, and counts it for the others.
     #[inline]
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
-        self.enqueue(scope, record, |filter| filter.takes_log(severity));
-    }
-
-    #[inline]
-    fn enqueue(&self, scope: &Arc<Scope>, record: &[u8], takes: impl Fn(RecordFilter) -> bool) {
         match self.handles() {
             // the usual case
-            [only] if takes(only.filter()) => only.enqueue(scope, record, 1),
-            [_] => {}
-            several => enqueue_to_each(several, scope, record, 1, &takes),
+            [only] if only.filter().takes_log(severity) => only.enqueue(scope, record, 1),
+            several => enqueue_log_to_each(several, scope, severity, record),
         }
+    }
+
+    /// Counts a log record that no exporter's level lets pass, for each exporter that takes logs. A child that has started no
+    /// exporters counts nothing.
+    #[inline(never)]
+    pub(crate) fn count_log_filtered(&self, severity: Severity) {
+        let handles = self.handles.get().map_or(&[][..], Vec::as_slice);
+        handles.iter().for_each(|handle| handle.count_if_filtered(severity));
     }
 
     /// Counts a span that cannot be sent.
@@ -329,6 +342,12 @@ fn enqueue_to_each(
     }
 }
 
+#[inline(never)]
+fn enqueue_log_to_each(handles: &[ExporterHandle], scope: &Arc<Scope>, severity: Severity, frame: &[u8]) {
+    handles.iter().for_each(|handle| handle.count_if_filtered(severity));
+    enqueue_to_each(handles, scope, frame, 1, &|filter| filter.takes_log(severity));
+}
+
 /// Lets every exporter of these sets send what was accepted before the call, all at the same time.
 pub(crate) fn flush<'o>(
     exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
@@ -340,7 +359,7 @@ pub(crate) fn flush<'o>(
         return FlushOutcome::Complete;
     }
     let exporters = handles.iter().map(|handle| handle.ledger()).collect();
-    FlushOutcome::TimedOut { left: Ledger { exporters }.total().in_flight }
+    FlushOutcome::TimedOut { left: Ledger { exporters, ..Ledger::default() }.total().in_flight }
 }
 
 fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {

@@ -18,9 +18,10 @@
 //! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | reach the collector; a longer time to give up |
 //! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part` | raise the collector's limit, or smaller records |
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
+//! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, as `logs` and the bridges ask | a lower `level` of the exporter, if the log records are wanted |
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
 //!
-//! Superseded data points are no loss. Records that are outside of the ledger by design are listed at [`Ledger`]; a span that
+//! Superseded data points are no loss. Spans that have not ended are in `open_spans`, as `pipeline/open_spans` finds them. Records that are outside of the ledger by design are listed at [`Ledger`]; a span that
 //! the sampler leaves out is decided in `trace/builder.rs`, `is_recorded`. A process that ends without a shutdown loses what is
 //! in flight, and no ledger with it: see the guide's chapter on exits.
 
@@ -31,6 +32,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use crate::pipeline::queue::ShardedCounter;
 use crate::record::Signal;
 
 /// What became of all records, exporter by exporter.
@@ -41,7 +43,7 @@ use crate::record::Signal;
 /// These are outside of it by design, as they are no records of an exporter:
 ///
 /// - spans that the [sampler](crate::Sampler) left out;
-/// - log records below an exporter's level, and what a filter of `tracing` or `log` kept from the bridge;
+/// - what a filter of `tracing` or `log`, or the level of a bridge, kept out before an exporter's level was asked;
 /// - records of a signal that no exporter takes;
 /// - spans and log records that were open across a fork, in the child: the parent counts them;
 /// - what an exporter's thread and the libraries that it calls would log about the sending, and what the OpenTelemetry SDK
@@ -53,6 +55,8 @@ use crate::record::Signal;
 pub struct Ledger {
     /// One entry for each exporter, in the order of the configuration; those of the application's provider come last.
     pub exporters: Vec<ExporterLedger>,
+    /// Spans that have not ended: no exporter has them yet. One that ends after the shutdown is not enqueued.
+    pub open_spans: OpenSpans,
 }
 
 impl Ledger {
@@ -85,6 +89,53 @@ impl fmt::Display for Ledger {
                     line_break = "\n";
                 }
             }
+        }
+        if self.open_spans.count > 0 {
+            write!(f, "\n{}", self.open_spans)?;
+        }
+        Ok(())
+    }
+}
+
+/// Spans that have started and not ended, of all providers: those that the sampler leaves out are not among them, but a
+/// [`DetachedSpan`](crate::DetachedSpan) about which it is undecided is.
+///
+/// At the end of a program they are spans that were held by another thread, kept in a `static`, or leaked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct OpenSpans {
+    /// How many there are.
+    pub count: u64,
+    /// Their names and how many spans have each, the most frequent first: up to 16 names, each with its first 32 bytes.
+    pub names: Vec<(String, u64)>,
+}
+
+impl OpenSpans {
+    const MOST_NAMES: usize = 16;
+
+    pub(crate) fn new(names: impl IntoIterator<Item = (String, u64)>) -> Self {
+        let mut names: Vec<_> = names.into_iter().collect();
+        names.sort_by(|(one, count), (other, than)| than.cmp(count).then_with(|| one.cmp(other)));
+        let count = names.iter().map(|(_, count)| count).sum();
+        names.truncate(Self::MOST_NAMES);
+        Self { count, names }
+    }
+}
+
+impl fmt::Display for OpenSpans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} still open", self.count, if self.count == 1 { "span" } else { "spans" })?;
+        let mut before = ": ";
+        for (name, count) in &self.names {
+            write!(f, "{before}{}", name.escape_debug())?;
+            if *count > 1 {
+                write!(f, " ({count} times)")?;
+            }
+            before = ", ";
+        }
+        let others = self.count - self.names.iter().map(|(_, count)| count).sum::<u64>();
+        if others > 0 {
+            write!(f, " and {others} of other names")?;
         }
         Ok(())
     }
@@ -146,6 +197,10 @@ pub struct Counts {
     pub in_flight: u64,
     /// Never accepted.
     pub not_enqueued: NotEnqueued,
+    /// Log records below the exporter's [level](crate::Exporter::level), which are no loss. What is filtered before that is
+    /// not counted: the bridges of [`log`](crate::bridge::log#filters) and [`tracing`](crate::bridge::tracing#filters) say where
+    /// that happens.
+    pub filtered: u64,
 }
 
 impl Counts {
@@ -167,6 +222,7 @@ impl AddAssign for Counts {
         self.rejected += other.rejected;
         self.superseded += other.superseded;
         self.in_flight += other.in_flight;
+        self.filtered += other.filtered;
         self.dropped.refused += other.dropped.refused;
         self.dropped.gave_up += other.dropped.gave_up;
         self.dropped.too_large += other.dropped.too_large;
@@ -199,6 +255,7 @@ impl fmt::Display for Counts {
             (self.not_enqueued.suppressed, "not enqueued: suppressed"),
             (self.not_enqueued.no_worker, "not enqueued: no worker"),
             (self.not_enqueued.panicked, "not enqueued: panicked"),
+            (self.filtered, "filtered by level"),
         ] {
             if count > 0 {
                 write!(f, ", {count} {name}")?;
@@ -295,6 +352,8 @@ pub(crate) struct Counters {
     outcomes: Mutex<Outcomes>,
     not_enqueued: [[AtomicU64; NotEnqueuedReason::COUNT]; Signal::COUNT],
     attempts: AtomicU64,
+    /// Of logs only.
+    filtered: ShardedCounter,
 }
 
 #[derive(Debug, Default)]
@@ -323,6 +382,12 @@ impl Counters {
 
     pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
         self.not_enqueued[signal as usize][reason as usize].fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Counts a log record below the exporter's level.
+    #[inline]
+    pub(crate) fn count_filtered(&self) {
+        self.filtered.add_one();
     }
 
     pub(crate) fn attempted(&self) {
@@ -354,7 +419,8 @@ impl Counters {
             counts.in_flight = accepted - counts.settled();
         }
         drop(outcomes);
-        let [traces, logs, metrics] = counts;
+        let [traces, mut logs, metrics] = counts;
+        logs.filtered = self.filtered.total();
         let attempts = self.attempts.load(Ordering::Relaxed);
         ExporterLedger { name: name.to_owned(), traces, logs, metrics, attempts }
     }

@@ -12,11 +12,13 @@
 //! - [`worker`] is the thread: it drains the queue, makes batches, sends them and judges what follows.
 //! - [`batch`], [`throttle`] and [`retry`] are pure: what to send, when to send it, and what a verdict leads to.
 //! - [`ledger`] counts every record by what became of it. To find why a record was lost, start there.
+//! - [`open_spans`] are those that have not ended yet, for the ledger to name.
 
 pub(crate) mod batch;
 pub(crate) mod exporter_handle;
 pub(crate) mod exporter_set;
 pub(crate) mod ledger;
+pub(crate) mod open_spans;
 pub(crate) mod problems;
 pub(crate) mod queue;
 pub(crate) mod retry;

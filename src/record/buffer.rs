@@ -59,6 +59,12 @@ impl Buffer {
         self.storage.get(from..self.len).unwrap_or_default()
     }
 
+    /// The storage from here on, as far as it goes: also what was not written yet.
+    #[inline]
+    pub(crate) fn storage_from<const COUNT: usize>(&self, from: usize) -> Option<&[u8; COUNT]> {
+        self.storage.get(from..)?.first_chunk()
+    }
+
     /// Bytes that were written, to be written over; `None` if they may not be what they should, as there was no room.
     #[inline]
     pub(crate) fn written<const COUNT: usize>(&mut self, from: usize) -> Option<&mut [u8; COUNT]> {

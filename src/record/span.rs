@@ -214,6 +214,14 @@ impl SpanRecord {
         fields.for_each(|(tag, value)| out.field(*tag, value));
     }
 
+    /// The name that the span has just been begun with, and whatever is behind it in the storage; `None` if that is less.
+    #[inline(always)]
+    pub(crate) fn begun_name<const COUNT: usize>(&self, head: &SpanHead<'_>) -> Option<&[u8; COUNT]> {
+        // it is the last field of all heads
+        let buffer = &self.attributes.buffer;
+        buffer.storage_from(buffer.position().checked_sub(head.name.len())?)
+    }
+
     /// Makes the span a child of another one than it was begun as.
     pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);

@@ -11,6 +11,7 @@ use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec};
+use crate::pipeline::open_spans::OpenMarks;
 use crate::process;
 use crate::record::{Scope, Signal};
 use crate::trace::Tracer;
@@ -73,6 +74,7 @@ impl Provider {
             log_limits: LogLimits::default(),
             baggage_attributes: Vec::new(),
             sampler: Sampler::default(),
+            open_marks: OpenMarks::new(),
         };
         let started = Self::start(spec, Arc::new(Registry::new(Vec::new())));
         started.unwrap_or_else(|_| unreachable!("no thread is started"))

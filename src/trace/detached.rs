@@ -121,8 +121,8 @@ impl DetachedSpan {
         storage.detached.is_settled = true;
         if !storage.context.is_sampled() {
             self.is_recording = false;
-            // it may stay open for long, and what was set will not be sent
-            self.storage_mut().shed_large_record();
+            // it may stay open for long
+            self.storage_mut().abandon_record();
         }
     }
 
@@ -182,6 +182,7 @@ impl DetachedSpan {
             self.storage().shared.exporters.count_span_not_enqueued(NotEnqueuedReason::Panicked);
         }
         self.is_recording = false;
+        self.storage_mut().abandon_record();
     }
 
     /// Ends the span at a time of its own; one before its start counts as its start.

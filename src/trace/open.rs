@@ -7,6 +7,7 @@ use super::detached::DetachedState;
 use super::{TracerShared, error};
 use crate::context::{Clock, SpanContext};
 use crate::pipeline::ledger::NotEnqueuedReason;
+use crate::pipeline::open_spans::{OpenMark, first_bytes};
 use crate::process;
 use crate::record::Pool;
 use crate::record::{SpanHead, SpanId, SpanRecord, SpanRef, TraceId};
@@ -18,9 +19,12 @@ pub(super) struct OpenSpan {
     pub(super) context: SpanContext,
     pub(super) clock: Clock,
     pub(super) shared: Arc<TracerShared>,
+    /// Of the process that uses it.
     generation: u32,
-    /// Whether its thread was panicking when it began: then a panic is not what ends it.
-    began_in_panic: bool,
+    /// For the ledger.
+    mark: Arc<OpenMark>,
+    /// The last span here that began while its thread was panicking: then a panic is not what ends it.
+    began_in_panic: Option<SpanId>,
     /// Of a span that belongs to no thread.
     pub(super) detached: DetachedState,
 }
@@ -36,22 +40,33 @@ impl OpenSpan {
     #[inline(always)]
     pub(super) fn begin(shared: &Arc<TracerShared>, head: &SpanHead<'_>, clock: Clock) -> Box<Self> {
         let mut open = match Pool::take(&POOL) {
-            Some(open) if Arc::ptr_eq(&open.shared, shared) => open,
+            Some(open) if open.is_of(shared) => open,
             other => Self::for_tracer(other, shared, clock),
         };
         open.clock = clock;
-        open.generation = process::generation();
-        open.began_in_panic = thread::panicking();
+        if thread::panicking() {
+            open.began_in_panic = Some(head.span_id);
+        }
         open.record.begin(head);
+        match open.record.begun_name(head) {
+            Some(name) => open.mark.open(name, head.name.len(), head.span_id),
+            None => open.mark.open(&first_bytes(head.name), head.name.len(), head.span_id),
+        }
         open
     }
 
     /// Storage for a span of which nothing is recorded.
     pub(super) fn unrecorded(shared: &Arc<TracerShared>) -> Box<Self> {
         match Pool::take(&POOL) {
-            Some(open) if Arc::ptr_eq(&open.shared, shared) => open,
+            Some(open) if open.is_of(shared) => open,
             other => Self::for_tracer(other, shared, Clock::start().0),
         }
+    }
+
+    /// Whether it is ready for spans of this tracer, in this process.
+    #[inline(always)]
+    fn is_of(&self, shared: &Arc<TracerShared>) -> bool {
+        Arc::ptr_eq(&self.shared, shared) && self.generation == process::generation()
     }
 
     /// Storage that was used before or not, made ready for spans of this tracer.
@@ -61,9 +76,24 @@ impl OpenSpan {
             let (record, detached) = (SpanRecord::default(), DetachedState::default());
             let unset = SpanRef { trace_id: TraceId([0; 16]), span_id: SpanId([0; 8]), trace_flags: 0 };
             let context = SpanContext::of(unset, None);
-            let shared = Arc::clone(shared);
-            Box::new(Self { record, context, clock, shared, generation: 0, began_in_panic: false, detached })
+            let (shared, mark) = (Arc::clone(shared), shared.exporters.open_marks().add());
+            let generation = process::generation();
+            Box::new(Self {
+                record,
+                context,
+                clock,
+                shared,
+                generation,
+                began_in_panic: None,
+                mark,
+                detached,
+            })
         });
+        let (marks, generation) = (shared.exporters.open_marks(), process::generation());
+        if open.generation != generation || !marks.is(open.shared.exporters.open_marks()) {
+            open.mark = marks.add();
+        }
+        open.generation = generation;
         open.shared = Arc::clone(shared);
         open.record.limit(&shared.limits, shared.largest.unwrap_or_default());
         open
@@ -72,10 +102,12 @@ impl OpenSpan {
     /// Ends the span, now or at a time of its own, and sends it.
     #[inline(always)]
     pub(super) fn finish(mut self: Box<Self>, end: Option<u64>) {
+        // now, as its caller may have to wait for room in the queue
+        self.mark.close();
         // a span that was open across a fork is the parent's to send
         if self.generation == process::generation() {
             let end = end.unwrap_or_else(|| self.clock.now());
-            if thread::panicking() && !self.began_in_panic {
+            if thread::panicking() && self.began_in_panic != Some(self.context.span_id) {
                 error::record_panic(&mut self, end);
             }
             match self.record.finish(end) {
@@ -86,8 +118,15 @@ impl OpenSpan {
         self.keep();
     }
 
-    /// Gives back the storage of a record that is large.
-    pub(super) fn shed_large_record(&mut self) {
+    /// Gives it another name.
+    pub(super) fn rename(&mut self, name: &str) {
+        self.record.set_name(name);
+        self.mark.rename(name);
+    }
+
+    /// The record will not be sent: gives back its storage, if that is large.
+    pub(super) fn abandon_record(&mut self) {
+        self.mark.close();
         if self.record.capacity() > LARGE_RECORD {
             self.record = SpanRecord::default();
             self.record.limit(&self.shared.limits, self.shared.largest.unwrap_or_default());

@@ -180,7 +180,7 @@ macro_rules! setters {
             /// Gives it another name.
             pub fn rename(&mut self, name: &str) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
-                    open.record.set_name(name);
+                    open.rename(name);
                 }
                 Chain(self)
             }

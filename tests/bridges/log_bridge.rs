@@ -417,7 +417,10 @@ fn what_no_exporter_takes_is_not_formatted() {
     say(&bridge, Level::Info, format_args!("{Unasked}"));
     let coarse = LogBridge::new(&telemetry).level(LevelFilter::Error);
     say(&coarse, Level::Warn, format_args!("{Unasked}"));
-    assert_eq!(telemetry.shutdown(LONG).total(), standpipe::Ledger::default().total());
+    assert!(!bridge.enabled(&Metadata::builder().level(Level::Info).build()));
+    let total = telemetry.shutdown(LONG).total();
+    assert_eq!((total.accepted, total.lost()), (0, 0));
+    assert_eq!(total.filtered, 1, "what the exporter's level kept out, not what the bridge's did");
 }
 
 #[test]

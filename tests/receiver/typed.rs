@@ -42,7 +42,8 @@ fn an_attribute_compares_with_what_it_was_set_to_and_with_nothing_else() {
     assert!(int == 2 && int == 2_u8 && int == 2_u64 && int == 2_i64 && int == Some(2));
     assert!(int != 3 && int != 2.0 && int != "2" && int != true && int != None::<i64> && int != float);
     assert!(float == 2.0 && float == 2.0_f32 && float != 2 && float != 2.5);
-    assert!(text == "2" && text == String::from("2") && text != "" && text != 2 && text == Value::Str("2"));
+    let owned = String::from("2");
+    assert!(text == "2" && text == owned && text != "" && text != 2 && text == Value::Str("2"));
     assert!(span.attribute("bool") == true && span.attribute("bool") != false);
     assert!(span.attribute("bytes") == [2_u8].as_slice() && span.attribute("bytes") != [3_u8].as_slice());
 

@@ -295,8 +295,43 @@ fn each_exporter_gets_only_what_its_own_level_lets_pass() {
     assert_eq!(bodies(&arrived[1]), ["error"]);
     assert_eq!(bodies(&arrived[2]), [""; 0]);
     assert_eq!(receivers.each_ref().map(Receiver::span_count), [1; 3]);
-    let accepted: Vec<_> = ledger.exporters.iter().map(|counts| counts.logs.accepted).collect();
-    assert_eq!((accepted, ledger.lost()), (vec![3, 1, 0], 0), "what is filtered is not in the ledger");
+    let counts = ledger.exporters.iter().map(|counts| (counts.logs.accepted, counts.logs.filtered));
+    assert_eq!(
+        counts.collect::<Vec<_>>(),
+        [(3, 1), (1, 3), (0, 4)],
+        "each has counted what its level kept out"
+    );
+    assert_eq!((ledger.lost(), ledger.total().filtered), (0, 8));
+}
+
+#[test]
+fn only_records_that_would_have_been_emitted_are_counted_as_filtered() {
+    let receiver = Receiver::start().unwrap();
+    let config = Config::new()
+        .exporter(exporter(&receiver).level(Severity::Warn))
+        .exporter(exporter(&receiver).named("spans").signals([Signal::Traces]));
+    let telemetry = start_with(config);
+    let logger = telemetry.logger("shop");
+    assert!(!logger.is_enabled(Severity::Info));
+    drop(logger.info("begun").set("number", 1));
+    assert_eq!(telemetry.ledger().total().filtered, 0);
+    logger.info("emitted").set("number", 1).emit();
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.exporters[0].logs.filtered, ledger.exporters[1].logs.filtered), (1, 0), "{ledger}");
+}
+
+#[test]
+fn what_is_filtered_is_counted_exactly_from_many_threads() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver).level(Severity::Warn));
+    let logger = telemetry.logger("shop");
+    // more than there are shards
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| (0..1000).for_each(|number| logger.debug("work").set("number", number).emit()));
+        }
+    });
+    assert_eq!(telemetry.shutdown(LONG).total().filtered, 20_000);
 }
 
 #[test]

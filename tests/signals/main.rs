@@ -8,6 +8,7 @@ mod errors;
 mod hostile_values;
 mod logs;
 mod metrics;
+mod open_spans;
 mod propagation;
 mod sampling;
 mod spans;

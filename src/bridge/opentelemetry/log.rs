@@ -58,6 +58,7 @@ impl LogExporter {
         for (log, scope) in logs {
             let (severity, weight) = (log.severity_number().map(severity), weight(log));
             if !exporters.takes_log(weight) {
+                exporters.count_log_filtered(weight);
                 continue;
             }
             write(log, &mut record, largest);

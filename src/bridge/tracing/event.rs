@@ -80,7 +80,7 @@ impl<'a> EventRecord<'a> {
     pub(super) fn emit_log(&self, logger: &Logger, span: SpanOf<'_>, layer: &TracingLayer) {
         let severity = severity(self.metadata.level());
         if !logger.is_of_use(severity) {
-            return;
+            return logger.count_if_filtered(severity);
         }
         let mut log = logger.record(severity, self.failure.unwrap_or(&self.name));
         log = match span {

@@ -59,7 +59,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         entered::tidy_up();
         let innermost = if event.is_contextual() { entered::innermost(self.id.get()) } else { None };
         if !self.is_of_use(event, innermost.as_ref()) {
-            return;
+            return self.count_if_filtered(event, innermost.is_some());
         }
         let span = event.parent().or(innermost.as_ref().map(|span| &span.id));
         let panic_counter = PanicCounter { layer: self, event, span };
@@ -100,6 +100,14 @@ impl TracingLayer {
         let goes_to_span = self.events.are_of_spans() && innermost.is_some_and(|span| span.is_recording);
         let may_be_logged = innermost.is_none() || self.events.are_logs();
         goes_to_span || event.parent().is_some() || may_be_logged && self.takes_log(event.metadata())
+    }
+
+    /// Counts an event that is of no use, if it would be a log record but for the exporters' level.
+    fn count_if_filtered(&self, event: &Event<'_>, is_of_span: bool) {
+        if self.is_log(is_of_span) {
+            let metadata = event.metadata();
+            self.scopes.of_metadata(metadata).logger.count_if_filtered(severity(metadata.level()));
+        }
     }
 
     /// Adds an event to its span, to a logger, or to both.

@@ -48,9 +48,18 @@
 //!
 //! # Filters
 //!
-//! The layer has none of its own and works with those of tracing-subscriber, `with_filter` for this layer alone included.
-//! Log records also pass the [level](crate::Exporter::level) of each exporter. Give a subscriber one such layer: each of
-//! two would take the other's spans for parents.
+//! The layer has none of its own. A span or event passes these in turn; only what the last one keeps out is in the ledger, as
+//! [`filtered`](crate::ledger::Counts::filtered):
+//!
+//! | filter | of | counted |
+//! |---|---|---|
+//! | the static level: features of `tracing`, `release_max_level_info` for instance | spans and events | no: it is not compiled |
+//! | filters of the subscriber: an `EnvFilter` or `LevelFilter` as a layer; `tracing` remembers for a place in the code that all are against it | spans and events | no: the layer is not asked |
+//! | filters of this layer: `layer.with_filter(…)` | spans and events | no |
+//! | the [sampler](crate::Sampler) | spans, and with them their events | no |
+//! | each exporter's [level](crate::Exporter::level), `info` by default | events that become log records | yes, by exporter |
+//!
+//! `enabled!` never counts. Give a subscriber one such layer: each of two would take the other's spans for parents.
 //!
 //! A layer that a `reload::Layer` takes away sends the spans that are open as they are. A thread that is in one of them is
 //! out of it as soon as it traces through the next layer.

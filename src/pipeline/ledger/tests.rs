@@ -73,6 +73,7 @@ fn all_different(times: u64) -> Counts {
             panicked: count(),
         },
         superseded: count(),
+        filtered: count(),
     }
 }
 
@@ -115,6 +116,21 @@ fn each_refusal_has_its_own_place_beside_the_accepted() {
         assert_eq!(REFUSALS.map(|reason| counters.not_enqueued(Signal::Logs, reason)), [0; REFUSALS.len()]);
         assert_eq!((counts.accepted, counts.in_flight, counts.lost()), (0, 0, 1));
     }
+}
+
+#[test]
+fn what_is_filtered_is_beside_the_accepted_and_no_loss() {
+    let counters = Counters::default();
+    (0..12).for_each(|_| counters.count_filtered());
+    let exporter = counters.read("test", || [0; Signal::COUNT]);
+    let expected = Counts { filtered: 12, ..Counts::default() };
+    assert_eq!(
+        (exporter.traces, exporter.logs, exporter.metrics),
+        (Counts::default(), expected, Counts::default())
+    );
+    assert_eq!((exporter.logs.lost(), exporter.logs.in_flight), (0, 0));
+    let ledger = Ledger { exporters: vec![exporter], ..Ledger::default() };
+    assert_eq!(ledger.to_string(), "test logs: 0 accepted, 0 delivered, 12 filtered by level");
 }
 
 #[test]
@@ -169,7 +185,7 @@ fn a_record_is_never_seen_as_settled_before_it_is_seen_as_accepted() {
 
 #[test]
 fn totals_add_up_every_count_of_every_exporter() {
-    let ledger = Ledger { exporters: vec![busy_exporter(), busy_exporter()] };
+    let ledger = Ledger { exporters: vec![busy_exporter(), busy_exporter()], ..Ledger::default() };
     let total = ledger.total();
     assert_eq!(total, all_different(6));
     assert_eq!(total.dropped.total(), 6 * (16 + 32 + 64 + 128 + 256));
@@ -180,7 +196,7 @@ fn totals_add_up_every_count_of_every_exporter() {
 #[test]
 fn a_ledger_tells_each_count_that_is_not_zero() {
     let idle = ExporterLedger { name: "two".to_owned(), ..Default::default() };
-    let shown = Ledger { exporters: vec![busy_exporter(), idle] }.to_string();
+    let shown = Ledger { exporters: vec![busy_exporter(), idle], ..Ledger::default() }.to_string();
     let starts: Vec<_> = shown.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
     assert_eq!(starts, ["one traces", "one logs", "one metrics", "two traces"]);
     for count in (0..16).map(|power| 1 << power) {

@@ -31,6 +31,7 @@ pub(crate) use backpressure::WorkerStart;
 use backpressure::{Backpressure, Latch};
 pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
+pub(crate) use shard::ShardedCounter;
 use shard::{OpenChunk, Preallocated, Shard, Shards};
 
 /// Empty chunks that are kept for the next records, at most: their list is allocated whole.

@@ -1,7 +1,7 @@
-//! Where callers put their records: a few open chunks, each behind a lock of its own.
+//! Where callers put their records: a few open chunks, each behind a lock of its own. Counts are sharded alike.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Queue;
@@ -62,11 +62,37 @@ impl Shards {
     /// The shard of this thread.
     #[inline]
     pub(super) fn mine(&self) -> &Shard {
-        if THREAD.get() == UNKNOWN {
-            THREAD.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
-        }
         // the count is a power of two
-        &self.0[THREAD.get() & (self.0.len() - 1)]
+        &self.0[thread_number() & (self.0.len() - 1)]
+    }
+}
+
+/// By which a thread finds its shard.
+#[inline]
+fn thread_number() -> usize {
+    if THREAD.get() == UNKNOWN {
+        THREAD.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
+    }
+    THREAD.get()
+}
+
+/// A count to which many threads add and that is seldom read. Each thread adds to a cache line that it shares with few others,
+/// so that an addition is not contended.
+#[derive(Debug, Default)]
+pub(crate) struct ShardedCounter([CounterShard; MOST_SHARDS]);
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct CounterShard(AtomicU64);
+
+impl ShardedCounter {
+    #[inline]
+    pub(crate) fn add_one(&self) {
+        self.0[thread_number() % MOST_SHARDS].0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.0.iter().map(|shard| shard.0.load(Ordering::Relaxed)).sum()
     }
 }
 

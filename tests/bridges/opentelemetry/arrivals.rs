@@ -266,7 +266,9 @@ fn each_exporter_gets_the_logs_of_its_level_and_those_without_severity() {
     );
     let provider = SdkLoggerProvider::builder().with_log_processor(LogExporter::new(&telemetry)).build();
     emit_all(&provider.logger("till"));
-    assert_eq!(telemetry.shutdown(LONG).lost(), 0);
+    let ledger = telemetry.shutdown(LONG);
+    let filtered: Vec<_> = ledger.exporters.iter().map(|exporter| exporter.logs.filtered).collect();
+    assert_eq!((filtered, ledger.lost()), (vec![0, 2, 0], 0), "{ledger}");
     assert_eq!((severities(&all), severities(&errors)), (vec![5, 9, 17, 0], vec![17, 0]));
     assert_eq!(none.log_count(), 0);
 }
@@ -279,6 +281,9 @@ fn a_level_that_no_exporter_takes_is_known_before_a_record_is_made() {
     let logger = provider.logger("till");
     assert!(logger.event_enabled(Severity::Warn, "till", None));
     assert!(!logger.event_enabled(Severity::Info4, "till", None));
+    assert_eq!(telemetry.ledger().total().filtered, 0);
+    emit_all(&logger);
+    assert_eq!(telemetry.shutdown(LONG).total().filtered, 2);
     assert!(!idle_logger().event_enabled(Severity::Fatal, "till", None));
 }
 

@@ -4,6 +4,7 @@ use opentelemetry_proto::tonic::logs::v1::SeverityNumber;
 use standpipe::bridge::tracing::Events;
 use standpipe::{Config, Exporter, Sampler, Severity, Telemetry, receiver::Receiver};
 use tracing::{Level, debug, error, event, info, info_span, trace, warn};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::prelude::*;
 
 use super::stage::{PATIENCE, as_texts, run, run_with, text};
@@ -121,8 +122,30 @@ fn the_level_of_an_exporter_holds_for_log_records() {
         info!("left out");
         warn!("kept");
     });
-    let ledger = telemetry.shutdown(PATIENCE);
-    assert_eq!((ledger.total().accepted, receiver.log_count()), (1, 1));
+    let total = telemetry.shutdown(PATIENCE).total();
+    assert_eq!((total.accepted, total.filtered, receiver.log_count()), (1, 1, 1));
+}
+
+#[test]
+fn an_event_that_only_the_level_of_an_exporter_keeps_from_being_a_log_record_is_counted() {
+    for (events, expected) in [(Events::OfSpans, 2), (Events::Logs, 4), (Events::Both, 4)] {
+        let receiver = Receiver::start().unwrap();
+        let exporter = Exporter::http(receiver.endpoint()).level(Severity::Warn);
+        let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+        let layer = standpipe::bridge::tracing::TracingLayer::new(&telemetry).events(events);
+        let layer = layer.with_filter(LevelFilter::INFO);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            info!("outside of spans");
+            debug!("kept out by the filter of the layer");
+            let span = info_span!("span");
+            span.in_scope(|| info!("inside"));
+            info!(parent: &span, "inside as well");
+            span.in_scope(|| info!(parent: None, "outside again"));
+            assert!(tracing::enabled!(Level::INFO));
+        });
+        let total = telemetry.shutdown(PATIENCE).total();
+        assert_eq!((total.filtered, receiver.log_count(), total.lost()), (expected, 0, 0), "{events:?}");
+    }
 }
 
 /// A value that must not be shown.
