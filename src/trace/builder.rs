@@ -44,10 +44,15 @@ mod sealed {
     use super::{IntoValue, LinkBuilder, OpenSpan, SpanContext};
 
     pub trait Apply {
+        /// Whether there is nothing to set: then the span is made where its caller wants it, and never copied.
+        const IS_EMPTY: bool = false;
+
         fn apply(self, open: &mut OpenSpan);
     }
 
     impl Apply for () {
+        const IS_EMPTY: bool = true;
+
         #[inline(always)]
         fn apply(self, _: &mut OpenSpan) {}
     }
@@ -154,6 +159,9 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
     /// [`Sampler`](crate::Sampler)'s decision.
     #[inline]
     pub fn start(self) -> Span {
+        if A::IS_EMPTY {
+            return self.spec.start();
+        }
         let mut span = self.spec.start();
         if let Some(open) = span.open_mut() {
             self.at_start.apply(open);
@@ -165,6 +173,9 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
     /// current only where it is [entered](DetachedSpan::enter).
     #[inline]
     pub fn detached(self) -> DetachedSpan {
+        if A::IS_EMPTY {
+            return self.spec.detached();
+        }
         let mut span = self.spec.detached();
         if let Some(open) = span.open_mut() {
             self.at_start.apply(open);
