@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{
-    Config, ConfigError, Exporter, PeriodicReaderSettings, Problem, ProblemKind, ProviderName,
-    ProviderSettings, Transport,
+    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, Problem,
+    ProblemKind, ProviderName, ProviderSettings, Transport,
 };
 use crate::context::Owner;
 use crate::logs::Logger;
@@ -72,8 +72,9 @@ impl Telemetry {
     /// [disabled](Config::disabled). No connection is made before there is something to send. All signals are blocked
     /// on these threads: a program's handlers run on the program's own.
     ///
-    /// If no service name is set, the [hook](Config::on_problem) is called with
-    /// [`NoServiceName`](ProblemKind::NoServiceName) before this returns.
+    /// Before this returns, the [hook](Config::on_problem) is called with each warning of the
+    /// [configuration](ProblemKind::Configuration), such as an unknown variable, and if
+    /// [no service name](ProblemKind::NoServiceName) is set.
     ///
     /// # Errors
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
@@ -90,7 +91,7 @@ impl Telemetry {
         match Self::start_providers(specs, config.end.drop_budget) {
             Ok(telemetry) => {
                 telemetry.start_self_observation(&config);
-                report_missing_name(&config);
+                report_configuration(&config);
                 Ok(telemetry)
             }
             Err(error) => Err(ConfigError::at_start(no_thread(&config, &error), config)),
@@ -234,10 +235,26 @@ impl Drop for Telemetry {
     }
 }
 
-/// Calls the hook if records would be sent under a name that is made up.
-fn report_missing_name(config: &Config) {
-    let unnamed = config.exporters.iter().find(|exporter| !config.provider(exporter).is_named());
-    let (Some(hook), Some(exporter)) = (&config.on_problem, unnamed) else { return };
+/// Calls the hook with what is probably not meant: warnings of the configuration, and a name that is made up.
+fn report_configuration(config: &Config) {
+    let Some(hook) = &config.on_problem else { return };
+    let is_warning = |diagnostic: &&Diagnostic| matches!(diagnostic.severity, DiagnosticSeverity::Warning);
+    let of_diagnostic =
+        |diagnostic: &Diagnostic| (String::new(), ProblemKind::Configuration, diagnostic.to_string());
+    let warnings = config.diagnostics().iter().filter(is_warning).map(of_diagnostic);
+    for (exporter, kind, message) in warnings.chain(missing_name(config)) {
+        let message = escape_all_but(shows_itself, &message).into_owned();
+        let problem = Problem { exporter, kind, signal: None, message, occurrences: 1 };
+        // as everywhere, a hook that panics does no harm, nor does what its panic carries when it is dropped
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(&problem))) {
+            std::mem::forget(payload);
+        }
+    }
+}
+
+/// The problem of records that would be sent under a name that is made up: its exporter, kind and message.
+fn missing_name(config: &Config) -> Option<(String, ProblemKind, String)> {
+    let exporter = config.exporters.iter().find(|exporter| !config.provider(exporter).is_named())?;
     let fix = match exporter.provider() {
         Some(ProviderName::Application) => {
             "Application::service_name, OTEL_SERVICE_NAME or serviceName in the file"
@@ -246,17 +263,7 @@ fn report_missing_name(config: &Config) {
     };
     let message =
         format!("records are sent as {}: set {fix}", config.provider(exporter).shown_service_name());
-    let problem = Problem {
-        exporter: exporter.name().to_owned(),
-        kind: ProblemKind::NoServiceName,
-        signal: None,
-        message: escape_all_but(shows_itself, &message).into_owned(),
-        occurrences: 1,
-    };
-    // as everywhere, a hook that panics does no harm, nor does what its panic carries when it is dropped
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(&problem))) {
-        std::mem::forget(payload);
-    }
+    Some((exporter.name().to_owned(), ProblemKind::NoServiceName, message))
 }
 
 /// The name of an exporter, and why it cannot be started.

@@ -246,7 +246,7 @@ pub(crate) type ProblemHook = Arc<dyn Fn(&Problem) + Send + Sync>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The exporter's [name](crate::Exporter::name).
+    /// The exporter's [name](crate::Exporter::name); empty if it is about none, as the configuration's.
     pub exporter: String,
     /// The kind of trouble; each kind is reported once per period and signal, or less often if it says so.
     pub kind: ProblemKind,
@@ -261,7 +261,10 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exporter {}: {}", escape_all_but(shows_itself, &self.exporter), self.message)?;
+        if !self.exporter.is_empty() {
+            write!(f, "exporter {}: ", escape_all_but(shows_itself, &self.exporter))?;
+        }
+        f.write_str(&self.message)?;
         if self.occurrences > 1 {
             write!(f, " ({} times)", self.occurrences)?;
         }
@@ -298,13 +301,17 @@ pub enum ProblemKind {
     Instrument,
     /// A metric has more sets of attributes than it may have; the rest is put together.
     CardinalityLimit,
+    /// Something in the configuration is probably not what was meant, such as an unknown key or variable: each warning of
+    /// [`Config::diagnostics`](crate::Config::diagnostics). Reported once, by
+    /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
+    Configuration,
     /// No `service.name` is set, so records are sent under a name that is made of the program's file. Reported once, by
     /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
     NoServiceName,
 }
 
 impl ProblemKind {
-    pub(crate) const COUNT: usize = 13;
+    pub(crate) const COUNT: usize = 14;
 }
 
 #[cfg(test)]

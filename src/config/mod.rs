@@ -259,7 +259,8 @@ impl Config {
     /// Is called with trouble at run time, once per kind, signal and period; the library itself never prints.
     ///
     /// It is called on a thread of the exporter, so it should return soon; with
-    /// [`NoServiceName`](ProblemKind::NoServiceName) on the thread that starts the telemetry. The last one set counts.
+    /// [`Configuration`](ProblemKind::Configuration) and [`NoServiceName`](ProblemKind::NoServiceName) on the thread that
+    /// starts the telemetry. The last one set counts.
     ///
     /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
     /// [suppressed](crate::ledger::NotEnqueued::suppressed): one report would lead to the next. It may record for another

@@ -18,12 +18,13 @@
 //! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | reach the collector; a longer time to give up |
 //! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part` | raise the collector's limit, or smaller records |
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
-//! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, as `logs` and the bridges ask | a lower `level` of the exporter, if the log records are wanted |
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
+//! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, as `logs` and the bridges ask | a lower `level` of the exporter, if the log records are wanted |
 //!
-//! Superseded data points are no loss. Spans that have not ended are in `open_spans`, as `pipeline/open_spans` finds them. Records that are outside of the ledger by design are listed at [`Ledger`]; a span that
-//! the sampler leaves out is decided in `trace/builder.rs`, `is_recorded`. A process that ends without a shutdown loses what is
-//! in flight, and no ledger with it: see the guide's chapter on exits.
+//! Superseded data points are no loss. Spans that have not ended are in `open_spans`, as `pipeline/open_spans` finds them.
+//! Records that are outside of the ledger by design are listed at [`Ledger`]; a span that the sampler leaves out is decided in
+//! `trace/builder.rs`, `is_recorded`. A process that ends without a shutdown loses what is in flight, and no ledger with it: see
+//! the guide's chapter on exits.
 
 use std::fmt;
 use std::ops::AddAssign;

@@ -1,10 +1,11 @@
 //! Every request says which program it comes from, whether the program was told its name or not.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
 use standpipe::receiver::Receiver;
-use standpipe::{Application, Config, Exporter, Problem, ProblemKind, Telemetry};
+use standpipe::{Application, Config, Exporter, ProblemKind, Telemetry};
+
+use crate::support::settings::problems_of_start;
 
 /// The string values of these resource attributes, as they arrive from a program with this configuration.
 fn arriving<const N: usize>(config: Config, keys: [&str; N]) -> [Option<String>; N] {
@@ -60,16 +61,6 @@ fn the_default_name_is_used_only_if_no_other_is_set() {
     }
     let config = Config::new().default_service_name("shop");
     assert_eq!(config.effective()[0].to_string(), "service-name = shop (code)");
-}
-
-/// What the hook has received when the telemetry has started.
-fn problems_of_start(config: Config) -> Vec<Problem> {
-    let (report, reported) = mpsc::channel();
-    let hook = move |problem: &Problem| report.send(problem.clone()).expect("the test is there");
-    let telemetry = Telemetry::start(config.on_problem(hook)).expect("telemetry starts");
-    let problems = reported.try_iter().collect();
-    telemetry.shutdown(Duration::ZERO);
-    problems
 }
 
 #[test]

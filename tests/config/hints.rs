@@ -3,12 +3,33 @@
 use std::fs;
 use std::path::PathBuf;
 
-use standpipe::Config;
+use standpipe::{Config, ProblemKind};
 
-use crate::support::settings::{diagnostics, tracer};
+use crate::support::settings::{diagnostics, problems_of_start, tracer};
 
 fn told(text: &str) -> Vec<String> {
     diagnostics(&Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}")))
+}
+
+#[test]
+fn the_hook_receives_every_warning_at_the_start_and_no_note() {
+    let of_variable =
+        Config::from_variables([("OTEL_EXPORTER_OTLP_ENDPONT", "http://127.0.0.1:1")]).expect("it is usable");
+    let of_file =
+        Config::from_toml_str(&tracer("endpont = 'http://127.0.0.1:1'\n[tracer.other]\ntype = 'journal'"))
+            .expect("it is usable");
+    for (config, message) in [
+        (
+            of_variable,
+            "OTEL_EXPORTER_OTLP_ENDPONT: unknown variable; did you mean OTEL_EXPORTER_OTLP_ENDPOINT?",
+        ),
+        (of_file, "<toml>:4:1: tracer.otel.endpont: unknown key; did you mean \"endpoint\"?"),
+    ] {
+        let problems = problems_of_start(config.service_name("shop"));
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert_eq!(problem.kind, ProblemKind::Configuration);
+        assert_eq!(problem.to_string(), format!("warning: {message}"));
+    }
 }
 
 #[test]

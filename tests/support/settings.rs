@@ -1,6 +1,9 @@
 //! Looking at configurations in tests.
 
-use standpipe::{Config, ConfigError, Exporter};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use standpipe::{Config, ConfigError, Exporter, Problem, Telemetry};
 
 /// A tracer that works, with more keys below.
 pub(crate) fn tracer(keys: &str) -> String {
@@ -23,4 +26,14 @@ pub(crate) fn names(config: &Config) -> Vec<&str> {
 
 pub(crate) fn refused(text: &str) -> ConfigError {
     Config::from_toml_str(text).expect_err(text)
+}
+
+/// What the hook has received when the telemetry has started.
+pub(crate) fn problems_of_start(config: Config) -> Vec<Problem> {
+    let (report, reported) = mpsc::channel();
+    let hook = move |problem: &Problem| report.send(problem.clone()).expect("the test is there");
+    let telemetry = Telemetry::start(config.on_problem(hook)).expect("telemetry starts");
+    let problems = reported.try_iter().collect();
+    telemetry.shutdown(Duration::ZERO);
+    problems
 }

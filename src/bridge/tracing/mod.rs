@@ -88,7 +88,7 @@ use crate::telemetry::provider::Provider;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Events {
-    /// They are events of the span.
+    /// They are events of the span. This is the default.
     #[default]
     OfSpans,
     /// They are log records, with the ids of the span.

@@ -6,12 +6,14 @@ use std::time::Duration;
 use standpipe::bridge::tracing::TracingLayer;
 use standpipe::{Config, Telemetry};
 use tracing::{error, info, instrument};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::prelude::*;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::from_env()?.default_service_name("shop");
     let telemetry = Telemetry::start(config.on_problem(|problem| eprintln!("telemetry: {problem}")))?;
-    tracing_subscriber::registry().with(TracingLayer::new(&telemetry)).init();
+    let layer = TracingLayer::new(&telemetry).with_filter(LevelFilter::INFO);
+    tracing_subscriber::registry().with(layer).init();
 
     for order in 0..3 {
         if let Err(error) = check_out(order) {

@@ -8,7 +8,8 @@ use standpipe::{Config, Context, RecordErr, Telemetry};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     // no OTEL_ variable: no exporter, no thread, and all below costs next to nothing
-    let telemetry = Telemetry::start(Config::from_env_if_set()?.default_service_name("lines"))?;
+    let config = Config::from_env_if_set()?.default_service_name("lines");
+    let telemetry = Telemetry::start(config.on_problem(|problem| eprintln!("telemetry: {problem}")))?;
     let tracer = telemetry.tracer("lines");
     let _caller = Context::from_env().enter(); // TRACEPARENT: a part of the trace of the script that runs it
     let mut run = tracer.span("lines");
