@@ -95,7 +95,6 @@ impl Interrupter {
     }
 
     /// Ends this attempt and all that would follow.
-    #[cfg(feature = "grpc")]
     pub(super) fn interrupt_for_good(&self) {
         let mut state = self.lock();
         state.is_interrupted_for_good = true;

@@ -143,6 +143,21 @@ fn a_panic_hook_that_flushes_sends_what_is_queued_before_the_abort() {
     assert_eq!(spans, 1);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_host_that_is_not_known_does_not_use_up_the_budget() {
+    use standpipe::config::Proxy;
+    let endpoint = format!("http://{}:4318", crate::system::UNKNOWN);
+    for exporter in [Exporter::http(&endpoint), Exporter::grpc(&endpoint)] {
+        // the first attempt is made in the shutdown
+        let exporter = exporter.proxy(Proxy::Off).linger(LONG);
+        let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+        telemetry.tracer("shop").span("checkout").end();
+        let ledger = telemetry.shutdown(LONG);
+        assert_eq!((ledger.exporters[0].attempts, ledger.total().dropped.shutdown), (2, 1), "{ledger}");
+    }
+}
+
 /// Sends a signal to a program once it is ready, and gives how it ended and the spans that arrived.
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "std sends no signals")]

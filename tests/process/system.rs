@@ -24,6 +24,9 @@ const LONG: Duration = Duration::from_secs(50);
 /// A name whose look-up hangs until [`answer`].
 pub(crate) const SLOW: &str = "slow.test";
 
+/// A name that no host has.
+pub(crate) const UNKNOWN: &str = "unknown.test";
+
 /// How many threads were started and names looked up so far.
 pub(crate) fn counts() -> (usize, usize) {
     (THREADS.load(Ordering::SeqCst), LOOK_UPS.load(Ordering::SeqCst))
@@ -97,6 +100,9 @@ unsafe extern "C" fn getaddrinfo(
         while !IS_ANSWERED.load(Ordering::SeqCst) && begun.elapsed() < LONG {
             thread::sleep(Duration::from_millis(1));
         }
+    }
+    if name.to_bytes() == UNKNOWN.as_bytes() {
+        return libc::EAI_NONAME;
     }
     let is_played = name.to_bytes().ends_with(b".test");
     let node = if is_played { c"127.0.0.1".as_ptr() } else { node };

@@ -16,7 +16,6 @@ mod tls;
 
 use std::fmt;
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -178,7 +177,7 @@ impl HttpSpec {
         let interrupter = Arc::new(Interrupter::default());
         let agent = masked_stream::agent(self, Arc::clone(&interrupter));
         let compressed = Vec::new();
-        Http { spec: self.clone(), agent, compressed, is_interrupted: Arc::default(), interrupter }
+        Http { spec: self.clone(), agent, compressed, interrupter }
     }
 
     /// Whether it is the proxy that does not take a request, rather than the server.
@@ -272,7 +271,6 @@ pub(crate) struct Http {
     spec: HttpSpec,
     agent: Agent,
     compressed: Vec<u8>,
-    is_interrupted: Arc<AtomicBool>,
     interrupter: Arc<Interrupter>,
 }
 
@@ -307,7 +305,7 @@ impl Transport for Http {
         }
         self.interrupter.begin();
         let answer = self.post(payload, left);
-        let is_broken = self.interrupter.is_broken() || self.is_interrupted.load(Ordering::Relaxed);
+        let is_broken = self.interrupter.is_broken();
         let url = &self.spec.urls[payload.signal as usize];
         let verdict = match answer {
             Ok(answer) if self.spec.is_refused_by_proxy(&answer) => response::by_proxy(&answer, &url.shown),
@@ -320,11 +318,9 @@ impl Transport for Http {
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let (agent, is_interrupted) = (self.agent.clone(), Arc::clone(&self.is_interrupted));
-        Box::new(move || {
-            is_interrupted.store(true, Ordering::Relaxed);
-            agent.clone().shutdown();
-        })
+        // not by the agent: whatever holds this would keep its connection open
+        let interrupter = Arc::clone(&self.interrupter);
+        Box::new(move || interrupter.interrupt_for_good())
     }
 
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {

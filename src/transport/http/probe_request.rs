@@ -98,13 +98,8 @@ impl HttpSpec {
     fn attempt(&self, signal: Signal, deadline: Instant, goes_on: bool) -> ProbeRequest {
         let recorder = TimelineRecorder::new(self.config.proxy().is_some());
         let agent = agent(self, &recorder, goes_on);
-        let mut http = Http {
-            spec: self.clone(),
-            agent,
-            compressed: Vec::new(),
-            is_interrupted: Arc::default(),
-            interrupter: Arc::default(),
-        };
+        let mut http =
+            Http { spec: self.clone(), agent, compressed: Vec::new(), interrupter: Arc::default() };
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = match left.is_zero() {
             true => Err(ureq::Error::Timeout(ureq::Timeout::Global)),

@@ -185,7 +185,10 @@ fn of_lookup(error: io::Error) -> ureq::Error {
     match error.kind() {
         ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Resolve),
         ErrorKind::NotFound => ureq::Error::HostNotFound,
-        _ => error.into(),
+        // the lookup could not even begin: no thread or no file was left for it
+        _ if error.raw_os_error().is_some() => error.into(),
+        // there is no such host: each system words it differently
+        _ => io::Error::new(ErrorKind::HostUnreachable, error).into(),
     }
 }
 
