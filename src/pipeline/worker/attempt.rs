@@ -122,7 +122,9 @@ impl Worker {
 
     fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {
         let now = Instant::now();
-        self.state.was_reached |= !matches!(verdict, Verdict::Unreachable { .. });
+        if !matches!(verdict, Verdict::Unreachable { .. }) {
+            self.note_reached();
+        }
         let attempt = self.attempt(at, &part, now);
         let settings = self.retry_settings(now);
         let is_stopping = self.stop_by().is_some();
@@ -170,6 +172,13 @@ impl Worker {
             }
         }
         self.deliveries[at].part_is_over();
+    }
+
+    /// There is a server: what a stop had given up for want of one is tried again.
+    fn note_reached(&mut self) {
+        if !std::mem::replace(&mut self.state.was_reached, true) {
+            self.deliveries.iter_mut().for_each(|delivery| delivery.is_finished = false);
+        }
     }
 
     /// The attempt that was made, as it is judged.

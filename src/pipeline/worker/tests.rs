@@ -339,6 +339,29 @@ fn a_send_that_is_interrupted_at_shutdown_is_counted_as_lost_to_it() {
 }
 
 #[test]
+fn a_server_that_is_found_in_a_stop_gets_what_was_given_up_for_want_of_one() {
+    let gate = Gate::default();
+    let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
+    let unreachable = || Verdict::Unreachable { reason: "connection refused".to_owned() };
+    enqueue(&handle, [1]);
+    gate.next();
+    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(2), 1);
+    handle.start_stop(Instant::now() + PATIENCE);
+    gate.answer(unreachable());
+    // until one of the signals has had its two attempts
+    let mut attempts = Vec::new();
+    while !attempts.iter().any(|body| attempts.iter().filter(|other| *other == body).count() == 2) {
+        attempts.push(gate.answer(unreachable()).body);
+        assert!(attempts.len() < 4, "a signal was tried more than twice: {attempts:?}");
+    }
+    let (found, given_up) = (gate.answer(Verdict::Accepted), gate.answer(Verdict::Accepted));
+    assert_eq!(Some(&given_up.body), attempts.iter().find(|body| **body != found.body));
+    assert!(handle.wait_for_end(Instant::now() + PATIENCE));
+    let ledger = handle.ledger();
+    assert_eq!((ledger.traces.delivered, ledger.logs.delivered), (1, 1), "{ledger:?}");
+}
+
+#[test]
 fn what_is_settled_after_the_books_are_closed_changes_nothing() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
