@@ -241,6 +241,13 @@ impl ExporterHandle {
         }
     }
 
+    /// The same for a caller that has been waiting since then.
+    pub(crate) fn enqueue_since(&self, since: Instant, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        if let Some(queue) = &self.queues[scope.signal as usize] {
+            queue.enqueue_since(since, scope, frame, records);
+        }
+    }
+
     /// The same, unless the caller would have to wait for room; false if it would.
     pub(crate) fn try_enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         self.queues[scope.signal as usize]

@@ -333,11 +333,25 @@ fn enqueue_to_each(
     records: usize,
     takes: &dyn Fn(RecordFilter) -> bool,
 ) {
+    enqueue_to_each_since(None, handles, scope, frame, records, takes);
+}
+
+/// As [`enqueue_to_each`], for a caller that has been waiting since then. It waits for all exporters at the same time: their
+/// timeouts do not add up.
+fn enqueue_to_each_since(
+    since: Option<Instant>,
+    handles: &[ExporterHandle],
+    scope: &Arc<Scope>,
+    frame: &[u8],
+    records: usize,
+    takes: &dyn Fn(RecordFilter) -> bool,
+) {
     for (index, handle) in handles.iter().enumerate() {
         if takes(handle.filter()) && !handle.try_enqueue(scope, frame, records) {
+            let since = since.unwrap_or_else(Instant::now);
             // the stack remembers the exporters still to be waited for: a list would have to be allocated
-            enqueue_to_each(&handles[index + 1..], scope, frame, records, takes);
-            return handle.enqueue(scope, frame, records);
+            enqueue_to_each_since(Some(since), &handles[index + 1..], scope, frame, records, takes);
+            return handle.enqueue_since(since, scope, frame, records);
         }
     }
 }

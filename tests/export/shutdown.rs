@@ -1,5 +1,6 @@
 //! Shutdown returns within its budget plus 50 ms whatever the network does, and its ledger counts what was left.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
@@ -367,6 +368,21 @@ fn a_drop_without_shutdown_takes_no_longer_than_the_budget_that_is_set() {
     drop(telemetry);
     let took = start.elapsed();
     assert!((BUDGET..=BUDGET + PROMISED + NOISE).contains(&took), "{took:?}");
+}
+
+#[test]
+fn a_shutdown_closes_the_connection_though_the_telemetry_lives_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let telemetry = start([Exporter::http(format!("http://{}", listener.local_addr().unwrap()))]);
+    emit(&telemetry, 1);
+    let (mut connection, _) = listener.accept().unwrap();
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
+    let mut request = Vec::new();
+    connection.read_to_end(&mut request).expect("the connection ends");
+    assert!(request.starts_with(b"POST /v1/traces"));
+    assert_eq!(telemetry.ledger().total().delivered, 1);
 }
 
 #[test]

@@ -146,6 +146,25 @@ fn after_a_wait_that_timed_out_callers_go_on_until_something_is_delivered() {
 }
 
 #[test]
+fn a_caller_waits_for_all_exporters_at_the_same_time() {
+    let (first, second) = (shut_gate(), shut_gate());
+    let longest = Duration::from_secs(2);
+    let impatient = |receiver: &Receiver| exporter(receiver).queue_records(1).block_timeout(longest);
+    let config = Config::new().exporter(impatient(&first).named("first"));
+    let telemetry = start_with(config.exporter(impatient(&second).named("second")));
+    let tracer = telemetry.tracer("shop");
+    emit(&tracer, 1);
+    let begun = Instant::now();
+    emit_in_time(&tracer, 1);
+    let waited = begun.elapsed();
+    assert!(waited >= longest && waited < 2 * longest, "{waited:?}");
+    assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 2);
+    first.resume();
+    second.resume();
+    assert_eq!(telemetry.shutdown(LONG).total().delivered, 2);
+}
+
+#[test]
 fn callers_that_wait_are_reported_while_the_worker_is_in_the_middle_of_an_attempt() {
     let receiver = shut_gate();
     let problems = Problems::default();

@@ -97,9 +97,10 @@ impl Backpressure {
     }
 
     /// Wakes the worker by `wake`, and calls `try_reserve` for its `records` until that succeeds, the queue is `closed` or
-    /// the time is over. Calls `report` once, if the wait becomes a long one.
+    /// the time is over, which counts from `since`. Calls `report` once, if the wait becomes a long one.
     pub(super) fn wait<T>(
         &self,
+        since: Instant,
         records: usize,
         wake: impl Fn(),
         try_reserve: impl Fn() -> Option<T>,
@@ -118,7 +119,7 @@ impl Backpressure {
         }
         let waiter = self.join(records);
         wake();
-        let reserved = self.wait_for_turn(&waiter, try_reserve, closed, report);
+        let reserved = self.wait_for_turn(&waiter, since, try_reserve, closed, report);
         self.leave(&waiter, records);
         reserved
     }
@@ -126,11 +127,11 @@ impl Backpressure {
     fn wait_for_turn<T>(
         &self,
         waiter: &Waiter,
+        since: Instant,
         try_reserve: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
         report: impl Fn(Duration),
     ) -> Option<T> {
-        let since = Instant::now();
         let timeout = self.timeout.and_then(|timeout| since.checked_add(timeout));
         let mut report_at = Some(since + LONG_WAIT);
         loop {
@@ -258,6 +259,7 @@ impl Parker {
 /// Shut by a wait that has timed out, opened by the next delivery.
 #[derive(Debug)]
 pub(crate) struct Latch {
+    /// One more than there were.
     deliveries: AtomicU64,
     /// The number of deliveries at which it was shut: one that comes meanwhile is not overlooked.
     shut_at: AtomicU64,
@@ -265,7 +267,7 @@ pub(crate) struct Latch {
 
 impl Default for Latch {
     fn default() -> Self {
-        Self { deliveries: AtomicU64::new(0), shut_at: AtomicU64::new(u64::MAX) }
+        Self { deliveries: AtomicU64::new(1), shut_at: AtomicU64::new(0) }
     }
 }
 
@@ -275,7 +277,8 @@ impl Latch {
     }
 
     fn shut(&self, deliveries: u64) {
-        self.shut_at.store(deliveries, Ordering::SeqCst);
+        // a caller that is late does not open what another has shut since
+        self.shut_at.fetch_max(deliveries, Ordering::SeqCst);
     }
 
     fn open(&self) {

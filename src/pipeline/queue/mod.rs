@@ -18,7 +18,7 @@ mod shard;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -117,7 +117,15 @@ impl Queue {
             return;
         }
         if !self.enqueue_if_room(shard, scope, frame, records) {
-            self.enqueue_after_waiting(shard, scope, frame, records);
+            self.enqueue_after_waiting(Instant::now(), shard, scope, frame, records);
+        }
+    }
+
+    /// The same for a caller that has been waiting since then: its wait counts from there.
+    pub(crate) fn enqueue_since(&self, since: Instant, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+        let shard = self.shards.mine();
+        if !self.enqueue_if_room(shard, scope, frame, records) {
+            self.enqueue_after_waiting(since, shard, scope, frame, records);
         }
     }
 
@@ -131,7 +139,7 @@ impl Queue {
         }
         let is_lossy = !self.backpressure.blocks();
         if is_lossy {
-            self.enqueue_after_waiting(shard, scope, frame, records);
+            self.enqueue_after_waiting(Instant::now(), shard, scope, frame, records);
         }
         is_lossy
     }
@@ -191,14 +199,21 @@ impl Queue {
     }
 
     #[cold]
-    fn enqueue_after_waiting(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) {
+    fn enqueue_after_waiting(
+        &self,
+        since: Instant,
+        shard: &Shard,
+        scope: &Arc<Scope>,
+        frame: &[u8],
+        records: usize,
+    ) {
         // in a child that ran no handlers this is the parent's queue, and nothing will ever make room; a caller that does not
         // wait is spared the system call
         if self.backpressure.blocks() && process::notice() {
             return;
         }
         let held_room = HOLDS_ROOM.get();
-        let Some(reservation) = self.wait_for_room(scope.signal, records, frame.len()) else {
+        let Some(reservation) = self.wait_for_room(since, scope.signal, records, frame.len()) else {
             let is_closed = self.is_closed();
             let reason = if is_closed { self.why_closed() } else { NotEnqueuedReason::QueueFull };
             return self.count_not_enqueued(scope, reason, records);
@@ -265,7 +280,13 @@ impl Queue {
 
     /// Sets `HOLDS_ROOM` if there is room.
     #[cold]
-    fn wait_for_room(&self, signal: Signal, records: usize, bytes: usize) -> Option<Reservation> {
+    fn wait_for_room(
+        &self,
+        since: Instant,
+        signal: Signal,
+        records: usize,
+        bytes: usize,
+    ) -> Option<Reservation> {
         let enter = || self.level.reserve(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
         // made by the program's allocator while the thread appends another record: that one may have the last room
         if HOLDS_ROOM.get() {
@@ -274,7 +295,7 @@ impl Queue {
         }
         let wake = || self.wake_threshold.wake();
         let report = |waited| self.report_waiting(signal, waited);
-        self.backpressure.wait(records, wake, enter, || self.is_closed(), report)
+        self.backpressure.wait(since, records, wake, enter, || self.is_closed(), report)
     }
 
     /// Reports that callers wait. The worker may be in the middle of a long attempt, so it is not left to it.

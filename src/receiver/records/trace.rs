@@ -349,7 +349,8 @@ fn remarks(span: TraceSpan<'_>) -> Vec<String> {
     let links = span.received().links().into_iter();
     remarks.extend(links.map(|link| format!("↗ span {} in trace {}", link.span_id(), link.trace_id())));
     if let Some(parent) = span.parent_id().filter(|_| span.parent().is_none()) {
-        remarks.push(format!("its parent {parent} is not here"));
+        let is_here = span.trace.nodes.iter().any(|node| node.span.span_id() == parent);
+        remarks.push(format!("its parent {parent} is {}", if is_here { "below it" } else { "not here" }));
     }
     remarks
 }

@@ -38,7 +38,7 @@ fn who_waited_first_enters_first() {
                 asked.send(()).unwrap();
                 open.load(Ordering::SeqCst).then(|| order.lock().unwrap().push("first"))
             };
-            backpressure.wait(1, || {}, enter, || false, |_| ())
+            backpressure.wait(Instant::now(), 1, || {}, enter, || false, |_| ())
         });
         asks.recv_timeout(LONG).expect("the first tries");
         scope.spawn(|| {
@@ -46,7 +46,7 @@ fn who_waited_first_enters_first() {
                 order.lock().unwrap().push("second");
                 Some(())
             };
-            backpressure.wait(1, || {}, enter, || false, |_| ())
+            backpressure.wait(Instant::now(), 1, || {}, enter, || false, |_| ())
         });
         until_waiting(&backpressure, 2);
         assert!(order.lock().unwrap().is_empty(), "there is room for the second, but it is not its turn");
@@ -69,7 +69,7 @@ fn each_room_that_is_made_lets_one_caller_in() {
             scope.spawn(move || {
                 let take = |count: usize| count.checked_sub(1);
                 let enter = || rooms.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).ok();
-                backpressure.wait(1, || {}, enter, || false, |_| ()).unwrap();
+                backpressure.wait(Instant::now(), 1, || {}, enter, || false, |_| ()).unwrap();
                 entered.send(caller).unwrap();
             });
         }
@@ -89,7 +89,10 @@ fn a_caller_wakes_the_worker_only_once_it_waits() {
     let backpressure = blocking();
     let seen = AtomicUsize::new(0);
     let wake = || seen.store(waiting_records(&backpressure), Ordering::SeqCst);
-    assert_eq!(backpressure.wait(1, wake, || Some("entered"), || false, |_| ()), Some("entered"));
+    assert_eq!(
+        backpressure.wait(Instant::now(), 1, wake, || Some("entered"), || false, |_| ()),
+        Some("entered")
+    );
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 }
 
@@ -97,7 +100,7 @@ fn a_caller_wakes_the_worker_only_once_it_waits() {
 fn waits(backpressure: &Backpressure) -> bool {
     let waited = AtomicBool::new(false);
     let wake = || waited.store(backpressure.has_waiters(), Ordering::SeqCst);
-    assert_eq!(backpressure.wait(1, wake, || None::<()>, || false, |_| ()), None);
+    assert_eq!(backpressure.wait(Instant::now(), 1, wake, || None::<()>, || false, |_| ()), None);
     waited.into_inner()
 }
 
@@ -111,7 +114,7 @@ fn the_first_waiter_that_times_out_lets_those_behind_it_go() {
     let begun = Instant::now();
     thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| backpressure.wait(1, || {}, || None::<()>, || false, |_| ()));
+            scope.spawn(|| backpressure.wait(Instant::now(), 1, || {}, || None::<()>, || false, |_| ()));
         }
     });
     assert!(begun.elapsed() >= Duration::from_millis(30));
@@ -157,7 +160,7 @@ fn a_delivery_during_the_last_attempt_of_a_wait_is_not_overlooked() {
         backpressure.note_delivery();
         None::<()>
     };
-    assert_eq!(backpressure.wait(1, || {}, try_reserve, || false, |_| ()), None);
+    assert_eq!(backpressure.wait(Instant::now(), 1, || {}, try_reserve, || false, |_| ()), None);
     assert!(waits(&backpressure));
 }
 
@@ -169,7 +172,14 @@ fn a_long_wait_is_reported_once_while_it_lasts() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let enter = || open.load(Ordering::SeqCst).then_some(());
-            backpressure.wait(1, || {}, enter, || false, |waited| report.send(waited).unwrap())
+            backpressure.wait(
+                Instant::now(),
+                1,
+                || {},
+                enter,
+                || false,
+                |waited| report.send(waited).unwrap(),
+            )
         });
         let waited = reported.recv_timeout(LONG).expect("it is reported");
         assert!(waited >= LONG_WAIT, "{waited:?}");
@@ -190,8 +200,14 @@ fn the_closing_ends_every_wait() {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let entered =
-                    backpressure.wait(1, || {}, || None::<()>, || closed.load(Ordering::SeqCst), |_| ());
+                let entered = backpressure.wait(
+                    Instant::now(),
+                    1,
+                    || {},
+                    || None::<()>,
+                    || closed.load(Ordering::SeqCst),
+                    |_| (),
+                );
                 left.send(entered).unwrap();
             });
         }
@@ -240,7 +256,7 @@ fn tries(backpressure: &Backpressure) -> (usize, usize) {
         tried.fetch_add(1, Ordering::SeqCst);
         None::<()>
     };
-    assert_eq!(backpressure.wait(1, wake, enter, || false, |_| ()), None);
+    assert_eq!(backpressure.wait(Instant::now(), 1, wake, enter, || false, |_| ()), None);
     (woken.into_inner(), tried.into_inner())
 }
 
@@ -268,7 +284,14 @@ fn callers_wait_only_for_a_worker_that_has_begun_to_run() {
     let open = AtomicBool::new(false);
     thread::scope(|scope| {
         let caller = scope.spawn(|| {
-            backpressure.wait(1, || {}, || open.load(Ordering::SeqCst).then_some(()), || false, |_| ())
+            backpressure.wait(
+                Instant::now(),
+                1,
+                || {},
+                || open.load(Ordering::SeqCst).then_some(()),
+                || false,
+                |_| (),
+            )
         });
         until_waiting(&backpressure, 1);
         open.store(true, Ordering::SeqCst);
