@@ -83,10 +83,29 @@ fn time(unix_nanos: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(unix_nanos)
 }
 
-/// A value that is a text, or nothing.
-fn text_of(value: ReceivedValue<'_>) -> &str {
-    value.as_str().unwrap_or_default()
+/// Where a record came from: the same for each signal.
+macro_rules! origin {
+    ($($record:ident)*) => {$(
+        impl $record {
+            /// The name of its instrumentation scope; empty if the sender gave none.
+            pub fn scope_name(&self) -> &str {
+                &self.scope.name
+            }
+
+            /// The `service.name` of its resource; empty if the sender gave none.
+            pub fn service_name(&self) -> &str {
+                self.resource_attribute("service.name").as_str().unwrap_or_default()
+            }
+
+            /// The value of the resource's attribute `key`.
+            pub fn resource_attribute(&self, key: &str) -> ReceivedValue<'_> {
+                ReceivedValue::find(&self.resource.attributes, key)
+            }
+        }
+    )*};
 }
+
+origin! { ReceivedSpan ReceivedLog ReceivedMetric }
 
 /// A span that was accepted, with where it came from. Clones are cheap.
 ///

@@ -138,7 +138,7 @@ fn what_is_put_into_a_name_or_an_attribute_is_never_shown() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_breaks_no_exporter() {
+fn what_is_wrong_is_reported_with_its_place_and_breaks_no_exporter() {
     const PERCENT: &str = "write a number of percent like 100 or 0.1";
     const ATTRIBUTE: &str = "write a string, a boolean, a number or an array of these";
     for (line, expected) in [
@@ -170,14 +170,14 @@ fn what_is_wrong_is_told_with_its_place_and_breaks_no_exporter() {
         ),
     ] {
         let error = refused(&(tracer("") + "[telemetry]\n" + line));
-        let told = error.to_string();
-        assert!(told.starts_with(&format!("<toml>:{expected}")), "{line}: {told}");
+        let reported = error.to_string();
+        assert!(reported.starts_with(&format!("<toml>:{expected}")), "{line}: {reported}");
         assert_eq!((error.diagnostics().len(), error.into_usable().exporters().len()), (1, 1), "{line}");
     }
 }
 
 #[test]
-fn what_is_unknown_is_told_by_what_was_meant() {
+fn what_is_unknown_is_reported_by_what_was_meant() {
     let unknown = |text: &str| diagnostics(&loaded(&(tracer("") + text)));
     for (line, fix) in [
         ("service-nam = 'x'", "did you mean \"service-name\"?"),
@@ -195,10 +195,10 @@ fn what_is_unknown_is_told_by_what_was_meant() {
 }
 
 #[test]
-fn a_file_that_describes_a_program_without_exporters_is_told() {
+fn a_file_that_describes_a_program_without_exporters_is_reported() {
     for text in ["[telemetry]\nservice-name = 'shop'", "[telemetry]\nservice-nam = 'shop'"] {
-        let told = diagnostics(&loaded(text));
-        assert!(told.iter().any(|told| told.contains("describes no exporter")), "{text}: {told:?}");
+        let reported = diagnostics(&loaded(text));
+        assert!(reported.iter().any(|line| line.contains("describes no exporter")), "{text}: {reported:?}");
     }
 }
 

@@ -2,21 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use standpipe::receiver::{ReceivedSpan, Receiver};
-use standpipe::{Config, Exporter, IntoValue, Sampler, SpanContext, SpanKind, Telemetry, Tracer, Value};
+use standpipe::receiver::ReceivedSpan;
+use standpipe::{IntoValue, Sampler, SpanContext, SpanKind, Value};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::detached::sent;
+
 const INCOMING: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-
-/// What arrives when a program does this with a tracer.
-fn sent(sampler: Sampler, work: impl FnOnce(&Tracer)) -> Vec<ReceivedSpan> {
-    let receiver = Receiver::start().unwrap();
-    let config = Config::new().sampler(sampler).exporter(Exporter::http(receiver.endpoint()));
-    let telemetry = Telemetry::start(config).unwrap();
-    work(&telemetry.tracer("shop"));
-    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
-    receiver.spans()
-}
 
 /// A value that must not be read.
 struct Unread;

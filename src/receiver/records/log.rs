@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::value::{self, ReceivedValue};
-use super::{ReceivedLog, span_id, text_of, time, trace_id};
+use super::{ReceivedLog, span_id, time, trace_id};
 use crate::record::{Severity, SpanId, TraceId};
 
 impl ReceivedLog {
@@ -69,20 +69,5 @@ impl ReceivedLog {
     /// All attributes of the log record, in the order they were sent.
     pub fn attributes(&self) -> Vec<(&str, ReceivedValue<'_>)> {
         value::entries_of(&self.log.attributes)
-    }
-
-    /// The name of its instrumentation scope; empty if the sender gave none.
-    pub fn scope_name(&self) -> &str {
-        &self.scope.name
-    }
-
-    /// The `service.name` of its resource; empty if the sender gave none.
-    pub fn service_name(&self) -> &str {
-        text_of(self.resource_attribute("service.name"))
-    }
-
-    /// The value of the resource's attribute `key`.
-    pub fn resource_attribute(&self, key: &str) -> ReceivedValue<'_> {
-        ReceivedValue::find(&self.resource.attributes, key)
     }
 }

@@ -6,8 +6,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
     ExponentialHistogramDataPoint, HistogramDataPoint, NumberDataPoint, SummaryDataPoint, number_data_point,
 };
 
+use super::ReceivedMetric;
 use super::value::{self, ReceivedValue};
-use super::{ReceivedMetric, text_of};
 use crate::metrics::Attributes;
 
 impl ReceivedMetric {
@@ -72,21 +72,6 @@ impl ReceivedMetric {
     /// ```
     pub fn value(&self, attributes: impl Attributes) -> ReceivedValue<'_> {
         self.point(attributes).map_or(ReceivedValue::ABSENT, ReceivedPoint::value)
-    }
-
-    /// The name of its instrumentation scope; empty if the sender gave none.
-    pub fn scope_name(&self) -> &str {
-        &self.scope.name
-    }
-
-    /// The `service.name` of its resource; empty if the sender gave none.
-    pub fn service_name(&self) -> &str {
-        text_of(self.resource_attribute("service.name"))
-    }
-
-    /// The value of the resource's attribute `key`.
-    pub fn resource_attribute(&self, key: &str) -> ReceivedValue<'_> {
-        ReceivedValue::find(&self.resource.attributes, key)
     }
 }
 

@@ -6,7 +6,7 @@ use opentelemetry_proto::tonic::trace::v1::span::{self, Event, Link};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
 use super::value::{self, ReceivedValue};
-use super::{ReceivedSpan, span_id, text_of, time, trace_id};
+use super::{ReceivedSpan, span_id, time, trace_id};
 use crate::record::{SpanId, SpanKind, Status, TraceId};
 
 impl ReceivedSpan {
@@ -91,21 +91,6 @@ impl ReceivedSpan {
     /// Its links, in the order they were sent.
     pub fn links(&self) -> Vec<ReceivedLink<'_>> {
         self.span.links.iter().map(ReceivedLink).collect()
-    }
-
-    /// The name of its instrumentation scope; empty if the sender gave none.
-    pub fn scope_name(&self) -> &str {
-        &self.scope.name
-    }
-
-    /// The `service.name` of its resource; empty if the sender gave none.
-    pub fn service_name(&self) -> &str {
-        text_of(self.resource_attribute("service.name"))
-    }
-
-    /// The value of the resource's attribute `key`.
-    pub fn resource_attribute(&self, key: &str) -> ReceivedValue<'_> {
-        ReceivedValue::find(&self.resource.attributes, key)
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) const PACE: &[Row] = &[
         &["lossy = false", "block-timeout = 5s"],
     ),
     row(
-        "a full queue drops unless it is told otherwise",
+        "a full queue drops unless it is set to block",
         "OTEL_LOGS_EXPORTER=none\nOTEL_METRICS_EXPORTER=none",
         &["lossy = true", "lossy from default"],
     ),
