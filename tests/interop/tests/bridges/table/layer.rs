@@ -164,6 +164,17 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
+        what: "a span that a panic ends has the status error and an `exception` event",
+        why: "theirs leaves it unset, and the span looks like one that went well",
+        cases: &[
+            ("a_panic_through*: *: status", "unset", "error \"panicked\""),
+            ("a_panic_through*: *: event 1", "–", "exception"),
+            ("a_panic_through*: *: event 1 attribute exception.type", "–", "\"panic\""),
+            ("a_panic_through*: *: event 1 attribute exception.message", "–", "\"the thread panicked\""),
+            ("a_panic_through*: *: event 1 time", "–", "inside its span"),
+        ],
+    },
+    Meant {
         what: "event fields that begin with `log.` are kept",
         why: "theirs treats them as fields of the `log` crate, even on other events",
         cases: &[
