@@ -189,6 +189,13 @@ fn what_is_unknown_is_reported_by_what_was_meant() {
         let expected = format!("warning: <toml>:6:1: telemetry.{key}: unknown key; {fix}");
         assert_eq!(unknown(&format!("[telemetry]\n{line}")), [expected]);
     }
+    for key in ["endpoint", "tracer", "metrics", "lossy"] {
+        let expected = format!(
+            "warning: <toml>:6:1: telemetry.{key}: not a key of the program; write it in [tracer.<id>], \
+             [metrics.open-telemetry] or telemetry.exporters.<name>"
+        );
+        assert_eq!(unknown(&format!("[telemetry]\n{key} = 'x'")), [expected]);
+    }
     let misspelt =
         "warning: <toml>:5:2: telemtry: not read: no section has this name; did you mean telemetry?";
     assert_eq!(unknown("[telemtry]\nservice-name = 'shop'"), [misspelt]);

@@ -25,6 +25,9 @@ const COLLECTOR: &str = "collector";
 /// What such a file leaves open is its own default, not ours.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// What to do about a key of an exporter that stands beside those of the program.
+const OF_EXPORTER: &str = "write it in [tracer.<id>], [metrics.open-telemetry] or telemetry.exporters.<name>";
+
 /// What to do about something that is no table.
 const BELOW_IT: &str = "write its keys below it";
 
@@ -73,7 +76,15 @@ impl ProviderReader<'_, '_> {
             return &[];
         };
         let known = [&EXPORTERS[1..], &OF_PROGRAM].concat();
-        warn_of_unknown(self.report, telemetry, &EXPORTERS[..1], &known);
+        let is_of_exporter = |field: &&Field| {
+            ["tracer", "metrics"].contains(&&*field.name) || rows().any(|row| row.key == field.name)
+        };
+        let (misplaced, others): (Vec<_>, Vec<_>) = telemetry.iter().partition(is_of_exporter);
+        for field in misplaced {
+            let key = dotted(&[EXPORTERS[0], &field.name]);
+            self.report.warning(field.at, key, "not a key of the program", OF_EXPORTER);
+        }
+        warn_of_unknown(self.report, others, &EXPORTERS[..1], &known);
         self.table(root, &EXPORTERS).unwrap_or_default()
     }
 
@@ -318,8 +329,13 @@ impl<'r> ExporterReader<'r, '_> {
     }
 }
 
-fn warn_of_unknown(report: &mut Report<'_>, fields: &[Field], path: &[&str], known: &[&'static str]) {
-    for field in fields.iter().filter(|field| !known.contains(&field.name.as_str())) {
+fn warn_of_unknown<'t>(
+    report: &mut Report<'_>,
+    fields: impl IntoIterator<Item = &'t Field>,
+    path: &[&str],
+    known: &[&'static str],
+) {
+    for field in fields.into_iter().filter(|field| !known.contains(&field.name.as_str())) {
         let key = dotted(&[path, &[&field.name]].concat());
         report.unknown_key(field.at, key, &field.name, known);
     }
