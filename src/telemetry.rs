@@ -5,14 +5,12 @@ pub(crate) mod global;
 pub(crate) mod provider;
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{
-    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, Problem,
-    ProblemKind, ProviderName, ProviderSettings, Transport,
+    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, ProblemKind,
+    ProviderName, ProviderSettings, Transport,
 };
 use crate::context::Owner;
 use crate::logs::Logger;
@@ -21,6 +19,7 @@ use crate::pipeline::exporter_handle::{ExporterSpec, RecordFilter};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::open_spans::OpenMarks;
+use crate::pipeline::problems::ProblemReporter;
 use crate::pipeline::self_observation::{self, Observed};
 use crate::record::Signal;
 use crate::telemetry::provider::Provider;
@@ -237,18 +236,12 @@ impl Drop for Telemetry {
 
 /// Calls the hook with what is probably not meant: warnings of the configuration, and a name that is made up.
 fn report_configuration(config: &Config) {
-    let Some(hook) = &config.on_problem else { return };
-    let is_warning = |diagnostic: &&Diagnostic| matches!(diagnostic.severity, DiagnosticSeverity::Warning);
+    let is_warning = |diagnostic: &&Diagnostic| diagnostic.severity == DiagnosticSeverity::Warning;
     let of_diagnostic =
         |diagnostic: &Diagnostic| (String::new(), ProblemKind::Configuration, diagnostic.to_string());
     let warnings = config.diagnostics().iter().filter(is_warning).map(of_diagnostic);
     for (exporter, kind, message) in warnings.chain(missing_name(config)) {
-        let message = escape_all_but(shows_itself, &message).into_owned();
-        let problem = Problem { exporter, kind, signal: None, message, occurrences: 1 };
-        // as everywhere, a hook that panics does no harm, nor does what its panic carries when it is dropped
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(&problem))) {
-            std::mem::forget(payload);
-        }
+        ProblemReporter::new(&exporter, config.on_problem.clone(), None).report_of_none(kind, message);
     }
 }
 

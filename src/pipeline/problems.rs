@@ -102,6 +102,11 @@ impl ProblemReporter {
         self.call_hook(Some(signal), kind, message, 1);
     }
 
+    /// Reports what is of no signal, on the caller's thread.
+    pub(crate) fn report_of_none(&self, kind: ProblemKind, message: String) {
+        self.call_hook(None, kind, message, 1);
+    }
+
     /// Reports that the collector does not take a signal, once: it is a matter of configuration, and will not change by
     /// itself.
     pub(crate) fn report_not_taken(&self, signal: Signal, reason: &str) {
