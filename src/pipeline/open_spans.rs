@@ -168,7 +168,8 @@ fn is_used(mark: &Weak<OpenMark>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::time::{Duration, Instant};
+    use std::{hint, thread};
 
     use super::*;
 
@@ -196,11 +197,15 @@ mod tests {
                     if reader.strong_count() == 0 {
                         return;
                     }
+                    // open for about as long as a read takes, or hardly any would find it so
+                    (0..100).for_each(|_| hint::spin_loop());
                     written.close();
                 }
             }
         });
+        let deadline = Instant::now() + Duration::from_secs(60);
         while seen < 10_000 {
+            assert!(Instant::now() < deadline, "{seen} names were read");
             if let Some(name) = mark.read() {
                 assert!(names.contains(&name), "{name}");
                 seen += 1;

@@ -116,7 +116,8 @@ fn where_nothing_listens_and_nothing_was_delivered_a_shutdown_makes_two_attempts
 
 #[test]
 fn attempts_before_the_shutdown_do_not_count_as_its_own() {
-    let telemetry = start([Exporter::http(deserted())]);
+    // so long that there is no second attempt before the shutdown
+    let telemetry = start([Exporter::http(deserted()).retry_delays(60 * PATIENCE, 60 * PATIENCE)]);
     emit(&telemetry, SPANS);
     wait_for_attempts(&telemetry);
     let before = telemetry.ledger().exporters[0].attempts;
