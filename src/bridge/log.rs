@@ -45,8 +45,9 @@
 //! | the bridge's level | [`LogBridge::level`] | no |
 //! | each exporter's level | [`Exporter::level`](crate::Exporter::level), `level` in a file, `info` by default | yes, by exporter |
 //!
-//! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level is as fine as the finest exporter's: then only
-//! an exporter that takes less than another has anything to count. `enabled`, and `log_enabled!` with it, never counts.
+//! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level is as fine as the finest
+//! exporter's: then only an exporter that takes less than another has anything to count. `enabled`, and `log_enabled!` with
+//! it, never counts.
 
 mod key_values;
 

@@ -13,7 +13,8 @@ use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{IntoValue, NewParent, SpanKind, Status};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
-/// sends it; if that is done by a panic, it has the status `Error`, unless another one was set. From [`SpanBuilder::detached`](crate::SpanBuilder::detached).
+/// sends it; if that is done by a panic, it has the status `Error`, unless another one was set. From
+/// [`SpanBuilder::detached`](crate::SpanBuilder::detached).
 ///
 /// It is no thread's current span until it is [entered](Self::enter), and then only where and while it is:
 ///

@@ -13,8 +13,8 @@ use crate::record::{Status, Value};
 /// An error that causes itself would have no end.
 const MOST_CAUSES: usize = 64;
 
-/// What [`Span::error`](crate::Span::error) takes: every [`Error`], `dyn Error` included, and what holds a `dyn Error` without being an
-/// error itself, as `Box<dyn Error>` and `anyhow::Error` do.
+/// What [`Span::error`](crate::Span::error) takes: every [`Error`], `dyn Error` included, and what holds a `dyn Error`
+/// without being an error itself, as `Box<dyn Error>` and `anyhow::Error` do.
 ///
 /// The compiler infers `Kind`, which is one of these two.
 #[diagnostic::on_unimplemented(

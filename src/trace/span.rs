@@ -158,7 +158,7 @@ impl<S: fmt::Debug> fmt::Debug for Chain<'_, S> {
 /// The methods that all spans have; `open_mut` gives `None` where nothing is recorded.
 macro_rules! setters {
     ($span:ident, $start:literal) => {
-        #[allow(private_interfaces)]
+        #[allow(private_interfaces, reason = "the trait is sealed")]
         impl error::sealed::Open for $span {
             #[inline]
             fn open(&mut self) -> Option<&mut OpenSpan> {
