@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::aggregator::PointValue;
-use super::instrument::Instrument;
+use super::instrument::{Descriptor, Instrument};
 use super::observable::{Callbacks, Observable, ObservedPoint};
-use super::registry::{Entry, Registry};
+use super::registry::Registry;
 use super::storage::PendingPoint;
-use crate::config::ProblemKind;
-use crate::config::Temporality;
+use crate::config::{PeriodicReaderSettings, ProblemKind, Temporality};
 use crate::record::{
     AttributeSet, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, Number, Period,
     PointKind, Scope,
@@ -48,7 +47,7 @@ pub(crate) enum SinkStatus {
     Full,
 }
 
-type Sink<'s> = dyn FnMut(Collected<'_>) -> SinkStatus + 's;
+pub(super) type Sink<'s> = dyn FnMut(Collected<'_>) -> SinkStatus + 's;
 
 impl Reader {
     pub(crate) fn new(registry: Arc<Registry>, exporter: usize) -> Self {
@@ -68,7 +67,7 @@ impl Reader {
 
     /// The temporality that the exporter prefers.
     pub(crate) fn temporality(&self) -> Temporality {
-        self.registry.shared.readers[self.exporter].temporality
+        self.settings().temporality
     }
 
     /// Reads every instrument and gives its metrics to `sink`, while that accepts them. Once it `is_over`, callbacks are not
@@ -76,14 +75,7 @@ impl Reader {
     pub(crate) fn collect(&self, limits: FrameLimits, is_over: &dyn Fn() -> bool, sink: &mut Sink<'_>) {
         let mut record = MetricRecord::default();
         for entry in self.registry.entries() {
-            let status = match &entry {
-                Entry::Synchronous(instrument) => self.measured(instrument, &mut record, limits, sink),
-                Entry::Observable(observable) => {
-                    let callbacks = if is_over() { Callbacks::Skip } else { Callbacks::Run };
-                    self.observed(observable, callbacks, &mut record, limits, sink)
-                }
-            };
-            if status != SinkStatus::Accepted {
+            if entry.collect(self, limits, is_over, &mut record, sink) != SinkStatus::Accepted {
                 return;
             }
         }
@@ -92,24 +84,62 @@ impl Reader {
         }
     }
 
-    fn measured(
+    fn settings(&self) -> &PeriodicReaderSettings {
+        &self.registry.shared.readers[self.exporter]
+    }
+}
+
+/// One instrument, as a collection sees it: a trait object, so that a program without instruments links none of what they
+/// are made of.
+pub(super) trait Collect: Send + Sync {
+    fn descriptor(&self) -> &Descriptor;
+
+    fn scope(&self) -> &Arc<Scope>;
+
+    /// The instrument, if the program measures with it.
+    fn synchronous(self: Arc<Self>) -> Option<Arc<Instrument>>;
+
+    /// As [`Reader::collect`].
+    fn collect(
         &self,
-        instrument: &Instrument,
-        record: &mut MetricRecord,
+        reader: &Reader,
         limits: FrameLimits,
+        is_over: &dyn Fn() -> bool,
+        record: &mut MetricRecord,
+        sink: &mut Sink<'_>,
+    ) -> SinkStatus;
+}
+
+impl Collect for Instrument {
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn scope(&self) -> &Arc<Scope> {
+        &self.scope
+    }
+
+    fn synchronous(self: Arc<Self>) -> Option<Arc<Instrument>> {
+        Some(self)
+    }
+
+    fn collect(
+        &self,
+        reader: &Reader,
+        limits: FrameLimits,
+        _: &dyn Fn() -> bool,
+        record: &mut MetricRecord,
         sink: &mut Sink<'_>,
     ) -> SinkStatus {
-        let reader = &self.registry.shared.readers[self.exporter];
-        let descriptor = &instrument.descriptor;
-        let temporality = descriptor.temporality(reader.temporality, false);
-        let point_kind = descriptor.point_kind(reader.histograms, temporality);
+        let (settings, descriptor) = (reader.settings(), &self.descriptor);
+        let temporality = descriptor.temporality(settings.temporality, false);
+        let point_kind = descriptor.point_kind(settings.histograms, temporality);
         let progress = Progress::new();
-        let mut framer =
-            framed(instrument.head(point_kind), &instrument.scope, record, limits, &progress, sink);
-        let storage = &instrument.storages()[self.exporter];
+        let mut framer = framed(self.head(point_kind), &self.scope, record, limits, &progress, sink);
+        let storage = &self.storages()[reader.exporter];
         // points whose part is not accepted yet, in their order
         let mut held = VecDeque::new();
-        storage.collect(self.registry.shared.now(), |next| {
+        storage.collect(reader.registry.shared.now(), |next| {
             let PendingPoint { series, period, value, .. } = &next;
             framer.add(|record| write(record, point_kind, &series.attributes, *period, value));
             held.push_back(next);
@@ -126,24 +156,38 @@ impl Reader {
         }
         progress.status()
     }
+}
 
-    fn observed(
+impl Collect for Observable {
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn scope(&self) -> &Arc<Scope> {
+        &self.scope
+    }
+
+    fn synchronous(self: Arc<Self>) -> Option<Arc<Instrument>> {
+        None
+    }
+
+    fn collect(
         &self,
-        observable: &Observable,
-        callbacks: Callbacks,
-        record: &mut MetricRecord,
+        reader: &Reader,
         limits: FrameLimits,
+        is_over: &dyn Fn() -> bool,
+        record: &mut MetricRecord,
         sink: &mut Sink<'_>,
     ) -> SinkStatus {
-        let reader = &self.registry.shared.readers[self.exporter];
-        let descriptor = &observable.descriptor;
-        let temporality = descriptor.temporality(reader.temporality, true);
-        let point_kind = descriptor.point_kind(reader.histograms, temporality);
+        let (settings, descriptor) = (reader.settings(), &self.descriptor);
+        let callbacks = if is_over() { Callbacks::Skip } else { Callbacks::Run };
+        let temporality = descriptor.temporality(settings.temporality, true);
+        let point_kind = descriptor.point_kind(settings.histograms, temporality);
         let progress = Progress::new();
         let outcome =
-            observable.collect(self.exporter, temporality, &self.registry.shared, callbacks, |pending| {
+            self.observe(reader.exporter, temporality, &reader.registry.shared, callbacks, |pending| {
                 let mut framer =
-                    framed(descriptor.head(point_kind), &observable.scope, record, limits, &progress, sink);
+                    framed(descriptor.head(point_kind), &self.scope, record, limits, &progress, sink);
                 for ObservedPoint { attributes, period, number } in pending {
                     let value = PointValue::Number(*number);
                     framer.add(|record| write(record, point_kind, attributes, *period, &value));

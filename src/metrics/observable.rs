@@ -159,7 +159,7 @@ impl Observable {
     ///
     /// # Errors
     /// What the callback panicked with; what it had observed before is exported all the same.
-    pub(super) fn collect(
+    pub(super) fn observe(
         &self,
         exporter: usize,
         temporality: AggregationTemporality,

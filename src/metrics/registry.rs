@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
+use super::collection::Collect;
 use super::instrument::{Descriptor, Instrument};
 use super::observable::Observable;
 use crate::config::PeriodicReaderSettings;
@@ -24,7 +25,8 @@ pub(crate) struct Registry {
 
 #[derive(Default)]
 struct Instruments {
-    entries: Vec<Entry>,
+    /// In the order they were made.
+    entries: Vec<Arc<dyn Collect>>,
     /// Usually one; more if they contradict each other.
     by_name: HashMap<Identity, Vec<usize>>,
 }
@@ -32,24 +34,8 @@ struct Instruments {
 /// Names are the same in any case.
 type Identity = (Arc<Scope>, String);
 
-/// One instrument, in the order they were made.
-#[derive(Debug, Clone)]
-pub(super) enum Entry {
-    Synchronous(Arc<Instrument>),
-    Observable(Arc<Observable>),
-}
-
-impl Entry {
-    pub(super) fn descriptor(&self) -> &Descriptor {
-        match self {
-            Entry::Synchronous(instrument) => &instrument.descriptor,
-            Entry::Observable(observable) => &observable.descriptor,
-        }
-    }
-}
-
 impl Instruments {
-    fn namesakes(&self, identity: &Identity) -> impl Iterator<Item = &Entry> {
+    fn namesakes(&self, identity: &Identity) -> impl Iterator<Item = &Arc<dyn Collect>> {
         self.by_name.get(identity).into_iter().flatten().map(|&index| &self.entries[index])
     }
 }
@@ -78,16 +64,13 @@ impl Registry {
         process::with_fork_lock(|| {
             let mut instruments = self.instruments();
             let identity = identity(scope, &descriptor.name);
-            for known in instruments.namesakes(&identity) {
-                match known {
-                    Entry::Synchronous(known) if is_same(&known.descriptor, &descriptor) => {
-                        return Arc::clone(known);
-                    }
-                    _ => {}
-                }
+            let same =
+                instruments.namesakes(&identity).filter(|known| is_same(known.descriptor(), &descriptor));
+            if let Some(known) = same.cloned().find_map(Collect::synchronous) {
+                return known;
             }
             let instrument = fresh();
-            self.enter(&mut instruments, identity, Entry::Synchronous(Arc::clone(&instrument)));
+            self.enter(&mut instruments, identity, Arc::clone(&instrument) as _);
             instrument
         })
     }
@@ -99,35 +82,30 @@ impl Registry {
         }
         process::with_fork_lock(|| {
             let identity = identity(&observable.scope, &observable.descriptor.name);
-            self.enter(&mut self.instruments(), identity, Entry::Observable(observable));
+            self.enter(&mut self.instruments(), identity, observable);
         });
     }
 
     pub(super) fn forget(&self, observable: &Arc<Observable>) {
         process::with_fork_lock(|| {
             let mut instruments = self.instruments();
-            let is_it =
-                |entry: &Entry| matches!(entry, Entry::Observable(known) if Arc::ptr_eq(known, observable));
-            instruments.entries.retain(|entry| !is_it(entry));
+            let it = Arc::as_ptr(observable).cast::<()>();
+            instruments.entries.retain(|entry| Arc::as_ptr(entry).cast::<()>() != it);
             let Instruments { entries, by_name } = &mut *instruments;
             by_name.clear();
             for (index, entry) in entries.iter().enumerate() {
-                let scope = match entry {
-                    Entry::Synchronous(instrument) => &instrument.scope,
-                    Entry::Observable(observable) => &observable.scope,
-                };
-                by_name.entry(identity(scope, &entry.descriptor().name)).or_default().push(index);
+                by_name.entry(identity(entry.scope(), &entry.descriptor().name)).or_default().push(index);
             }
         });
     }
 
-    fn enter(&self, instruments: &mut Instruments, identity: Identity, entry: Entry) {
+    fn enter(&self, instruments: &mut Instruments, identity: Identity, entry: Arc<dyn Collect>) {
         if instruments.entries.len() >= MOST_INSTRUMENTS {
             let what =
                 format!("more than {MOST_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
             return self.shared.report_misuse_locked(what);
         }
-        let contradicted = instruments.namesakes(&identity).map(Entry::descriptor);
+        let contradicted = instruments.namesakes(&identity).map(|known| known.descriptor());
         if let Some(known) = contradicted.into_iter().find(|known| !is_same(known, entry.descriptor())) {
             self.shared.report_misuse_locked(conflict(known, entry.descriptor()));
         }
@@ -137,7 +115,7 @@ impl Registry {
     }
 
     /// All instruments as they are now.
-    pub(super) fn entries(&self) -> Vec<Entry> {
+    pub(super) fn entries(&self) -> Vec<Arc<dyn Collect>> {
         process::with_fork_lock(|| self.instruments().entries.clone())
     }
 

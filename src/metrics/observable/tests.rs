@@ -32,7 +32,7 @@ fn told_with_room(room: usize, (observable, shared): &(Observable, MeterShared))
         exported.len()
     };
     // a panic is no matter here
-    let _ = observable.collect(0, AggregationTemporality::Delta, shared, Callbacks::Run, sink);
+    let _ = observable.observe(0, AggregationTemporality::Delta, shared, Callbacks::Run, sink);
     exported
 }
 
@@ -126,6 +126,6 @@ fn a_callback_that_is_called_no_more_has_its_last_values_sent() {
         exported.extend(pending.iter().map(|pending| pending.number));
         pending.len()
     };
-    counter.0.collect(0, AggregationTemporality::Delta, &counter.1, Callbacks::Skip, sink).unwrap();
+    counter.0.observe(0, AggregationTemporality::Delta, &counter.1, Callbacks::Skip, sink).unwrap();
     assert_eq!(exported, [Number::Int(3)]);
 }
