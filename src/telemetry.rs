@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::config::{
     Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, ProblemKind,
-    ProviderName, ProviderSettings, Transport,
+    ProviderName, ProviderSettings, Transport, demand,
 };
 use crate::context::Owner;
 use crate::logs::Logger;
@@ -103,7 +103,7 @@ impl Telemetry {
     }
 
     fn start_self_observation(&self, config: &Config) {
-        if config.self_observation {
+        if config.self_observation && demand::SELF_OBSERVATION.is_raised() {
             // the health of the exporters is the program's own telemetry, whichever provider they belong to
             let own = self.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
             let exporter_sets = self.providers().map(|provider| Arc::downgrade(provider.exporters()));
@@ -337,7 +337,8 @@ fn opener(exporter: &Exporter) -> Result<Opener, String> {
             let http = HttpSpec::new(&exporter.connection)?;
             Ok(Box::new(move || Box::new(http.open())))
         }
-        Transport::Grpc => transport::grpc(&exporter.connection),
+        Transport::Grpc if demand::GRPC.is_raised() => transport::grpc(&exporter.connection),
+        Transport::Grpc => unreachable!("what asks for gRPC raises the demand"),
         Transport::Console => transport::console(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::demand;
 use super::error::{Diagnostic, DiagnosticSeverity, Fault};
 use super::settings::kind::SettingValue;
 use super::settings::{ENDPOINT, SettingRow, TRANSPORT, rows};
@@ -92,6 +93,7 @@ impl Exporter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn grpc(endpoint: impl Into<String>) -> Self {
+        demand::GRPC.raise();
         Self::at(endpoint.into(), Transport::Grpc)
     }
 

@@ -13,6 +13,7 @@
 // file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and what is usable without
 // variables → env ─────────────────┘                              the broken exporters
 
+pub(crate) mod demand;
 mod env;
 mod error;
 pub(crate) mod escape;
@@ -208,6 +209,7 @@ impl Config {
     /// own provider that send metrics; not unless set.
     #[must_use]
     pub fn self_observation(mut self, on: bool) -> Self {
+        demand::SELF_OBSERVATION.raise();
         self.set_self_observation(on, SettingSource::Code);
         self
     }

@@ -9,6 +9,9 @@ const EFFORT: u32 = 2;
 pub(super) fn compress(body: &[&[u8]], compressed: &mut Vec<u8>) {
     use std::io::Write;
 
+    use crate::config::demand;
+
+    assert!(demand::GZIP.is_raised(), "the setting is not made without the demand");
     compressed.clear();
     let mut encoder = flate2::write::GzEncoder::new(&mut *compressed, flate2::Compression::new(EFFORT));
     for piece in body {
@@ -63,6 +66,7 @@ mod tests {
 
     #[test]
     fn what_was_compressed_is_unpacked_up_to_the_limit() {
+        crate::config::demand::GZIP.raise();
         let mut compressed = Vec::new();
         compress(&[b"ab", b"cd"], &mut compressed);
         assert_eq!(decompress(&compressed, 4), Ok(b"abcd".to_vec()));

@@ -33,7 +33,7 @@ const LAYERS: &[Row] = &[
     // one attempt leads to one verdict
     row("transport",       &["process", "record", "config"],                  &["prost"]),
     row("transport/console*", &["record", "config", "transport"],                          &["prost"]),
-    row("transport/gzip*", &["transport"],                                               &["flate2"]),
+    row("transport/gzip*", &["config", "transport"],                                          &["flate2"]),
     row("transport/tls*", &["config", "transport"],                                       &["rustls", "webpki_roots"]),
     row("transport/proxy*", &["config", "transport"],                                      &["ureq"]),
     row("transport/http*", &["process", "record", "config", "transport"],                  &["ureq"]),

@@ -18,7 +18,7 @@ use std::ffi::OsString;
 
 use self::reader::Reader;
 use super::error::{ConfigError, Diagnostic};
-use super::{Config, validate};
+use super::{Config, demand, validate};
 
 impl Config {
     /// Reads OpenTelemetry's environment variables; the [guide](crate::guide::environment) lists them with their defaults.
@@ -162,6 +162,7 @@ pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Diagnostic
 
 /// What is not of one exporter, and what is not known.
 fn finish(config: &mut Config, mut reader: Reader<'_>, variables: &Variables) -> Vec<Diagnostic> {
+    demand::raise_all();
     program::fill(config, &mut reader);
     names::report_unknown(variables, &mut reader);
     reader.into_diagnostics()

@@ -11,7 +11,7 @@ use crate::config::error::Fault;
 use crate::config::text::shown;
 use crate::config::validate as rules;
 use crate::config::values::words::{Compression, Proxy, Transport, parse};
-use crate::config::{Exporter, Secret, SettingSource};
+use crate::config::{Exporter, Secret, SettingSource, demand};
 use crate::record::Signal;
 
 settings! {
@@ -276,13 +276,21 @@ setters! {
     give_up_after(longest: Duration) sets retry.give_up_after of GIVE_UP_AFTER;
     /// Bounds the pause that a server can ask for with `Retry-After`; 1 minute unless set. After it the batch is sent again.
     max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
-    /// Sets how request bodies are compressed; not at all unless set.
-    compression(compression: Compression) sets connection.compression of COMPRESSION;
     /// Decides whether the proxies named by the environment are used; they are unless set.
     proxy(proxy: Proxy) sets connection.proxy of PROXY;
 }
 
 impl Exporter {
+    /// Sets how request bodies are compressed; not at all unless set.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Self {
+        if compression == Compression::Gzip {
+            demand::GZIP.raise();
+        }
+        self.connection.compression = compression;
+        self.set_in_code(&COMPRESSION)
+    }
+
     /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
