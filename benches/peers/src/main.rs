@@ -1,6 +1,7 @@
 //! Standpipe beside its peers: the same work in the same run, in turn, and a table of each kind of work.
 //!
 //! `./run`, with `spans`, `calls`, `grpc`, `tracing` or `footprint` for one of the tables, `--cold` for builds from nothing,
+//! `--map` for where the bytes of small programs are,
 //! `--readme` to write what was found into `benches/README.md`, `--smoke` for a run that only shows that everything works.
 //! What is started by hand holds the receiver and prints the table; what it starts of itself is one contender with one
 //! case, and nothing else in its process.
@@ -78,13 +79,18 @@ fn main() -> Result<(), Error> {
         tracing::NAME,
         footprint::NAME,
         footprint::COLD,
+        footprint::MAP,
     ])?;
     let smoke = match task {
         Task::Play(part) => return play(&part),
         Task::Measure { smoke } => smoke,
     };
-    if let Some(footprint::NAME | footprint::COLD) = chosen {
-        return footprint::measure(smoke, chosen == Some(footprint::COLD));
+    match chosen {
+        Some(footprint::MAP) => return footprint::map(),
+        Some(footprint::NAME | footprint::COLD) => {
+            return footprint::measure(smoke, chosen == Some(footprint::COLD));
+        }
+        _ => {}
     }
     let is_wanted = |table: &str| chosen.is_none_or(|chosen| chosen == table);
     for table in [CALLS, grpc::NAME, tracing::NAME].into_iter().filter(|table| is_wanted(table)) {

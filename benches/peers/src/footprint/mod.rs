@@ -4,6 +4,7 @@
 //! Each is run, and its span must arrive.
 
 mod hello;
+mod map;
 mod migration;
 mod package;
 
@@ -17,9 +18,17 @@ pub(crate) const NAME: &str = "footprint";
 /// The same with builds from nothing, which take minutes.
 pub(crate) const COLD: &str = "--cold";
 
+/// Instead, where the bytes of small programs are.
+pub(crate) const MAP: &str = "--map";
+
 /// By their names in `benches/README.md`.
 const HELLO: &str = "hello";
 const MIGRATION: &str = "migration";
+
+/// Builds programs with their symbols, and prints where their bytes are.
+pub(crate) fn map() -> Result<(), Error> {
+    map::measure(&Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join("map"))
+}
 
 /// Measures and prints both tables; a smoke run has few programs and no small builds.
 pub(crate) fn measure(smoke: bool, cold: bool) -> Result<(), Error> {

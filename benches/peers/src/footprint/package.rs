@@ -80,6 +80,20 @@ impl Package<'_> {
         })
     }
 
+    /// Standpipe's own program that sends one span.
+    pub(super) fn hello_standpipe(features: &str) -> Package<'_> {
+        let (folder, program) = ("hello/standpipe".to_owned(), "hello-standpipe");
+        Package { folder, program, features, is_built_cold: false, has_sent: |_| true }
+    }
+
+    /// Builds it with the small profile, and leaves in what tells its functions apart.
+    pub(super) fn build_with_symbols(&self, target: &Path) -> Result<PathBuf, Error> {
+        let mut cargo = self.cargo("build");
+        // names of the newer form have the types of generic code
+        cargo.env("RUSTFLAGS", "-C symbol-mangling-version=v0").env("CARGO_PROFILE_SMALL_STRIP", "none");
+        self.build_by(cargo, "small", target)
+    }
+
     /// A command of cargo in its folder, with its features.
     fn cargo(&self, command: &str) -> Command {
         let mut cargo = Command::new("cargo");
@@ -105,7 +119,10 @@ impl Package<'_> {
 
     /// Builds it with this profile, and says where the program is.
     fn build(&self, profile: &str, target: &Path) -> Result<PathBuf, Error> {
-        let mut cargo = self.cargo("build");
+        self.build_by(self.cargo("build"), profile, target)
+    }
+
+    fn build_by(&self, mut cargo: Command, profile: &str, target: &Path) -> Result<PathBuf, Error> {
         cargo.args(["--quiet", "--profile", profile, "--target-dir"]).arg(target);
         if !cargo.status()?.success() {
             return Err(format!("{} [{}]: it cannot be built", self.folder, self.features).into());
