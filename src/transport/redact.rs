@@ -55,21 +55,21 @@ impl Secrets {
         let lower = text.to_ascii_lowercase();
         let mut found = self.find(lower.as_bytes());
         found.extend(self.find_cut(lower.as_bytes()));
-        found.sort_unstable_by_key(|range| range.start);
         if found.is_empty() {
             return text;
         }
-        let mut redacted = String::with_capacity(text.len());
-        let mut end = 0;
+        let mut is_hidden = vec![false; text.len()];
         for range in found {
-            let start = text.floor_boundary(range.start);
-            if start > end || redacted.is_empty() {
-                redacted.push_str(&text[end.min(start)..start]);
+            is_hidden[text.floor_boundary(range.start)..text.ceil_boundary(range.end)].fill(true);
+        }
+        let mut redacted = String::with_capacity(text.len());
+        for (at, character) in text.char_indices() {
+            if !is_hidden[at] {
+                redacted.push(character);
+            } else if at == 0 || !is_hidden[at - 1] {
                 redacted.push_str(HIDDEN);
             }
-            end = end.max(text.ceil_boundary(range.end));
         }
-        redacted.push_str(&text[end..]);
         redacted
     }
 
@@ -170,12 +170,13 @@ fn forms(word: &str) -> Vec<Vec<u8>> {
     let json = word.replace('\\', "\\\\").replace('"', "\\\"");
     let slashed = json.replace('/', "\\/");
     let encoded = base64::encode(word.as_bytes());
-    let mut forms: Vec<Vec<u8>> =
-        [word, &percent, &hexadecimal, &json, &slashed, encoded.trim_end_matches('=')]
-            .map(|form| form.to_ascii_lowercase().into_bytes())
-            .into();
-    forms.sort_unstable();
-    forms.dedup();
+    let mut forms = Vec::new();
+    for form in [word, &percent, &hexadecimal, &json, &slashed, encoded.trim_end_matches('=')] {
+        let form = form.to_ascii_lowercase().into_bytes();
+        if !forms.contains(&form) {
+            forms.push(form);
+        }
+    }
     forms
 }
 

@@ -2,7 +2,6 @@
 
 mod remarks;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::config::endpoint::Endpoint;
@@ -10,9 +9,7 @@ use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
 use crate::config::settings::SettingRow;
 use crate::config::settings::{HEADERS, RETRY_MAX_DELAY, SIGNALS, USER_AGENT, rows};
 use crate::config::text::{quoted, unshown};
-use crate::config::{
-    Compression, Config, Exporter, Location, SettingSource, Transport, header, no_proxy, units,
-};
+use crate::config::{Compression, Config, Exporter, SettingSource, Transport, header, no_proxy, units};
 
 /// Checks a configuration, of which a reader has already found some things and some exporters to be broken.
 ///
@@ -25,7 +22,7 @@ pub(in crate::config) fn validate(
     mut diagnostics: Vec<Diagnostic>,
     broken_exporters: &[usize],
 ) -> Result<Config, ConfigError> {
-    let mut names = HashSet::new();
+    let mut names = Vec::new();
     let mut broken: Vec<bool> = vec![false; config.exporters.len()];
     for &index in broken_exporters {
         broken[index] = true;
@@ -33,9 +30,10 @@ pub(in crate::config) fn validate(
     for (index, exporter) in config.exporters.iter().enumerate() {
         let mut found = Vec::new();
         check(exporter, &mut found);
-        if !names.insert(exporter.name()) {
+        if names.contains(&exporter.name()) {
             found.push(whole(exporter, "another exporter has the same name", "give each its own with named"));
         }
+        names.push(exporter.name());
         broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
         // a variable that several exporters ask is wrong once
         found.retain(|diagnostic| diagnostic.location.is_some() || !diagnostics.contains(diagnostic));
@@ -51,17 +49,18 @@ pub(in crate::config) fn validate(
     }
     let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
     // an exporter that both providers use is checked twice
-    let mut seen = HashSet::new();
-    diagnostics.retain(|diagnostic| seen.insert(diagnostic.to_string()));
-    // by columns, then by lines, as equal ones keep their order: sorting is compiled anew for every kind of key, and is large
-    let by: [fn(&Location) -> usize; 2] = [|place| place.column, |place| place.line];
-    for number in by {
-        diagnostics.sort_by_cached_key(|diagnostic| diagnostic.location.as_ref().map_or(0, number));
-    }
+    let mut seen = Vec::new();
+    diagnostics.retain(|diagnostic| {
+        let text = diagnostic.to_string();
+        let is_new = !seen.contains(&text);
+        seen.push(text);
+        is_new
+    });
+    sort_by_place(&mut diagnostics);
 
     let harmless = diagnostics.iter().filter(|diagnostic| diagnostic.severity < DiagnosticSeverity::Error);
     // what is validated twice, after reading and at start, is reported once
-    let known: HashSet<String> = config.diagnostics.iter().map(ToString::to_string).collect();
+    let known: Vec<String> = config.diagnostics.iter().map(ToString::to_string).collect();
     let new: Vec<Diagnostic> =
         harmless.filter(|diagnostic| !known.contains(&diagnostic.to_string())).cloned().collect();
     config.diagnostics.extend(new);
@@ -72,6 +71,18 @@ pub(in crate::config) fn validate(
         return Ok(config);
     }
     Err(ConfigError::new(diagnostics, config))
+}
+
+/// Equal ones keep their order. One after the other: the library's sort is compiled anew for every kind of key, and is large.
+fn sort_by_place(diagnostics: &mut Vec<Diagnostic>) {
+    let place = |diagnostic: &Diagnostic| {
+        diagnostic.location.as_ref().map_or((0, 0), |location| (location.line, location.column))
+    };
+    for index in 1..diagnostics.len() {
+        let next = diagnostics.remove(index);
+        let at = diagnostics[..index].partition_point(|other| place(other) <= place(&next));
+        diagnostics.insert(at, next);
+    }
 }
 
 fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {

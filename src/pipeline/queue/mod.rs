@@ -302,11 +302,13 @@ impl Queue {
     fn report_waiting(&self, signal: Signal, waited: Duration) {
         let message = || {
             let ((records, bytes), (most_records, most_bytes)) = (self.level(), self.level.capacity());
+            let tenths = (waited.as_millis() as u64 + 50) / 100;
             format!(
-                "callers are waiting for room in the queue, the first for {:.1} s: it has {records} of {most_records} \
+                "callers are waiting for room in the queue, the first for {}.{} s: it has {records} of {most_records} \
                  records and {} of {} KiB; set WhenFull::DropNewest (lossy) to drop records instead, block_timeout to \
                  limit the wait, or queue_records and queue_bytes for a larger queue",
-                waited.as_secs_f64(),
+                tenths / 10,
+                tenths % 10,
                 bytes.div_ceil(1024),
                 most_bytes.div_ceil(1024),
             )

@@ -82,11 +82,7 @@ impl<'a> Reader<'a> {
             b'"' => self.string()?,
             _ => self.number()?.to_owned(),
         };
-        match (text.parse::<i64>(), text.parse::<f64>()) {
-            (Ok(whole), _) => Ok(u64::try_from(whole).unwrap_or(0)),
-            (_, Ok(number)) if number.is_finite() => Ok(number as u64),
-            _ => Err(Fault::Foreign),
-        }
+        whole_part(&text).ok_or(Fault::Foreign)
     }
 
     /// An object; each member is read by the function that is given, behind its name.
@@ -130,7 +126,7 @@ impl<'a> Reader<'a> {
             b't' => self.word(b"true"),
             b'f' => self.word(b"false"),
             b'n' => self.word(b"null"),
-            _ => self.number()?.parse::<f64>().map(drop).map_err(|_| Fault::Foreign),
+            _ => whole_part(self.number()?).map(drop).ok_or(Fault::Foreign),
         }
     }
 
@@ -217,6 +213,30 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// What a number is without its fraction, as far as a count goes; `None` if it is no number. To read a float, which has more
+/// digits than it needs here, would take 15 KiB.
+fn whole_part(number: &str) -> Option<u64> {
+    let (is_negative, number) = number.strip_prefix('-').map_or((false, number), |rest| (true, rest));
+    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (number, 0),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((_, "")) => return None,
+        Some(split) => split,
+        None => (mantissa, ""),
+    };
+    let digits = || whole.bytes().chain(fraction.bytes());
+    if whole.is_empty() || !digits().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // how many of the digits are in front of the point, once it has moved; 20 more fill any count
+    let count = (whole.len() as i64 + i64::from(exponent)).clamp(0, mantissa.len() as i64 + 20);
+    let append = |value: u64, digit: u8| value.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    let value = digits().chain(std::iter::repeat(b'0')).take(count as usize).fold(0, append);
+    Some(if is_negative { 0 } else { value })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -241,6 +261,10 @@ mod tests {
             (r#"{"partialSuccess":{"rejectedSpans":-7}}"#, partly(0, "")),
             (r#"{"partialSuccess":{"rejectedSpans":7.0}}"#, partly(7, "")),
             (r#"{"partialSuccess":{"rejectedSpans":"1e30"}}"#, partly(u64::MAX, "")),
+            (r#"{"partialSuccess":{"rejectedSpans":1.25e1}}"#, partly(12, "")),
+            (r#"{"partialSuccess":{"rejectedSpans":125E-1}}"#, partly(12, "")),
+            (r#"{"partialSuccess":{"rejectedSpans":0.9e-3}}"#, partly(0, "")),
+            (r#"{"partialSuccess":{"rejectedSpans":0e999999999}}"#, partly(0, "")),
             (r#"{"later":[1,-2.5e3,{"a":[true,false,null]},"b"],"partialSuccess":{}}"#, partly(0, "")),
             (r#"{"partialSuccess":{"later":{},"errorMessage":"x"}}"#, partly(0, "x")),
         ] {
@@ -273,6 +297,9 @@ mod tests {
             r#"{"error":"who are you?"}"#,
             r#"{"partialSuccess":{},"more":nothing}"#,
             r#"{"partialSuccess":{},"more":1-2}"#,
+            r#"{"partialSuccess":{},"more":1e}"#,
+            r#"{"partialSuccess":{},"more":.5}"#,
+            r#"{"partialSuccess":{},"more":5.}"#,
         ] {
             assert_eq!(read(text.as_bytes()), Err(Fault::Foreign), "{text}");
         }
