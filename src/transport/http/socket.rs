@@ -15,8 +15,7 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{ArrayVec, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::time::{Duration as UreqDuration, Instant as UreqInstant};
 use ureq::unversioned::transport::{
-    Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout,
-    ShutdownHandle, Transport,
+    Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, ShutdownHandle, Transport,
 };
 use ureq::{ProxyProtocol, Timeout};
 
@@ -26,7 +25,12 @@ use crate::transport::tcp::Interrupter;
 use crate::transport::tcp::{connect, is_hang_up, time_left, tolerate};
 
 /// A connection through a proxy.
+#[cfg(any(feature = "tls", feature = "probe"))]
 type Tunnel = Either<(), Box<dyn Transport>>;
+
+/// Plain HTTP is forwarded by a proxy, not tunnelled.
+#[cfg(not(any(feature = "tls", feature = "probe")))]
+type Tunnel = ();
 
 /// Connections by way of a proxy or directly, before any TLS.
 pub(super) fn plain_connector(
@@ -34,9 +38,17 @@ pub(super) fn plain_connector(
     alias: Option<UriAlias>,
     interrupter: Arc<Interrupter>,
 ) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
-    let proxy = WithAlias { alias, connector: ConnectProxyConnector::default() };
-    ().chain(proxy).chain(SocketConnector { lookup, interrupter })
+    tunnel(alias).chain(SocketConnector { lookup, interrupter })
 }
+
+#[cfg(any(feature = "tls", feature = "probe"))]
+fn tunnel(alias: Option<UriAlias>) -> impl Connector<(), Out = Tunnel> {
+    let proxy = ureq::unversioned::transport::ConnectProxyConnector::default();
+    ().chain(WithAlias { alias, connector: proxy })
+}
+
+#[cfg(not(any(feature = "tls", feature = "probe")))]
+fn tunnel(_: Option<UriAlias>) -> impl Connector<(), Out = Tunnel> {}
 
 /// Finds the addresses that all connections go to: the server's, or those of the proxy in front of it.
 pub(super) trait AddressLookup: Debug + Send + Sync + 'static {
@@ -205,6 +217,10 @@ pub(super) fn left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Op
 }
 
 /// Another name for a server: ureq knows, and logs, `seen`; the connection goes to `actual`.
+#[cfg_attr(
+    not(any(feature = "tls", feature = "probe")),
+    allow(dead_code, reason = "only a tunnel and TLS need the name")
+)]
 #[derive(Debug, Clone)]
 pub(super) struct UriAlias {
     /// Host and port.
@@ -213,12 +229,14 @@ pub(super) struct UriAlias {
 }
 
 /// A connector that gets the actual name where ureq has an alias.
+#[cfg(any(feature = "tls", feature = "probe"))]
 #[derive(Debug)]
 pub(super) struct WithAlias<C> {
     pub(super) alias: Option<UriAlias>,
     pub(super) connector: C,
 }
 
+#[cfg(any(feature = "tls", feature = "probe"))]
 impl<In: Transport, C: Connector<In>> Connector<In> for WithAlias<C> {
     type Out = C::Out;
 
