@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::settings::kind::SettingValue;
 use super::settings::{SettingRow, SummaryField, rows};
@@ -82,7 +82,7 @@ impl fmt::Display for Setting {
 
 /// What one exporter will do, without its secrets; from [`Config::summaries`]. This is what
 /// `standpipe check --json` prints.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ExporterSummary {
     /// The exporter's name, without that of its provider.
@@ -100,7 +100,6 @@ pub struct ExporterSummary {
     pub headers: Vec<String>,
     /// The other settings that programs ask for, such as `timeout_ms`, in the order in which they are printed; see
     /// [`setting`](Self::setting).
-    #[serde(flatten, serialize_with = "as_map")]
     pub settings: Vec<(&'static str, SummaryValue)>,
     /// The resource attribute `service.name`; as the file spells it where `%{…}%` is in it.
     pub service_name: String,
@@ -140,9 +139,31 @@ impl ExporterSummary {
     }
 }
 
+// By hand, as in the ledger: what derives it would be a third of the crates that a program is built from.
+/// The settings are among the other fields.
+impl Serialize for ExporterSummary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { id, signals, transport, endpoints, tls, headers, settings, service_name, sampling, route } =
+            self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", id)?;
+        map.serialize_entry("signals", signals)?;
+        map.serialize_entry("transport", transport)?;
+        map.serialize_entry("endpoints", endpoints)?;
+        map.serialize_entry("tls", tls)?;
+        map.serialize_entry("headers", headers)?;
+        for (name, value) in settings {
+            map.serialize_entry(name, value)?;
+        }
+        map.serialize_entry("service_name", service_name)?;
+        map.serialize_entry("sampling", sampling)?;
+        map.serialize_entry("route", route)?;
+        map.end()
+    }
+}
+
 /// The value of a setting in an [`ExporterSummary`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SummaryValue {
     /// It makes no difference to what the exporter sends, or there is no limit.
@@ -153,6 +174,17 @@ pub enum SummaryValue {
     Number(u64),
     /// As a file would spell it; secrets are `***`.
     Text(String),
+}
+
+impl Serialize for SummaryValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Number(number) => serializer.serialize_u64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
 }
 
 impl Config {
@@ -187,13 +219,6 @@ impl Config {
             route: exporter.provider().map(ProviderName::name),
         }
     }
-}
-
-fn as_map<S: Serializer>(
-    settings: &[(&'static str, SummaryValue)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(settings.iter().map(|(name, value)| (name, value)))
 }
 
 fn milliseconds(time: Duration) -> u64 {

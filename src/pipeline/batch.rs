@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::config::BatchSettings;
+use crate::record::wire::encode_varint;
 use crate::record::{Chunk, Run, Scope, Signal, field_len, frames, records_in};
 pub(crate) use limit::RequestLimit;
 use plan::Plan;
@@ -252,7 +253,7 @@ fn resource_len(groups: &[Group], usual: &[u8]) -> usize {
 
 fn write_header(body: &mut Vec<u8>, tag: u8, len: usize) {
     body.push(tag);
-    prost::encoding::encode_varint(len as u64, body);
+    encode_varint(len as u64, body);
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::pipeline::queue::ShardedCounter;
 use crate::record::Signal;
@@ -51,7 +51,7 @@ use crate::record::Signal;
 ///   suppresses there;
 /// - records that a child of glibc's `_Fork` makes before it is noticed, see
 ///   [`Telemetry`](crate::Telemetry#in-a-forked-child).
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Ledger {
     /// One entry for each exporter, in the order of the configuration; those of the application's provider come last.
@@ -102,7 +102,7 @@ impl fmt::Display for Ledger {
 /// [`DetachedSpan`](crate::DetachedSpan) about which it is undecided is.
 ///
 /// At the end of a program they are spans that were held by another thread, kept in a `static`, or leaked.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OpenSpans {
     /// How many there are.
@@ -115,11 +115,14 @@ impl OpenSpans {
     const MOST_NAMES: usize = 16;
 
     pub(crate) fn new(names: impl IntoIterator<Item = (String, u64)>) -> Self {
-        let mut names: Vec<_> = names.into_iter().collect();
-        names.sort_by(|(one, count), (other, than)| than.cmp(count).then_with(|| one.cmp(other)));
-        let count = names.iter().map(|(_, count)| count).sum();
-        names.truncate(Self::MOST_NAMES);
-        Self { count, names }
+        let mut open = Self::default();
+        for (name, count) in names {
+            open.count += count;
+            let is_before = |known: &(String, u64)| (count, &known.0) < (known.1, &name);
+            open.names.insert(open.names.partition_point(is_before), (name, count));
+            open.names.truncate(Self::MOST_NAMES);
+        }
+        open
     }
 }
 
@@ -143,7 +146,7 @@ impl fmt::Display for OpenSpans {
 }
 
 /// One exporter's part of the ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ExporterLedger {
     /// The exporter's name, as problems and metrics have it, too: what the configuration calls it, `application/…` on the
@@ -180,7 +183,7 @@ impl ExporterLedger {
 }
 
 /// Counts of records: accepted = delivered + rejected + dropped + superseded + in flight, exactly and at every moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
     /// Enqueued.
@@ -267,7 +270,7 @@ impl fmt::Display for Counts {
 }
 
 /// Accepted records that were lost, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Dropped {
     /// The collector refused their batch for good.
@@ -290,7 +293,7 @@ impl Dropped {
 }
 
 /// Records that were never accepted, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct NotEnqueued {
     /// The queue was full, and the caller did not wait, or waited until the block timeout.
@@ -452,6 +455,32 @@ impl Counters {
             counts.dropped.shutdown += accepted - counts.settled();
         }
     }
+}
+
+/// Serializes structs by their fields, all of them.
+macro_rules! serialize {
+    ($($name:ident { $($field:ident),* })*) => {
+        $(
+            impl Serialize for $name {
+                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    let Self { $($field),* } = self;
+                    let count = [$(stringify!($field)),*].len();
+                    let mut fields = serializer.serialize_struct(stringify!($name), count)?;
+                    $(fields.serialize_field(stringify!($field), $field)?;)*
+                    fields.end()
+                }
+            }
+        )*
+    };
+}
+
+serialize! {
+    Ledger { exporters, open_spans }
+    OpenSpans { count, names }
+    ExporterLedger { name, traces, logs, metrics, attempts }
+    Counts { accepted, delivered, rejected, dropped, superseded, in_flight, not_enqueued, filtered }
+    Dropped { refused, gave_up, too_large, shutdown, worker_panicked }
+    NotEnqueued { queue_full, too_large, after_shutdown, suppressed, no_worker, panicked }
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! How is an attribute written? As `KeyValue`, its value as `AnyValue`, cut to the limit while it is written.
 
-use prost::encoding::{decode_varint, encoded_len_varint};
-
 use super::Value;
 use super::buffer::{Writer, field_len};
+use super::wire::{decode_varint, encoded_len_varint};
 
 /// A value nested deeper than this is not written. Decoders stop at 100 nested messages and refuse the whole request;
 /// each map takes three of them, a list of strings at the bottom two, and what is around an event's attribute six.
@@ -44,9 +43,22 @@ impl<'a> Attribute<'a> {
         if key.is_empty() || is_too_deep(&value) {
             return None;
         }
+        Some(Self::unchecked(key, value, longest))
+    }
+
+    /// Whatever key and value are.
+    #[inline]
+    pub(super) fn unchecked(key: &'a str, value: Value<'a>, longest: Longest) -> Self {
         let value_len = value_len(&value, longest);
         let body_len = field_len(key.len()) + field_len(value_len);
-        Some(Self { key, value, longest, value_len, body_len })
+        Self { key, value, longest, value_len, body_len }
+    }
+
+    /// The field by itself.
+    pub(super) fn to_field(self, tag: u8) -> Vec<u8> {
+        let mut field = vec![0; self.field_len()];
+        self.write(tag, &mut Writer::over(&mut field));
+        field
     }
 
     /// Bytes of the whole field, its one-byte tag included.
@@ -206,7 +218,7 @@ pub(super) fn key_of_field(field: &[u8]) -> &[u8] {
 
 /// A length and the bytes behind it.
 fn split_length(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let length = decode_varint(&mut bytes).ok()?;
+    let length = decode_varint(&mut bytes)?;
     Some((usize::try_from(length).ok()?, bytes))
 }
 
@@ -290,9 +302,7 @@ fn write_composite(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
         Value::Floats(values) => values.iter().for_each(|number| element(Value::Float(*number))),
         Value::Map(entries) => {
             for (key, value) in last_of_each_key(entries) {
-                let value_len = value_len(value, longest);
-                let body_len = field_len(key.len()) + field_len(value_len);
-                Attribute { key, value: *value, longest, value_len, body_len }.write(tag::ELEMENT, out);
+                Attribute::unchecked(key, *value, longest).write(tag::ELEMENT, out);
             }
         }
         _ => {}

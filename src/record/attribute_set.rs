@@ -2,12 +2,11 @@
 
 use std::hash::{Hash, Hasher};
 
-use prost::encoding::decode_varint;
-
 use super::Value;
 use super::attribute::{Attribute, is_too_deep};
 use super::buffer::Writer;
 use super::short_text::{Text, absorb, absorb_number};
+use super::wire::decode_varint;
 
 /// Tags of `AnyValue` for the values that are compared and hashed without being encoded first.
 mod tag {

@@ -10,6 +10,7 @@ use super::attribute::{
 };
 use super::buffer::{Buffer, Nested, frames};
 use super::key_filter::{KeyBit, KeyFilter, hash};
+use super::wire::encoded_len_varint;
 
 /// Up to this many attributes are searched field by field; of more than that the hashes of their keys are kept.
 const FEW: u32 = 32;
@@ -306,7 +307,7 @@ impl AttributeWriter {
     pub(super) fn write_count(&mut self, tag: u8, count: u32) {
         if count > 0 {
             let count = u64::from(count);
-            if let Some(mut out) = self.buffer.claim(1 + prost::encoding::encoded_len_varint(count)) {
+            if let Some(mut out) = self.buffer.claim(1 + encoded_len_varint(count)) {
                 out.byte(tag);
                 out.varint(count);
             }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::thread::LocalKey;
 
-use prost::encoding::{decode_varint, encoded_len_varint};
+use super::wire::{decode_varint, encoded_len_varint};
 
 /// Field 2, length-delimited: `ScopeSpans.spans`, and the records of the other signals alike.
 const FRAME_TAG: u8 = 0x12;
@@ -330,7 +330,7 @@ pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Bytes of the length-delimited field with a one-byte tag at the front, by its length.
 fn first_field_len(bytes: &[u8]) -> Option<usize> {
     let mut behind = bytes.get(1..)?;
-    let body_len = usize::try_from(decode_varint(&mut behind).ok()?).ok()?;
+    let body_len = usize::try_from(decode_varint(&mut behind)?).ok()?;
     (bytes.len() - behind.len()).checked_add(body_len)
 }
 

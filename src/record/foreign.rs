@@ -3,15 +3,18 @@
 
 use std::sync::Arc;
 
-use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
-
-use super::resource::owned;
+use super::attribute::Attribute;
+use super::resource::scope_message;
+use super::wire::encode_field;
 use super::{
     LogEnd, LogLimits, LogRecord, Resource, Scope, Severity, Signal, SpanHead, SpanLimits, SpanRecord, Value,
 };
 
-/// Field number of `schema_url`, of a resource and of a scope alike.
-const SCHEMA_URL: u32 = 3;
+/// `schema_url`, of a resource and of a scope alike, and `InstrumentationScope.attributes`, as tags.
+const SCHEMA_URL: u8 = 0x1a;
+const ATTRIBUTES: u8 = 0x1a;
+/// `ScopeSpans.scope`, and the same of logs and metrics.
+const SCOPE: u8 = 0x0a;
 
 /// The other SDK has applied limits of its own.
 const NO_LIMITS: SpanLimits = SpanLimits {
@@ -32,7 +35,7 @@ impl ForeignResource {
     /// The address of its schema may be empty.
     pub(crate) fn new(resource: &Resource, schema_url: &str) -> Self {
         let mut fields = resource.field();
-        write_schema(&schema_url.to_owned(), &mut fields);
+        write_schema(schema_url, &mut fields);
         Self(fields.into())
     }
 }
@@ -40,37 +43,42 @@ impl ForeignResource {
 /// A scope with all its fields.
 #[derive(Debug, Default)]
 pub(crate) struct ForeignScope {
-    message: InstrumentationScope,
+    name: String,
+    version: String,
+    /// `InstrumentationScope`.
+    message: Vec<u8>,
     schema_url: String,
 }
 
 impl ForeignScope {
     /// All but the name may be empty.
     pub(crate) fn new(name: &str, version: &str, schema_url: &str) -> Self {
-        let (name, version) = (name.to_owned(), version.to_owned());
-        let message = InstrumentationScope { name, version, ..Default::default() };
-        Self { message, schema_url: schema_url.to_owned() }
+        Self {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            message: scope_message(name, version),
+            schema_url: schema_url.to_owned(),
+        }
     }
 
     /// Adds an attribute.
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        let value = Some(owned(value));
-        self.message.attributes.push(KeyValue { key: key.to_owned(), value, ..Default::default() });
+        self.message.extend(Attribute::unchecked(key, value, None).to_field(ATTRIBUTES));
     }
 
     /// Its records go with this resource, or with the exporter's.
     pub(crate) fn into_scope(self, signal: Signal, resource: Option<&ForeignResource>) -> Scope {
+        let Self { name, version, message, schema_url } = self;
         let mut field = Vec::new();
-        prost::encoding::message::encode(1, &self.message, &mut field);
-        write_schema(&self.schema_url, &mut field);
-        let InstrumentationScope { name, version, .. } = self.message;
+        encode_field(SCOPE, &message, &mut field);
+        write_schema(&schema_url, &mut field);
         Scope { signal, name, version, field, resource: resource.map(|resource| Arc::clone(&resource.0)) }
     }
 }
 
-fn write_schema(url: &String, fields: &mut Vec<u8>) {
+fn write_schema(url: &str, fields: &mut Vec<u8>) {
     if !url.is_empty() {
-        prost::encoding::string::encode(SCHEMA_URL, url, fields);
+        encode_field(SCHEMA_URL, url.as_bytes(), fields);
     }
 }
 

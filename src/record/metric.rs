@@ -1,9 +1,8 @@
 //! How is a metric written? Its data points as OTLP `Metric`, in as many frames as the limits require.
 
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
-
 use super::buffer::{Buffer, Nested, Writer, field_len};
 use super::point::{self, ExponentialPoint, HistogramPoint, Number, Period, Point};
+use super::wire::{Fields, Raw};
 use super::{AttributeSet, Scope};
 
 /// Tags of `Metric` and of the kinds of data in it.
@@ -231,16 +230,10 @@ const DATA: [u32; 5] = [5, 7, 9, 10, 11];
 const DATA_POINT: u32 = 1;
 
 /// Shows all length-delimited fields of a message with their numbers; `None` if they cannot be read, or shown.
-fn each_message(mut bytes: &[u8], mut show: impl FnMut(u32, &[u8]) -> Option<()>) -> Option<()> {
-    while !bytes.is_empty() {
-        let (number, wire_type) = decode_key(&mut bytes).ok()?;
-        if wire_type == WireType::LengthDelimited {
-            let length = usize::try_from(decode_varint(&mut bytes).ok()?).ok()?;
-            let (body, rest) = bytes.split_at_checked(length)?;
-            bytes = rest;
+fn each_message(bytes: &[u8], mut show: impl FnMut(u32, &[u8]) -> Option<()>) -> Option<()> {
+    for field in Fields::of(bytes) {
+        if let (number, Raw::Bytes(body)) = field.ok()? {
             show(number, body)?;
-        } else {
-            skip_field(wire_type, number, &mut bytes, DecodeContext::default()).ok()?;
         }
     }
     Some(())

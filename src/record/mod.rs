@@ -16,6 +16,7 @@
 //! | `id.rs` | [`TraceId`], [`SpanId`], random numbers |
 //! | `buffer.rs` | a record's bytes, its frame, and the pool of storage that a thread reuses |
 //! | `chunk.rs` | framed records back to back, as the queue takes them |
+//! | `wire.rs` | varints, and the fields of a message that is read |
 
 mod attribute;
 mod attribute_set;
@@ -34,6 +35,7 @@ mod resource;
 mod short_text;
 mod span;
 mod value;
+pub(crate) mod wire;
 
 use std::fmt;
 

@@ -1,9 +1,8 @@
 //! How is a data point written? Borrowed from where it is aggregated, as OTLP's message for its kind.
 
-use prost::encoding::encoded_len_varint;
-
 use super::AttributeSet;
 use super::buffer::{Writer, field_len};
+use super::wire::encoded_len_varint;
 
 /// Tags of the data points. Those that differ between kinds of points are in a module for each kind.
 mod tag {

@@ -1,36 +1,36 @@
 //! What produces the telemetry? The resource, attributes of the program sent with every request, and the scope, a named
 //! part of the program.
 
-use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
+use std::fmt;
 use std::sync::Arc;
 
-use opentelemetry_proto::tonic::common::v1::{
-    AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList,
-};
-use prost::Message;
-
-use opentelemetry_proto::tonic::resource::v1 as proto;
-
-use super::attribute::is_too_deep;
+use super::attribute::{Attribute, key_of_field};
+use super::wire::{Fields, Raw, encode_field};
 use super::{Signal, Value};
 
+/// Field numbers as tags: the message in its parent, and the fields of `InstrumentationScope`.
+const MESSAGE: u8 = 0x0a;
+const NAME: u8 = 0x0a;
+const VERSION: u8 = 0x12;
+/// `Resource.attributes`.
+const ATTRIBUTES: u8 = 0x0a;
+
 /// The attributes of the program itself; of a key set twice the last value counts.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub(crate) struct Resource {
-    attributes: Vec<KeyValue>,
+    /// Each as a field of the message.
+    attributes: Vec<Vec<u8>>,
 }
 
 impl Resource {
     /// Sets one attribute. An empty key is ignored, and so is a value nested so deeply that collectors would refuse
     /// every request for it.
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        if key.is_empty() || is_too_deep(&value) {
-            return;
-        }
-        let value = Some(owned(value));
-        match self.attributes.iter_mut().find(|known| known.key == key) {
-            Some(known) => known.value = value,
-            None => self.attributes.push(KeyValue { key: key.to_owned(), value, ..Default::default() }),
+        let Some(attribute) = Attribute::new(key, value, None) else { return };
+        let field = attribute.to_field(ATTRIBUTES);
+        match self.attributes.iter_mut().find(|known| key_of_field(known) == key.as_bytes()) {
+            Some(known) => *known = field,
+            None => self.attributes.push(field),
         }
     }
 
@@ -47,35 +47,50 @@ impl Resource {
 
     /// The resource as field 1 of `ResourceSpans`.
     pub(crate) fn field(&self) -> Vec<u8> {
-        let resource = proto::Resource { attributes: self.attributes.clone(), ..Default::default() };
         let mut field = Vec::new();
-        prost::encoding::message::encode(1, &resource, &mut field);
+        encode_field(MESSAGE, &self.attributes.concat(), &mut field);
         field
     }
 
     /// Every key with its value, for people.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (&str, String)> {
-        self.attributes.iter().map(|attribute| {
-            let value = attribute.value.as_ref().and_then(|value| value.value.as_ref());
-            let shown = match value {
-                Some(ProtoValue::StringValue(text)) => text.clone(),
-                Some(ProtoValue::BoolValue(boolean)) => boolean.to_string(),
-                Some(ProtoValue::IntValue(number)) => number.to_string(),
-                Some(ProtoValue::DoubleValue(number)) => number.to_string(),
+        self.attributes.iter().map(|field| {
+            let shown = match value_of_field(field) {
+                Some((1, Raw::Bytes(text))) => String::from_utf8_lossy(text).into_owned(),
+                Some((2, Raw::Varint(boolean))) => (boolean != 0).to_string(),
+                Some((3, Raw::Varint(number))) => (number as i64).to_string(),
+                Some((4, Raw::Eight(number))) => f64::from_le_bytes(number).to_string(),
                 _ => "…".to_owned(),
             };
-            (attribute.key.as_str(), shown)
+            (std::str::from_utf8(key_of_field(field)).unwrap_or_default(), shown)
         })
     }
 
     /// The value of a key, if it is set to a string.
     pub(crate) fn get_str(&self, key: &str) -> Option<&str> {
-        let known = self.attributes.iter().find(|known| known.key == key)?;
-        match known.value.as_ref()?.value.as_ref()? {
-            ProtoValue::StringValue(text) => Some(text),
+        let known = self.attributes.iter().find(|known| key_of_field(known) == key.as_bytes())?;
+        match value_of_field(known)? {
+            (1, Raw::Bytes(text)) => std::str::from_utf8(text).ok(),
             _ => None,
         }
     }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.shown()).finish()
+    }
+}
+
+/// The one field of the `AnyValue` in an attribute.
+fn value_of_field(field: &[u8]) -> Option<(u32, Raw<'_>)> {
+    let inside = |message, number| {
+        Fields::of(message).flatten().find_map(|field| match field {
+            (known, Raw::Bytes(bytes)) if known == number => Some(bytes),
+            _ => None,
+        })
+    };
+    Fields::of(inside(inside(field, 1)?, 2)?).next()?.ok()
 }
 
 fn unknown_service() -> String {
@@ -85,40 +100,6 @@ fn unknown_service() -> String {
         Some(name) => format!("unknown_service:{}", name.to_string_lossy()),
         None => "unknown_service".to_owned(),
     }
-}
-
-pub(super) fn owned(value: Value<'_>) -> AnyValue {
-    fn array<T: Copy>(values: &[T], wrap: impl Fn(T) -> ProtoValue) -> ProtoValue {
-        let values = values.iter().map(|value| AnyValue { value: Some(wrap(*value)) }).collect();
-        ProtoValue::ArrayValue(ArrayValue { values })
-    }
-    let value = match value {
-        Value::Str(text) => ProtoValue::StringValue(text.to_owned()),
-        Value::Bool(boolean) => ProtoValue::BoolValue(boolean),
-        Value::Int(number) => ProtoValue::IntValue(number),
-        Value::Float(number) => ProtoValue::DoubleValue(number),
-        Value::Bytes(bytes) => ProtoValue::BytesValue(bytes.to_vec()),
-        Value::Array(values) => {
-            ProtoValue::ArrayValue(ArrayValue { values: values.iter().map(|value| owned(*value)).collect() })
-        }
-        Value::Strs(values) => array(values, |text: &str| ProtoValue::StringValue(text.to_owned())),
-        Value::Bools(values) => array(values, ProtoValue::BoolValue),
-        Value::Ints(values) => array(values, ProtoValue::IntValue),
-        Value::Floats(values) => array(values, ProtoValue::DoubleValue),
-        Value::Map(entries) => {
-            let mut list: Vec<KeyValue> = Vec::with_capacity(entries.len());
-            for (key, value) in entries {
-                list.retain(|known| known.key != *key);
-                list.push(KeyValue {
-                    key: (*key).to_owned(),
-                    value: Some(owned(*value)),
-                    ..Default::default()
-                });
-            }
-            ProtoValue::KvlistValue(KeyValueList { values: list })
-        }
-    };
-    AnyValue { value: Some(value) }
 }
 
 /// A named part of the program, encoded once and shared by all of its records.
@@ -135,11 +116,8 @@ pub(crate) struct Scope {
 
 impl Scope {
     pub(crate) fn new(signal: Signal, name: &str, version: &str) -> Self {
-        let scope =
-            InstrumentationScope { name: name.to_owned(), version: version.to_owned(), ..Default::default() };
         let mut field = Vec::new();
-        prost::encoding::message::encode(1, &scope, &mut field);
-        debug_assert!(field.len() > scope.encoded_len());
+        encode_field(MESSAGE, &scope_message(name, version), &mut field);
         Self { signal, name: name.to_owned(), version: version.to_owned(), field, resource: None }
     }
 
@@ -154,8 +132,22 @@ impl Scope {
     }
 }
 
+/// `InstrumentationScope`, as far as every scope has it.
+pub(super) fn scope_message(name: &str, version: &str) -> Vec<u8> {
+    let mut message = Vec::new();
+    for (tag, text) in [(NAME, name), (VERSION, version)].into_iter().filter(|(_, text)| !text.is_empty()) {
+        encode_field(tag, text.as_bytes(), &mut message);
+    }
+    message
+}
+
 #[cfg(test)]
 mod tests {
+    use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
+    use opentelemetry_proto::tonic::common::v1::{
+        AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList,
+    };
+    use opentelemetry_proto::tonic::resource::v1 as proto;
     use prost::Message;
 
     use super::*;
@@ -212,5 +204,29 @@ mod tests {
         ];
         let values: Vec<_> = decoded(&resource).into_iter().filter_map(|entry| entry.value?.value).collect();
         assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn a_resource_is_shown_as_people_write_it() {
+        let mut resource = Resource::default();
+        let values =
+            [Value::Str("é"), Value::Bool(true), Value::Int(-7), Value::Float(0.5), Value::Ints(&[1])];
+        for (key, value) in ["a", "b", "c", "d", "e"].into_iter().zip(values) {
+            resource.set(key, value);
+        }
+        let shown: Vec<_> = resource.shown().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(shown, ["a=é", "b=true", "c=-7", "d=0.5", "e=…"]);
+        assert_eq!((resource.get_str("a"), resource.get_str("c")), (Some("é"), None));
+    }
+
+    #[test]
+    fn a_scope_has_a_name_and_perhaps_a_version() {
+        for (name, version) in [("shop", ""), ("shop", "1.2"), ("", "")] {
+            let scope = Scope::new(Signal::Traces, name, version);
+            let expected =
+                InstrumentationScope { name: name.into(), version: version.into(), ..Default::default() };
+            assert_eq!(InstrumentationScope::decode_length_delimited(&scope.field()[1..]).unwrap(), expected);
+            assert_eq!(scope.field()[0], 0x0a, "the tag of ScopeSpans.scope");
+        }
     }
 }

@@ -1,14 +1,61 @@
-//! The fields of a protobuf message, as they stand on the wire.
+//! The wire format of protobuf: varints, and the fields of a message.
 
-use prost::encoding::{WireType, decode_key, decode_varint};
+/// How many bytes a varint takes.
+#[inline]
+pub(crate) const fn encoded_len_varint(value: u64) -> usize {
+    // a byte for each 7 bits, and one for 0
+    let last_bit = 63 - (value | 1).leading_zeros() as usize;
+    (last_bit * 9 + 73) / 64
+}
 
-/// The bytes are no OTLP.
+#[inline]
+pub(crate) fn encode_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a length-delimited field with a one-byte tag.
+pub(crate) fn encode_field(tag: u8, content: &[u8], out: &mut Vec<u8>) {
+    out.push(tag);
+    encode_varint(content.len() as u64, out);
+    out.extend_from_slice(content);
+}
+
+/// Takes a varint from the front; `None` if it is cut short or has more than 64 bits.
+#[inline]
+pub(crate) fn decode_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for (index, &byte) in bytes.iter().enumerate().take(10) {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte < 0x80 {
+            *bytes = &bytes[index + 1..];
+            // the tenth has room for one bit
+            return (index < 9 || byte < 2).then_some(value);
+        }
+    }
+    None
+}
+
+/// The bytes are no message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
+
+/// How the value of a field is written. OTLP has no groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WireType {
+    Varint,
+    SixtyFourBit,
+    LengthDelimited,
+    ThirtyTwoBit,
+}
 
 /// The value of a field by its wire type, before it is interpreted.
+#[cfg_attr(not(feature = "console"), allow(dead_code, reason = "the console writes every kind"))]
 #[derive(Clone, Copy)]
-pub(super) enum Raw<'a> {
+pub(crate) enum Raw<'a> {
     Varint(u64),
     Four([u8; 4]),
     Eight([u8; 8]),
@@ -17,7 +64,8 @@ pub(super) enum Raw<'a> {
 
 impl Raw<'_> {
     /// Whether it is what a field that is not there would be.
-    pub(super) fn is_zero(self) -> bool {
+    #[cfg(feature = "console")]
+    pub(crate) fn is_zero(self) -> bool {
         match self {
             Raw::Varint(number) => number == 0,
             Raw::Four(bytes) => bytes == [0; 4],
@@ -28,22 +76,32 @@ impl Raw<'_> {
 }
 
 /// The fields of a message with their numbers; nothing comes after one that cannot be read.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(message: &'a [u8]) -> Self {
+    pub(crate) fn of(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
     fn read(&mut self) -> Result<(u32, Raw<'a>), Malformed> {
-        let (number, wire_type) = decode_key(&mut self.rest).map_err(|_| Malformed)?;
-        Ok((number, self.value(wire_type)?))
+        let key = u32::try_from(self.varint()?).map_err(|_| Malformed)?;
+        let wire_type = match key & 7 {
+            0 => WireType::Varint,
+            1 => WireType::SixtyFourBit,
+            2 => WireType::LengthDelimited,
+            5 => WireType::ThirtyTwoBit,
+            _ => return Err(Malformed),
+        };
+        match key >> 3 {
+            0 => Err(Malformed),
+            number => Ok((number, self.value(wire_type)?)),
+        }
     }
 
     /// The next value of this type, without the key in front of it.
-    pub(super) fn value(&mut self, wire_type: WireType) -> Result<Raw<'a>, Malformed> {
+    pub(crate) fn value(&mut self, wire_type: WireType) -> Result<Raw<'a>, Malformed> {
         match wire_type {
             WireType::Varint => self.varint().map(Raw::Varint),
             WireType::ThirtyTwoBit => self.array().map(Raw::Four),
@@ -54,17 +112,15 @@ impl<'a> Fields<'a> {
                 self.rest = rest;
                 Ok(Raw::Bytes(bytes))
             }
-            // OTLP has none
-            WireType::StartGroup | WireType::EndGroup => Err(Malformed),
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     fn varint(&mut self) -> Result<u64, Malformed> {
-        decode_varint(&mut self.rest).map_err(|_| Malformed)
+        decode_varint(&mut self.rest).ok_or(Malformed)
     }
 
     fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], Malformed> {
@@ -86,5 +142,37 @@ impl<'a> Iterator for Fields<'a> {
             self.rest = &[];
         }
         Some(field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use prost::encoding;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn varints_are_those_of_protobuf(bits in any::<u64>(), shift in 0..64_u32, rest: Vec<u8>) {
+            let value = bits >> shift;
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            encode_varint(value, &mut ours);
+            encoding::encode_varint(value, &mut theirs);
+            prop_assert_eq!(&ours, &theirs);
+            prop_assert_eq!(encoded_len_varint(value), ours.len());
+            ours.extend(&rest);
+            let mut behind = &*ours;
+            prop_assert_eq!(decode_varint(&mut behind), Some(value));
+            prop_assert_eq!(behind, &rest);
+        }
+
+        #[test]
+        fn whatever_bytes_there_are_a_varint_is_read_as_protobuf_reads_it(
+            bytes in proptest::collection::vec(prop_oneof![0x80..=0xff_u8, any::<u8>(), 0..3_u8], 0..12),
+        ) {
+            let (mut ours, mut theirs) = (&*bytes, &*bytes);
+            prop_assert_eq!(decode_varint(&mut ours), encoding::decode_varint(&mut theirs).ok());
+        }
     }
 }

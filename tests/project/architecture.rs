@@ -19,7 +19,7 @@ const LAYERS: &[Row] = &[
     // forks, state of one process, the start of threads
     row("process",         &[],                                               &[]),
     // the OTLP wire format
-    row("record",          &["process"],                                      &["prost", "opentelemetry_proto"]),
+    row("record",          &["process"],                                      &[]),
     // this thread's current span, suppressed instrumentation, the clock, W3C propagation
     row("context",         &["record"],                                       &[]),
     row("context/suppression*", &["context"],                                             &["opentelemetry"]),
@@ -31,8 +31,8 @@ const LAYERS: &[Row] = &[
     // pure: many measurements as one data point
     row("metrics/aggregation*", &["record"],                                  &[]),
     // one attempt leads to one verdict
-    row("transport",       &["process", "record", "config"],                  &["prost"]),
-    row("transport/console*", &["record", "config", "transport"],                          &["prost"]),
+    row("transport",       &["process", "record", "config"],                  &[]),
+    row("transport/console*", &["record", "config", "transport"],                          &[]),
     row("transport/gzip*", &["config", "transport"],                                          &["flate2"]),
     row("transport/tls*", &["config", "transport"],                                       &["rustls", "webpki_roots"]),
     row("transport/proxy*", &["config", "transport"],                                      &["ureq"]),
@@ -45,7 +45,7 @@ const LAYERS: &[Row] = &[
     // one exporter from queue to verdict, and the fan-out over exporters
     row("pipeline",        &["process", "record", "context", "config", "metrics", "transport"], &["crossbeam_channel", "serde"]),
     // pure: what to send, when, and what follows from a verdict
-    row("pipeline/batch*", &["record", "config"],                             &["prost"]),
+    row("pipeline/batch*", &["record", "config"],                             &[]),
     row("pipeline/throttle*", &["config"],                                    &[]),
     row("pipeline/retry*", &["config", "transport::Verdict"],                 &[]),
     // spans and log records, at the call site

@@ -7,6 +7,7 @@ use prost::Message;
 
 use super::*;
 use crate::record::attribute::MAX_DEPTH;
+use crate::record::wire::decode_varint;
 use crate::record::{Value, frames};
 use model::any_story;
 

@@ -3,12 +3,10 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use prost::encoding::WireType;
-
 use super::schema::{self, Field, Kind, Message, Presence};
-use super::wire::{Fields, Malformed, Raw};
 use crate::config::escape::shows_itself;
 use crate::record::Signal;
+use crate::record::wire::{Fields, Malformed, Raw, WireType};
 use crate::transport::base64;
 
 /// A request and the messages within messages in it, as far as decoders go.

@@ -2,15 +2,14 @@
 
 mod json;
 mod schema;
-mod wire;
 
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use self::wire::Malformed;
 use super::{Payload, Transport, Verdict, lower_first};
+use crate::record::wire::Malformed;
 
 /// Storage for a line that is larger than this is not kept for the next one.
 const KEPT_BYTES: usize = 1 << 20;

@@ -1,6 +1,7 @@
 //! Pure: the body of a collector's response. It reads untrusted bytes.
 
-// Kept as prost-build writes it, so that a test can compare it byte for byte.
+// What tests hold this module to: the message types as prost-build writes them, which a test compares byte for byte.
+#[cfg(test)]
 #[rustfmt::skip]
 #[allow(unreachable_pub)]
 mod generated;
@@ -10,10 +11,8 @@ mod tests;
 
 use std::time::Duration;
 
-use prost::Message as _;
-
-use self::generated::{Delay, ExportAnswer, RetryInfo, RpcStatus};
-use self::json::Fault;
+use self::json::{Fault, PartialSuccess};
+use crate::record::wire::{Fields, Raw};
 
 /// Long enough for any honest explanation, short enough for a log line.
 const LONGEST_MESSAGE: usize = 512;
@@ -45,11 +44,36 @@ pub(crate) struct StatusMessage {
 
 /// Reads the body of a successful answer, of any signal.
 pub(crate) fn read_partial_success(body: &[u8]) -> ExportResponse {
-    let Ok(answer) = ExportAnswer::decode(body) else {
-        return ExportResponse::Unreadable;
-    };
-    let partial = answer.partial_success.unwrap_or_default();
-    partly(u64::try_from(partial.rejected).unwrap_or(0), &partial.error_message)
+    match partial_success(body) {
+        Some(partial) => partly(partial.rejected, &partial.error_message),
+        None => ExportResponse::Unreadable,
+    }
+}
+
+/// `Export…ServiceResponse`; `None` if it is none.
+fn partial_success(body: &[u8]) -> Option<PartialSuccess> {
+    let mut partial = PartialSuccess::default();
+    for field in Fields::of(body) {
+        match field.ok()? {
+            (1, Raw::Bytes(message)) => {
+                for field in Fields::of(message) {
+                    match field.ok()? {
+                        (1, Raw::Varint(rejected)) => {
+                            partial.rejected = u64::try_from(rejected as i64).unwrap_or(0);
+                        }
+                        (2, Raw::Bytes(text)) => {
+                            partial.error_message = std::str::from_utf8(text).ok()?.to_owned()
+                        }
+                        (1 | 2, _) => return None,
+                        _ => {}
+                    }
+                }
+            }
+            (1, _) => return None,
+            _ => {}
+        }
+    }
+    Some(partial)
 }
 
 fn partly(rejected: u64, message: &str) -> ExportResponse {
@@ -63,28 +87,62 @@ fn partly(rejected: u64, message: &str) -> ExportResponse {
 
 /// Reads the body of a failed answer; `None` if it is no status, or an empty one.
 pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
-    let status = RpcStatus::decode(body).ok()?;
-    let message = printable(&status.message);
-    let retry_delay = retry_delay(&status);
+    let (mut message, mut delay) = (String::new(), None);
+    for field in Fields::of(body) {
+        match field.ok()? {
+            (1, Raw::Varint(_code)) => {}
+            (2, Raw::Bytes(text)) => message = printable(std::str::from_utf8(text).ok()?),
+            (3, Raw::Bytes(detail)) => delay = delay.or(retry_delay(detail)?),
+            (1..=3, _) => return None,
+            _ => {}
+        }
+    }
     // Text can pass for a message of unknown fields, which reads as an empty status.
-    if message.is_empty() && retry_delay.is_none() {
+    if message.is_empty() && delay.is_none() {
         return None;
     }
-    Some(StatusMessage { message, retry_delay })
+    Some(StatusMessage { message, retry_delay: delay })
 }
 
-fn retry_delay(status: &RpcStatus) -> Option<Duration> {
-    status
-        .details
-        .iter()
-        .filter(|detail| detail.type_url.ends_with("google.rpc.RetryInfo"))
-        .filter_map(|detail| RetryInfo::decode(detail.value.as_slice()).ok())
-        .find_map(|info| sensible(info.retry_delay?))
+/// The delay in a detail, which is a `google.protobuf.Any`, if it is a `google.rpc.RetryInfo`; `None` if it is no `Any`.
+fn retry_delay(detail: &[u8]) -> Option<Option<Duration>> {
+    let (mut type_url, mut value) = ("", &[][..]);
+    for field in Fields::of(detail) {
+        match field.ok()? {
+            (1, Raw::Bytes(text)) => type_url = std::str::from_utf8(text).ok()?,
+            (2, Raw::Bytes(bytes)) => value = bytes,
+            (1 | 2, _) => return None,
+            _ => {}
+        }
+    }
+    Some(if type_url.ends_with("google.rpc.RetryInfo") { delay_of(value) } else { None })
 }
 
-fn sensible(delay: Delay) -> Option<Duration> {
-    let seconds = u64::try_from(delay.seconds).ok()?;
-    let nanos = u32::try_from(delay.nanos).ok()?;
+/// The delay in a `RetryInfo`, if it is a sensible one.
+fn delay_of(info: &[u8]) -> Option<Duration> {
+    let (mut delay, mut seconds, mut nanos) = (None, 0, 0);
+    for field in Fields::of(info) {
+        match field.ok()? {
+            (1, Raw::Bytes(message)) => {
+                for field in Fields::of(message) {
+                    match field.ok()? {
+                        (1, Raw::Varint(number)) => seconds = number as i64,
+                        (2, Raw::Varint(number)) => nanos = number as i32,
+                        (1 | 2, _) => return None,
+                        _ => {}
+                    }
+                }
+                delay = Some(sensible(seconds, nanos));
+            }
+            (1, _) => return None,
+            _ => {}
+        }
+    }
+    delay?
+}
+
+fn sensible(seconds: i64, nanos: i32) -> Option<Duration> {
+    let (seconds, nanos) = (u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
     if seconds > LONGEST_DELAY_SECONDS || nanos >= 1_000_000_000 {
         return None;
     }

@@ -1,4 +1,7 @@
-use super::generated::{Detail, PartialSuccess};
+use proptest::prelude::*;
+use prost::Message as _;
+
+use super::generated::{Delay, Detail, ExportAnswer, PartialSuccess, RetryInfo, RpcStatus};
 use super::*;
 
 #[test]
@@ -227,5 +230,32 @@ fn what_breaks_off_is_delivered_if_it_was_a_collectors() {
         ("text/html", PAGE, Success::Foreign),
     ] {
         assert_eq!(read_success(content_type, body, false), expected, "{content_type} {body:?}");
+    }
+}
+
+proptest! {
+    /// The bytes are those of a message with one of them changed, which may move all that is behind it.
+    #[test]
+    fn what_is_understood_is_what_protobuf_says(
+        rejected: i64, text in ".{0,20}", seconds in -2..9_i64, at: proptest::sample::Index, byte: u8,
+    ) {
+        let changed = |mut body: Vec<u8>| {
+            let at = at.index(body.len());
+            body[at] = byte;
+            body
+        };
+        let body = changed(partial_success(rejected, &text));
+        if let Some(partial) = super::partial_success(&body) {
+            let theirs = ExportAnswer::decode(&*body).map(|answer| answer.partial_success.unwrap_or_default());
+            let ours = PartialSuccess { rejected: partial.rejected as i64, error_message: partial.error_message };
+            let at_least_none = |partial: PartialSuccess| PartialSuccess { rejected: partial.rejected.max(0), ..partial };
+            prop_assert_eq!(theirs.map(at_least_none), Ok(ours));
+        }
+        let status = RpcStatus { code: 14, message: text, details: vec![retry_info(delay(seconds, 5))] };
+        let body = changed(status.encode_to_vec());
+        if let Some(status) = read_status(&body) {
+            let theirs = RpcStatus::decode(&*body).map(|status| printable(&status.message));
+            prop_assert_eq!(theirs, Ok(status.message));
+        }
     }
 }
