@@ -36,6 +36,11 @@ thread_local! {
     static HOLDS_FORK_LOCK: Cell<bool> = const { Cell::new(false) };
 }
 
+/// The id of this process, or zero where there are none: std's function panics there.
+pub(crate) fn id() -> u32 {
+    if cfg!(any(unix, windows)) { std::process::id() } else { 0 }
+}
+
 /// How many forks lie between the first process and this one.
 #[inline]
 pub(crate) fn generation() -> u32 {
@@ -53,7 +58,7 @@ pub(crate) fn watch() {
 /// parent's queues.
 #[cold]
 pub(crate) fn notice() -> bool {
-    let (known, here) = (PROCESS.load(Ordering::Relaxed), std::process::id());
+    let (known, here) = (PROCESS.load(Ordering::Relaxed), id());
     let is_child = known != here && known != 0;
     if is_child && PROCESS.compare_exchange(known, here, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         STRAYS.fetch_add(1, Ordering::Relaxed);
@@ -199,13 +204,13 @@ fn register() {
         let _ = HELD.try_with(RefCell::take);
     }
     extern "C" fn in_child() {
-        PROCESS.store(std::process::id(), Ordering::Relaxed);
+        PROCESS.store(id(), Ordering::Relaxed);
         GENERATION.fetch_add(1, Ordering::Relaxed);
         first_use::forget_other_threads();
         let _ = HELD.try_with(RefCell::take);
     }
 
-    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    PROCESS.store(id(), Ordering::Relaxed);
     // SAFETY: the handlers are functions for the life of the process; they touch an atomic, a local of the
     // thread that forks and a lock that needs nothing but itself. A failure (no memory) leaves forks
     // unnoticed, which is no worse than not asking.

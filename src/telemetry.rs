@@ -77,7 +77,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
-    /// started nevertheless.
+    /// started nevertheless. Without a thread, as on targets that have none, such as `wasm32-wasip1`, that is nothing.
     pub fn start(mut config: Config) -> Result<Self, ConfigError> {
         if config.disabled {
             config.exporters.clear();
@@ -263,8 +263,12 @@ fn missing_name(config: &Config) -> Option<(String, ProblemKind, String)> {
 type Fault = (String, String);
 
 fn no_thread(config: &Config, error: &io::Error) -> Vec<Fault> {
+    let why = match error.kind() {
+        io::ErrorKind::Unsupported => "this target has no threads".to_owned(),
+        _ => error.to_string(),
+    };
     let fault =
-        |exporter: &Exporter| (exporter.name().to_owned(), format!("its thread cannot be started: {error}"));
+        |exporter: &Exporter| (exporter.name().to_owned(), format!("its thread cannot be started: {why}"));
     config.exporters.iter().map(fault).collect()
 }
 
