@@ -32,6 +32,7 @@ use crate::transport::{self, HttpSpec, Opener};
 /// use std::time::Duration;
 /// use standpipe::{Config, Exporter, Telemetry};
 ///
+/// # #[cfg(feature = "receiver")] {
 /// # let receiver = standpipe::receiver::Receiver::start().unwrap();
 /// # let endpoint = receiver.endpoint();
 /// let config = Config::new().service_name("shop").exporter(Exporter::http(endpoint));
@@ -40,6 +41,7 @@ use crate::transport::{self, HttpSpec, Opener};
 /// tracer.build("checkout").set("order.id", 4711).start().end();
 /// let ledger = telemetry.shutdown(Duration::from_secs(2));
 /// assert_eq!(ledger.lost(), 0);
+/// # }
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 ///
@@ -157,6 +159,7 @@ impl Telemetry {
     /// use std::time::Duration;
     /// use standpipe::{Application, Config, Exporter, Telemetry};
     ///
+    /// # #[cfg(feature = "receiver")] {
     /// # let receiver = standpipe::receiver::Receiver::start().unwrap();
     /// # let endpoint = &receiver.endpoint();
     /// let shop = Application::new().service_name("shop").exporter(Exporter::http(endpoint));
@@ -166,6 +169,7 @@ impl Telemetry {
     /// telemetry.application().tracer("shop").span("checkout").end(); // service.name=shop
     /// let ledger = telemetry.shutdown(Duration::from_secs(2));
     /// assert_eq!(ledger.exporters[1].name, "application/otlp");
+    /// # }
     /// # Ok::<(), standpipe::ConfigError>(())
     /// ```
     ///
