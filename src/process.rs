@@ -13,9 +13,9 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
-pub(crate) use spawn::spawn;
 #[cfg(any(feature = "probe", feature = "receiver"))]
 pub(crate) use spawn::spawn_scoped;
+pub(crate) use spawn::{Driver, spawn};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a

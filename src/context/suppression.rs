@@ -31,6 +31,18 @@ pub(crate) fn export_for(owner: Owner) {
     EXPORTS_FOR.set(Some(owner));
 }
 
+/// Makes this thread one that exports for a telemetry, with its instrumentation suppressed, for as long as `work` takes.
+pub(crate) fn while_exporting_for<T>(owner: Option<Owner>, work: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Owner>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            EXPORTS_FOR.set(self.0);
+        }
+    }
+    let _before = Restore(EXPORTS_FOR.replace(owner));
+    suppress_instrumentation(work)
+}
+
 /// Whether this thread exports for the telemetry: it must not wait for its own work.
 pub(crate) fn exports_for(owner: Owner) -> bool {
     EXPORTS_FOR.get() == Some(owner)

@@ -38,7 +38,7 @@ const LAYERS: &[Row] = &[
     row("transport/proxy*", &["config", "transport"],                                      &["ureq"]),
     row("transport/http*", &["process", "record", "config", "transport"],                  &["ureq"]),
     row("transport/http/tls*", &["transport"],                                           &["rustls", "ureq"]),
-    row("transport/grpc*", &["record", "config", "transport"],                             &[]),
+    row("transport/grpc*", &["process", "record", "config", "transport"],                             &[]),
     row("transport/grpc/target*", &["record", "config", "transport"],                                &["ureq"]),
     // pure: HTTP/2 without a socket
     row("transport/grpc/http2*", &[],                                         &[]),
