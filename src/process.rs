@@ -1,4 +1,5 @@
-//! What happens in a forked child? State of one process, the lock that keeps forks away, and how threads are started.
+//! What happens in a forked child? State of one process, the lock that keeps forks away, how threads are started, and
+//! the atomics that a machine may lack.
 //!
 //! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
