@@ -368,9 +368,9 @@ impl ProviderSpecs {
         let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
         let (shared, mut faults) = ((Owner::new(), OpenMarks::new()), Vec::new());
-        let main = provider_spec(&config.main, &main, (config, driver), &shared, &mut faults);
+        let main = provider_spec(&config.main, &main, config, driver, &shared, &mut faults);
         let application =
-            provider_spec(&config.application, &application, (config, driver), &shared, &mut faults);
+            provider_spec(&config.application, &application, config, driver, &shared, &mut faults);
         Self { providers: [main, application], faults }
     }
 }
@@ -378,7 +378,8 @@ impl ProviderSpecs {
 fn provider_spec(
     settings: &ProviderSettings,
     exporters: &[&Exporter],
-    (config, driver): (&Config, Driver),
+    config: &Config,
+    driver: Driver,
     (owner, open_marks): &(Owner, OpenMarks),
     faults: &mut Vec<Fault>,
 ) -> (ProviderSpec, Arc<Registry>) {
@@ -390,8 +391,7 @@ fn provider_spec(
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
         match opener(exporter, driver) {
             Ok(transport) => {
-                let spec = exporter_spec(exporter, transport, config, &resource, reader);
-                specs.push(ExporterSpec { driver, ..spec });
+                specs.push(exporter_spec(exporter, transport, driver, config, &resource, reader));
             }
             Err(fault) => faults.push((exporter.name().to_owned(), fault)),
         }
@@ -444,6 +444,7 @@ fn check_waits(exporter: &Exporter) -> Result<(), String> {
 fn exporter_spec(
     exporter: &Exporter,
     transport: Opener,
+    driver: Driver,
     config: &Config,
     resource: &[u8],
     reader: Option<Reader>,
@@ -460,7 +461,7 @@ fn exporter_spec(
         metrics: reader.map(|reader| (reader, exporter.reader.interval)),
         hook: config.on_problem.clone(),
         transport,
-        driver: Driver::OwnThread,
+        driver,
     }
 }
 

@@ -67,6 +67,10 @@ impl Program {
         }
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The next line of its standard output; `None` when that has ended.
     pub(crate) fn next_line(&mut self) -> Option<String> {
         match self.lines.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
