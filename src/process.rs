@@ -4,6 +4,7 @@
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
 //! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
 
+#[cfg_attr(not(unix), allow(dead_code, reason = "no process forks there"))]
 pub(crate) mod first_use;
 mod spawn;
 

@@ -1,9 +1,10 @@
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+
 use std::sync::mpsc;
 use std::thread;
 
 use super::*;
 
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
 #[allow(unsafe_code)]
 fn a_child_that_ran_no_handlers_waits_for_no_thread_of_its_parent() {
