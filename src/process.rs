@@ -6,6 +6,7 @@
 //! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
 
 pub(crate) mod atomic;
+#[cfg_attr(not(unix), allow(dead_code, reason = "no process forks there"))]
 pub(crate) mod first_use;
 mod spawn;
 

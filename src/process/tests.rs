@@ -1,3 +1,5 @@
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+
 use std::sync::mpsc;
 use std::thread;
 

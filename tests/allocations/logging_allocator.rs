@@ -12,6 +12,7 @@ use standpipe::receiver::Receiver;
 use standpipe::{Exporter, Telemetry, WhenFull};
 
 use crate::support::allocator::{Hook, set_hook};
+#[cfg(unix)]
 use crate::support::process;
 use crate::support::scene::{LONG, exporter, start};
 
@@ -151,6 +152,7 @@ fn log_by(bridge: &LogBridge, target: &str) {
 }
 
 /// Runs `work` in a forked child whose allocator logs; false if it waits for itself, or `work` says so.
+#[cfg(unix)]
 fn in_child(telemetry: &Telemetry, work: impl FnOnce() -> bool) -> bool {
     let logger = telemetry.logger("allocator");
     let voice = Voice::new(Box::new(move |text| logger.info(text).emit()));
@@ -160,6 +162,7 @@ fn in_child(telemetry: &Telemetry, work: impl FnOnce() -> bool) -> bool {
     })
 }
 
+#[cfg(unix)]
 #[test]
 fn an_allocator_that_logs_stops_no_child_that_measures_first() {
     if !process::is_alone("an_allocator_that_logs_stops_no_child_that_measures_first") {
@@ -176,6 +179,7 @@ fn an_allocator_that_logs_stops_no_child_that_measures_first() {
     assert!(in_child(&telemetry, measure), "the child waits for itself, or loses what it measured");
 }
 
+#[cfg(unix)]
 #[test]
 fn an_allocator_that_logs_stops_no_child_of_a_program_that_has_shut_down() {
     if !process::is_alone("an_allocator_that_logs_stops_no_child_of_a_program_that_has_shut_down") {

@@ -1,7 +1,9 @@
 //! Memory stays within its bounds, whatever comes back from the collector and whatever goes in.
 //!
 //! Each measurement has a process of its own, so that no other test is in the reading; the receiver stays here, in the
-//! parent, so that its memory is not either.
+//! parent, so that its memory is not either. What is held is asked of Linux.
+
+#![cfg(target_os = "linux")]
 
 use std::time::Duration;
 
