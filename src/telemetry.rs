@@ -83,7 +83,8 @@ impl Telemetry {
     ///
     /// # Errors
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
-    /// started nevertheless.
+    /// started nevertheless. Without a thread, as on targets that have none, such as `wasm32-wasip1`, that is nothing:
+    /// [`start_manual`](Self::start_manual) is for them.
     pub fn start(config: Config) -> Result<Self, ConfigError> {
         Self::start_driven_by(Driver::OwnThread, config)
     }
@@ -337,8 +338,12 @@ fn missing_name(config: &Config) -> Option<(String, ProblemKind, String)> {
 type Fault = (String, String);
 
 fn no_thread(config: &Config, error: &io::Error) -> Vec<Fault> {
+    let why = match error.kind() {
+        io::ErrorKind::Unsupported => "this target has no threads; use Telemetry::start_manual".to_owned(),
+        _ => error.to_string(),
+    };
     let fault =
-        |exporter: &Exporter| (exporter.name().to_owned(), format!("its thread cannot be started: {error}"));
+        |exporter: &Exporter| (exporter.name().to_owned(), format!("its thread cannot be started: {why}"));
     config.exporters.iter().map(fault).collect()
 }
 
@@ -363,9 +368,9 @@ impl ProviderSpecs {
         let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
         let (shared, mut faults) = ((Owner::new(), OpenMarks::new()), Vec::new());
-        let main = provider_spec(&config.main, &main, (config, driver), &shared, &mut faults);
+        let main = provider_spec(&config.main, &main, config, driver, &shared, &mut faults);
         let application =
-            provider_spec(&config.application, &application, (config, driver), &shared, &mut faults);
+            provider_spec(&config.application, &application, config, driver, &shared, &mut faults);
         Self { providers: [main, application], faults }
     }
 }
@@ -373,7 +378,8 @@ impl ProviderSpecs {
 fn provider_spec(
     settings: &ProviderSettings,
     exporters: &[&Exporter],
-    (config, driver): (&Config, Driver),
+    config: &Config,
+    driver: Driver,
     (owner, open_marks): &(Owner, OpenMarks),
     faults: &mut Vec<Fault>,
 ) -> (ProviderSpec, Arc<Registry>) {
@@ -385,8 +391,7 @@ fn provider_spec(
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
         match opener(exporter, driver) {
             Ok(transport) => {
-                let spec = exporter_spec(exporter, transport, config, &resource, reader);
-                specs.push(ExporterSpec { driver, ..spec });
+                specs.push(exporter_spec(exporter, transport, driver, config, &resource, reader));
             }
             Err(fault) => faults.push((exporter.name().to_owned(), fault)),
         }
@@ -439,6 +444,7 @@ fn check_waits(exporter: &Exporter) -> Result<(), String> {
 fn exporter_spec(
     exporter: &Exporter,
     transport: Opener,
+    driver: Driver,
     config: &Config,
     resource: &[u8],
     reader: Option<Reader>,
@@ -455,7 +461,7 @@ fn exporter_spec(
         metrics: reader.map(|reader| (reader, exporter.reader.interval)),
         hook: config.on_problem.clone(),
         transport,
-        driver: Driver::OwnThread,
+        driver,
     }
 }
 

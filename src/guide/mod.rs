@@ -2,7 +2,7 @@
 //!
 //! | chapter | answers |
 //! |---|---|
-//! | [`programs`] | what does a whole program look like? |
+//! | [`programs`] | what does a whole program look like, and what if it may have no threads? |
 //! | [`signals`] | how do I write spans, log records and metrics, and sample traces? |
 //! | [`contexts`] | how does a trace go on in other threads, processes and services, and how do I use a global? |
 //! | [`configuration`] | which settings are there, and what are their defaults? |

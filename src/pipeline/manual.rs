@@ -225,3 +225,6 @@ fn round<'a>(workers: impl Iterator<Item = &'a ManualWorker>, turn: impl Fn(u32)
     }
     round
 }
+
+#[cfg(test)]
+mod tests;

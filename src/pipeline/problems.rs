@@ -14,7 +14,7 @@ use crate::record::Signal;
 
 /// Each kind of problem is reported once per period.
 const PERIOD: Duration = Duration::from_secs(60);
-/// So many problems are held back at most.
+/// The most problems that are held back.
 const MOST_HELD: usize = 64;
 
 /// Lets each kind of problem of a signal through once per period and counts what it holds back.
@@ -58,7 +58,7 @@ pub(crate) struct ProblemReporter {
     owner: Option<Owner>,
     gate: Mutex<Gate>,
     driver: Driver,
-    /// What is to be reported when the program gives the exporter time, and whether everything is.
+    /// What is reported when the program gives the exporter time, and whether everything waits for that.
     held: Mutex<Vec<Problem>>,
     holds_back: AtomicBool,
     /// Signals that the collector does not take, which was reported.
@@ -85,10 +85,14 @@ impl ProblemReporter {
         self
     }
 
-    /// Holds all problems back from now on, or reports those that were held back.
+    /// Holds all problems back from now on, or no more.
     pub(crate) fn hold_back(&self, holds_back: bool) {
         self.holds_back.store(holds_back, Ordering::Relaxed);
-        if !holds_back {
+    }
+
+    /// Reports what was held back, unless that is still so.
+    pub(crate) fn report_held(&self) {
+        if !self.holds_back.load(Ordering::Relaxed) {
             let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
             held.iter().for_each(|problem| self.call_hook(problem));
         }

@@ -33,6 +33,20 @@ extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -
     result as libc::c_int
 }
 
+/// The same for std where the time has 32 bits: it asks for one of 64, seconds and nanoseconds.
+#[cfg(all(target_env = "gnu", target_pointer_width = "32", not(target_arch = "riscv32")))]
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+extern "C" fn __clock_gettime64(clock: libc::clockid_t, time: *mut [i64; 2]) -> libc::c_int {
+    // SAFETY: the arguments are the caller's own, and the kernel checks them.
+    let result = unsafe { libc::syscall(libc::SYS_clock_gettime64, clock, time) };
+    if result == 0 && clock == libc::CLOCK_REALTIME {
+        // SAFETY: the kernel has just written there.
+        unsafe { (*time)[0] += i64::from(WRONG_BY.load(Ordering::SeqCst)) };
+    }
+    result as libc::c_int
+}
+
 /// Sets this process's wall clock a day back. Tests that do so have a process of their own.
 fn jump_back_a_day() {
     let before = SystemTime::now();

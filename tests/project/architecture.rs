@@ -16,7 +16,7 @@ mod source;
 /// `module::Item` allows that one item.
 #[rustfmt::skip]
 const LAYERS: &[Row] = &[
-    // forks, state of one process, the start of threads
+    // forks, state of one process, the start of threads, atomics that a machine may lack
     row("process",         &[],                                               &["portable_atomic"]),
     // the OTLP wire format
     row("record",          &["process"],                                      &["prost", "opentelemetry_proto"]),

@@ -38,6 +38,13 @@ impl Worker {
     pub(crate) fn take_turn(&mut self, turn: Turn) -> Progress {
         self.state.turn = Some(turn);
         self.reporter.hold_back(!turn.may_call_program);
+        let progress = self.progress(turn);
+        // last: the hook may fork, and the child has no part in what follows
+        self.reporter.report_held();
+        progress
+    }
+
+    fn progress(&mut self, turn: Turn) -> Progress {
         let has_worked = self.caught(|worker| {
             // also when there is no time left: the stop may be what ends the worker
             worker.receive_commands();
