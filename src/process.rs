@@ -1,10 +1,12 @@
-//! What happens in a forked child? State of one process, the lock that keeps forks away, and how threads are started.
+//! What happens in a forked child? State of one process, the lock that keeps forks away, how threads
+//! are started, and where panics end.
 //!
 //! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
 //! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
 
 pub(crate) mod first_use;
+mod panics;
 mod spawn;
 
 use std::cell::{Cell, RefCell};
@@ -12,6 +14,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
+pub(crate) use panics::contain_panic;
 pub(crate) use spawn::spawn;
 #[cfg(any(feature = "probe", feature = "receiver"))]
 pub(crate) use spawn::spawn_scoped;

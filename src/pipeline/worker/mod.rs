@@ -10,7 +10,6 @@ mod flush;
 mod periodic_reader;
 
 use std::cell::OnceCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, select_biased};
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
+use crate::process::contain_panic;
 use crate::record::Signal;
 use crate::transport::Transport;
 use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
@@ -93,7 +93,7 @@ impl Worker {
         context::suppress_for_ever();
         self.schedule_first_collection();
         while !self.is_done() {
-            if catch_unwind(AssertUnwindSafe(|| self.step())).is_err() {
+            if contain_panic(|| self.step()).is_err() {
                 (0..self.deliveries.len()).for_each(|at| self.write_off(at));
             }
         }
@@ -135,7 +135,7 @@ impl Worker {
 
     /// A panic costs what was in hand of one signal, not the worker.
     fn attempt_caught(&mut self, at: usize) {
-        if catch_unwind(AssertUnwindSafe(|| self.try_once(at))).is_err() {
+        if contain_panic(|| self.try_once(at)).is_err() {
             self.write_off(at);
         }
     }
