@@ -34,6 +34,7 @@ use crate::transport::{self, HttpSpec, Opener};
 /// use std::time::Duration;
 /// use standpipe::{Config, Exporter, Telemetry};
 ///
+/// # #[cfg(feature = "receiver")] {
 /// # let receiver = standpipe::receiver::Receiver::start().unwrap();
 /// # let endpoint = receiver.endpoint();
 /// let config = Config::new().service_name("shop").exporter(Exporter::http(endpoint));
@@ -42,6 +43,7 @@ use crate::transport::{self, HttpSpec, Opener};
 /// tracer.build("checkout").set("order.id", 4711).start().end();
 /// let ledger = telemetry.shutdown(Duration::from_secs(2));
 /// assert_eq!(ledger.lost(), 0);
+/// # }
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 ///
@@ -81,7 +83,8 @@ impl Telemetry {
     ///
     /// # Errors
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
-    /// started nevertheless.
+    /// started nevertheless. Without a thread, as on targets that have none, such as `wasm32-wasip1`, that is nothing:
+    /// [`start_manual`](Self::start_manual) is for them.
     pub fn start(config: Config) -> Result<Self, ConfigError> {
         Self::start_driven_by(Driver::OwnThread, config)
     }
@@ -210,6 +213,7 @@ impl Telemetry {
     /// use std::time::Duration;
     /// use standpipe::{Application, Config, Exporter, Telemetry};
     ///
+    /// # #[cfg(feature = "receiver")] {
     /// # let receiver = standpipe::receiver::Receiver::start().unwrap();
     /// # let endpoint = &receiver.endpoint();
     /// let shop = Application::new().service_name("shop").exporter(Exporter::http(endpoint));
@@ -219,6 +223,7 @@ impl Telemetry {
     /// telemetry.application().tracer("shop").span("checkout").end(); // service.name=shop
     /// let ledger = telemetry.shutdown(Duration::from_secs(2));
     /// assert_eq!(ledger.exporters[1].name, "application/otlp");
+    /// # }
     /// # Ok::<(), standpipe::ConfigError>(())
     /// ```
     ///
@@ -333,8 +338,12 @@ fn missing_name(config: &Config) -> Option<(String, ProblemKind, String)> {
 type Fault = (String, String);
 
 fn no_thread(config: &Config, error: &io::Error) -> Vec<Fault> {
+    let why = match error.kind() {
+        io::ErrorKind::Unsupported => "this target has no threads; use Telemetry::start_manual".to_owned(),
+        _ => error.to_string(),
+    };
     let fault =
-        |exporter: &Exporter| (exporter.name().to_owned(), format!("its thread cannot be started: {error}"));
+        |exporter: &Exporter| (exporter.name().to_owned(), format!("its thread cannot be started: {why}"));
     config.exporters.iter().map(fault).collect()
 }
 

@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use crate::process::atomic::AtomicU64;
 
 thread_local! {
     /// Something here is not recorded. Every record reads it, so it is a flag of its own.

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::config::WhenFull;
 use crate::context;
+use crate::process::atomic::AtomicU64;
 
 /// After a wait of this time the program is given notice that its callers are waiting.
 const LONG_WAIT: Duration = Duration::from_millis(500);

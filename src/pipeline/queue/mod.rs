@@ -16,7 +16,7 @@ mod level;
 mod shard;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,7 @@ use crate::config::{ProblemKind, QueueSettings};
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::pipeline::problems::ProblemReporter;
 use crate::process;
+use crate::process::atomic::AtomicU64;
 use crate::record::{Chunk, Scope, Signal};
 use backpressure::{Backpressure, Latch};
 pub(crate) use backpressure::{RoomMaker, WorkerStart};
