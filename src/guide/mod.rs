@@ -2,7 +2,7 @@
 //!
 //! | chapter | answers |
 //! |---|---|
-//! | [`programs`] | what does a whole program look like? |
+//! | [`programs`] | what does a whole program look like, and what if it may have no threads? |
 //! | [`signals`] | how do I write spans, log records and metrics, and sample traces? |
 //! | [`contexts`] | how does a trace go on in other threads, processes and services, and how do I use a global? |
 //! | [`configuration`] | which settings are there, and what are their defaults? |
@@ -13,10 +13,13 @@
 //! | [`operations`] | what happens when the queue is full, the collector is down, or the process forks? |
 //! | [`exit`] | what survives `process::exit`, a panic, SIGTERM, `kill -9`? |
 //! | [`limits`] | how large can everything become? |
+//! | [`targets`] | on which systems and processors is it tested, and what differs there? |
 //! | [`testing`] | how do I test my program's telemetry? |
 //! | [`growing`] | what comes when one machine is not enough? |
 //! | [`command`] | what does the `standpipe` command do? |
 
+// Programs of a chapter that need a feature are tested with it: the published crate is tested without, too.
+#[cfg(any(not(doctest), feature = "tracing"))]
 pub mod bridges {
     #![doc = include_str!("bridges.md")]
 }
@@ -29,6 +32,7 @@ pub mod configuration {
     #![doc = include_str!("configuration.md")]
 }
 
+#[cfg(any(not(doctest), feature = "tracing"))]
 pub mod contexts {
     #![doc = include_str!("contexts.md")]
 }
@@ -61,6 +65,7 @@ pub mod operations {
     #![doc = include_str!("operations.md")]
 }
 
+#[cfg(any(not(doctest), feature = "tracing"))]
 pub mod programs {
     #![doc = include_str!("programs.md")]
 }
@@ -69,6 +74,11 @@ pub mod signals {
     #![doc = include_str!("signals.md")]
 }
 
+pub mod targets {
+    #![doc = include_str!("targets.md")]
+}
+
+#[cfg(any(not(doctest), feature = "receiver"))]
 pub mod testing {
     #![doc = include_str!("testing.md")]
 }
