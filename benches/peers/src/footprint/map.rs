@@ -113,7 +113,7 @@ fn put_small_together(crates: Rows) -> Rows {
 /// The largest first, and all together last.
 fn print(title: &str, rows: Rows) {
     let [none, file, default] = PROGRAMS.map(|(_, name)| name);
-    let mut table = Table::new([title, none, file, default]);
+    let mut table = Table::new([title, none, file, default, ""]);
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     let sum = |column: usize| rows.iter().map(|(_, bytes)| bytes[column]).sum();
