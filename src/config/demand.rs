@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Demand(AtomicBool);
 
 /// OTLP over gRPC.
-pub(crate) static GRPC: Demand = Demand::NONE;
+pub(crate) static GRPC: Demand = Demand::none();
 /// Compressed requests.
-pub(crate) static GZIP: Demand = Demand::NONE;
+pub(crate) static GZIP: Demand = Demand::none();
 /// The ledger as metrics.
-pub(crate) static SELF_OBSERVATION: Demand = Demand::NONE;
+pub(crate) static SELF_OBSERVATION: Demand = Demand::none();
 
 /// What is read from a file or from the environment can ask for any part.
 pub(super) fn raise_all() {
@@ -22,7 +22,9 @@ pub(super) fn raise_all() {
 }
 
 impl Demand {
-    const NONE: Self = Self(AtomicBool::new(false));
+    const fn none() -> Self {
+        Self(AtomicBool::new(false))
+    }
 
     pub(crate) fn raise(&self) {
         self.0.store(true, Ordering::Relaxed);
