@@ -15,6 +15,7 @@
 //! | [`limits`] | how large can everything become? |
 //! | [`targets`] | on which systems and processors is it tested, and what differs there? |
 //! | [`testing`] | how do I test my program's telemetry? |
+//! | [`size`] | how small can a program become? |
 //! | [`growing`] | what comes when one machine is not enough? |
 //! | [`command`] | what does the `standpipe` command do? |
 
@@ -72,6 +73,10 @@ pub mod programs {
 
 pub mod signals {
     #![doc = include_str!("signals.md")]
+}
+
+pub mod size {
+    #![doc = include_str!("size.md")]
 }
 
 pub mod targets {
