@@ -5,6 +5,7 @@
 //! use std::time::Duration;
 //! use standpipe::{Config, Exporter, Status, Telemetry};
 //!
+//! # #[cfg(feature = "receiver")] {
 //! # let receiver = standpipe::receiver::Receiver::start()?;
 //! # let endpoint = receiver.endpoint();
 //! # /*
@@ -24,6 +25,7 @@
 //! let ledger = telemetry.shutdown(Duration::from_secs(2)); // never takes longer
 //! assert_eq!(ledger.lost(), 0);
 //! # assert_eq!((receiver.span_count(), receiver.log_count(), receiver.point_count()), (2, 1, 1));
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

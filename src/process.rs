@@ -4,6 +4,7 @@
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
 //! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
 
+pub(crate) mod atomic;
 pub(crate) mod first_use;
 mod spawn;
 
@@ -12,9 +13,9 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
-pub(crate) use spawn::spawn;
 #[cfg(any(feature = "probe", feature = "receiver"))]
 pub(crate) use spawn::spawn_scoped;
+pub(crate) use spawn::{Driver, spawn};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a

@@ -80,6 +80,7 @@ impl Exporter {
     /// ```
     /// use standpipe::{Compression, Config, Exporter, Telemetry};
     ///
+    /// # #[cfg(feature = "receiver")] {
     /// # let receiver = standpipe::receiver::Receiver::start()?;
     /// # let endpoint = receiver.grpc_endpoint();
     /// # /*
@@ -91,6 +92,7 @@ impl Exporter {
     /// let ledger = telemetry.shutdown(std::time::Duration::from_secs(2));
     /// assert_eq!(ledger.lost(), 0);
     /// # assert_eq!(receiver.span_count(), 1);
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn grpc(endpoint: impl Into<String>) -> Self {

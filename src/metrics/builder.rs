@@ -136,12 +136,14 @@ impl<'a> InstrumentBuilder<'a> {
     /// 10. It does so if its unit is `s` or `seconds`, or if it has no unit and its name ends in `.seconds` or `_seconds`.
     ///
     /// ```
+    /// # #[cfg(feature = "receiver")] {
     /// use standpipe::receiver::TestTelemetry;
     ///
     /// let test = TestTelemetry::start();
     /// test.meter("shop").build("checkout.duration").unit("s").histogram().record(0.032, ());
     /// let metric = test.received().metric("checkout.duration").unwrap();
     /// assert_eq!(metric.point(()).unwrap().bounds()[..3], [0.005, 0.01, 0.025]);
+    /// # }
     /// ```
     pub fn histogram(self) -> Histogram<f64> {
         Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Float))

@@ -255,5 +255,5 @@ fn write_header(body: &mut Vec<u8>, tag: u8, len: usize) {
     prost::encoding::encode_varint(len as u64, body);
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "opentelemetry"))]
 mod tests;

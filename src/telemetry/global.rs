@@ -39,6 +39,7 @@ impl Telemetry {
     ///     let _checkout = TRACER.span("checkout");
     /// }
     ///
+    /// # #[cfg(feature = "receiver")] {
     /// # let receiver = standpipe::receiver::Receiver::start()?;
     /// # let endpoint = receiver.endpoint();
     /// check_out(); // nothing is recorded yet
@@ -46,6 +47,7 @@ impl Telemetry {
     /// check_out();
     /// let ledger = telemetry.shutdown(Duration::from_secs(2));
     /// assert_eq!(ledger.total().delivered, 1);
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -1,7 +1,7 @@
 //! A program whose allocator makes records: whatever a record allocates on its way, no lock that the next one needs is
 //! held meanwhile.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
@@ -20,13 +20,13 @@ const THREADS: u64 = 4;
 /// What speaks for the allocator, and how often it did.
 struct Voice {
     say: Box<dyn Fn(&str) + Send + Sync>,
-    records: AtomicU64,
+    records: AtomicU32,
 }
 
 impl Voice {
     /// A voice that is never freed: threads may end after the test.
     fn new(say: Box<dyn Fn(&str) + Send + Sync>) -> &'static Self {
-        Box::leak(Box::new(Self { say, records: AtomicU64::new(0) }))
+        Box::leak(Box::new(Self { say, records: AtomicU32::new(0) }))
     }
 
     /// What the allocator does at each of its steps.
@@ -73,7 +73,7 @@ fn with_voice(
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let ledger = telemetry.shutdown(LONG);
-    (ledger.total(), voice.records.load(Ordering::SeqCst))
+    (ledger.total(), voice.records.load(Ordering::SeqCst).into())
 }
 
 /// Spans of one scope and of many, small ones and some that need a chunk of their own.

@@ -31,7 +31,7 @@ impl Config {
     /// use standpipe::Config;
     ///
     /// let config = Config::from_variables([
-    ///     ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector.example:4318"),
+    ///     ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.example:4318"),
     ///     ("OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "2000"),
     /// ])?;
     /// let names: Vec<&str> = config.exporters().iter().map(|exporter| exporter.name()).collect();
@@ -167,5 +167,5 @@ fn finish(config: &mut Config, mut reader: Reader<'_>, variables: &Variables) ->
     reader.into_diagnostics()
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "grpc", feature = "gzip", feature = "tls"))]
 mod tests;

@@ -87,7 +87,7 @@ fn field_of<'n>(node: &'n mut Node, name: &str) -> Option<&'n mut Node> {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(all(test, unix, feature = "grpc"))]
 mod tests {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;

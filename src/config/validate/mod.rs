@@ -236,5 +236,5 @@ pub(in crate::config) fn head(exporter: &Exporter) -> Result<(), Fault> {
     http.check_head().map_err(|what| Fault::new(what, "write shorter ones"))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "grpc", feature = "tls"))]
 mod tests;
