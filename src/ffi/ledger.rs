@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::lifecycle::Handle;
+use super::lifecycle::Pointer;
 use super::output::{Out, OwnedText};
 use super::{Code, SizeFirst, Versioned, border};
 use crate::pipeline::ledger::{self, Counts, Dropped, ExporterLedger, NotEnqueued};
@@ -54,9 +54,9 @@ pub(super) fn is_complete(ledger: &ledger::Ledger) -> bool {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_get_ledger(handle: Option<&Handle>, ledger: Versioned<'_, Ledger>) -> Code {
+extern "C" fn standpipe_get_ledger(handle: Pointer<'_>, ledger: Versioned<'_, Ledger>) -> Code {
     border(|| {
-        let now = handle.map(|handle| handle.telemetry.ledger()).unwrap_or_default();
+        let now = handle.get().map(|handle| handle.telemetry.ledger()).unwrap_or_default();
         match ledger.write(&Ledger::of(&now)) {
             Some(()) => Code::OK,
             None => Code::INVALID_ARGUMENT,
@@ -65,10 +65,10 @@ extern "C" fn standpipe_get_ledger(handle: Option<&Handle>, ledger: Versioned<'_
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_ledger_json(handle: Option<&Handle>, text: Out<'_, OwnedText>) -> Code {
+extern "C" fn standpipe_ledger_json(handle: Pointer<'_>, text: Out<'_, OwnedText>) -> Code {
     border(|| {
         text.put(OwnedText::NONE);
-        let now = handle.map(|handle| handle.telemetry.ledger()).unwrap_or_default();
+        let now = handle.get().map(|handle| handle.telemetry.ledger()).unwrap_or_default();
         text.put(OwnedText::new(json(&now)));
         Code::OK
     })

@@ -1,8 +1,10 @@
 //! How does a program in C start, flush and shut down its telemetry?
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ptr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::input::{Chars, First};
 use super::ledger::{Ledger, is_complete};
@@ -17,6 +19,39 @@ use crate::telemetry::Telemetry;
 pub(super) struct Handle {
     pub(super) telemetry: Telemetry,
     gate: Arc<Gate>,
+}
+
+/// A handle as C has it. Functions hold a reference of their own while they run: the callback may free the handle, also on
+/// a thread that is inside of one of them.
+#[repr(transparent)]
+pub(super) struct Pointer<'a> {
+    handle: *const Handle,
+    lifetime: PhantomData<&'a Handle>,
+}
+
+impl Pointer<'_> {
+    const NULL: Self = Self { handle: ptr::null(), lifetime: PhantomData };
+
+    fn new(handle: Handle) -> Self {
+        Self { handle: Arc::into_raw(Arc::new(handle)), lifetime: PhantomData }
+    }
+
+    pub(super) fn get(&self) -> Option<Arc<Handle>> {
+        if self.handle.is_null() {
+            return None;
+        }
+        // SAFETY: the pointer is from `Arc::into_raw`, and the caller says that it has not been freed.
+        unsafe {
+            Arc::increment_strong_count(self.handle);
+            Some(Arc::from_raw(self.handle))
+        }
+    }
+
+    /// Takes the handle from the caller.
+    fn take(self) -> Option<Arc<Handle>> {
+        // SAFETY: the same; the caller gives it back once.
+        (!self.handle.is_null()).then(|| unsafe { Arc::from_raw(self.handle) })
+    }
 }
 
 /// `standpipe_options`.
@@ -41,7 +76,8 @@ mod flag {
     pub(super) const BLOCK_WHEN_FULL: u32 = 1;
     pub(super) const GRPC: u32 = 2;
     pub(super) const ENVIRONMENT: u32 = 4;
-    pub(super) const ALL: u32 = BLOCK_WHEN_FULL | GRPC | ENVIRONMENT;
+    pub(super) const MANUAL: u32 = 8;
+    pub(super) const ALL: u32 = BLOCK_WHEN_FULL | GRPC | ENVIRONMENT | MANUAL;
 }
 
 /// Why nothing was started: the code, and the text for people.
@@ -90,7 +126,7 @@ impl Options<'_> {
         })
     }
 
-    fn start(&self, mut config: Config) -> Result<Box<Handle>, Refusal> {
+    fn start(&self, mut config: Config) -> Result<Handle, Refusal> {
         if let Some(service) = self.service.option() {
             config = config.service_name(&service);
         }
@@ -103,20 +139,24 @@ impl Options<'_> {
             let gate = Arc::clone(&gate);
             config = config.on_problem(move |problem| gate.call(problem));
         }
-        let telemetry = Telemetry::start(config).inspect_err(|_| gate.close())?;
-        Ok(Box::new(Handle { telemetry, gate }))
+        let started = match self.has(flag::MANUAL) {
+            true => Telemetry::start_manual(config),
+            false => Telemetry::start(config),
+        };
+        let telemetry = started.inspect_err(|_| gate.close())?;
+        Ok(Handle { telemetry, gate })
     }
 }
 
 /// Starts what `configure` comes to, or says why not.
 fn start(
     options: &Versioned<'_, Options<'_>>,
-    out: &Out<'_, Option<Box<Handle>>>,
+    out: &Out<'_, Pointer<'_>>,
     error: &Out<'_, OwnedText>,
     configure: impl FnOnce(&Options<'_>) -> Result<Config, Refusal>,
 ) -> Code {
     error.put(OwnedText::NONE);
-    out.put(None);
+    out.put(Pointer::NULL);
     keep_panics_silent();
     let started = || {
         if out.is_null() {
@@ -130,7 +170,7 @@ fn start(
     };
     match started() {
         Ok(handle) => {
-            out.put(Some(handle));
+            out.put(Pointer::new(handle));
             Code::OK
         }
         Err(Refusal(code, text)) => {
@@ -143,7 +183,7 @@ fn start(
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_start(
     options: Versioned<'_, Options<'_>>,
-    out: Out<'_, Option<Box<Handle>>>,
+    out: Out<'_, Pointer<'_>>,
     error: Out<'_, OwnedText>,
 ) -> Code {
     border(|| {
@@ -162,7 +202,7 @@ extern "C" fn standpipe_start(
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_start_from_env(
     options: Versioned<'_, Options<'_>>,
-    out: Out<'_, Option<Box<Handle>>>,
+    out: Out<'_, Pointer<'_>>,
     error: Out<'_, OwnedText>,
 ) -> Code {
     border(|| {
@@ -177,7 +217,7 @@ extern "C" fn standpipe_start_from_env(
 extern "C" fn standpipe_start_from_file(
     path: Chars<'_>,
     options: Versioned<'_, Options<'_>>,
-    out: Out<'_, Option<Box<Handle>>>,
+    out: Out<'_, Pointer<'_>>,
     error: Out<'_, OwnedText>,
 ) -> Code {
     border(|| {
@@ -193,7 +233,7 @@ extern "C" fn standpipe_start_from_toml(
     text: First<'_, u8>,
     len: usize,
     options: Versioned<'_, Options<'_>>,
-    out: Out<'_, Option<Box<Handle>>>,
+    out: Out<'_, Pointer<'_>>,
     error: Out<'_, OwnedText>,
 ) -> Code {
     border(|| {
@@ -202,9 +242,9 @@ extern "C" fn standpipe_start_from_toml(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_flush(handle: Option<&Handle>, budget_ms: u32, left: Out<'_, u64>) -> Code {
+extern "C" fn standpipe_flush(handle: Pointer<'_>, budget_ms: u32, left: Out<'_, u64>) -> Code {
     border(|| {
-        let outcome = handle.map(|handle| handle.telemetry.flush(budget(budget_ms)));
+        let outcome = handle.get().map(|handle| handle.telemetry.flush(budget(budget_ms)));
         let (code, count) = match outcome {
             Some(FlushOutcome::TimedOut { left }) => (Code::INCOMPLETE, left),
             Some(FlushOutcome::Complete) | None => (Code::OK, 0),
@@ -215,25 +255,34 @@ extern "C" fn standpipe_flush(handle: Option<&Handle>, budget_ms: u32, left: Out
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_shutdown(
-    handle: Option<&Handle>,
-    budget_ms: u32,
-    ledger: Versioned<'_, Ledger>,
-) -> Code {
+extern "C" fn standpipe_shutdown(handle: Pointer<'_>, budget_ms: u32, ledger: Versioned<'_, Ledger>) -> Code {
     border(|| {
-        let last = handle.map(|handle| handle.telemetry.shutdown(budget(budget_ms))).unwrap_or_default();
+        let last =
+            handle.get().map(|handle| handle.telemetry.shutdown(budget(budget_ms))).unwrap_or_default();
         ledger.write(&Ledger::of(&last));
         if is_complete(&last) { Code::OK } else { Code::INCOMPLETE }
     })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_free(handle: Option<Box<Handle>>) {
+extern "C" fn standpipe_pump(handle: Pointer<'_>, budget_ms: u32, next_ms: Out<'_, u32>) -> Code {
     border(|| {
-        if let Some(handle) = handle {
-            let Handle { telemetry, gate } = *handle;
-            // until then what it loses is reported
-            drop(telemetry);
+        let next = handle.get().and_then(|handle| handle.telemetry.pump(budget(budget_ms)));
+        let wait = next.map(|next| next.saturating_duration_since(Instant::now()));
+        // a moment too late is better than a call that finds nothing to do
+        let milliseconds = wait.map_or(u128::MAX, |wait| wait.as_micros().div_ceil(1000));
+        next_ms.put(u32::try_from(milliseconds).unwrap_or(u32::MAX));
+        Code::OK
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_free(handle: Pointer<'_>) {
+    border(|| {
+        if let Some(handle) = handle.take() {
+            let gate = Arc::clone(&handle.gate);
+            // until it has ended, what it loses is reported
+            drop(handle);
             gate.close();
         }
     });

@@ -1,7 +1,7 @@
 //! How does C record logs?
 
 use super::input::{AnyValue, Arena, Attribute, Chars, First};
-use super::lifecycle::Handle;
+use super::lifecycle::Pointer;
 use super::spans::time;
 use super::{SizeFirst, Versioned, border};
 use crate::logs::{Log, Logger};
@@ -30,12 +30,12 @@ unsafe impl SizeFirst for LogOptions<'_> {}
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_logger_new(
-    handle: Option<&Handle>,
+    handle: Pointer<'_>,
     scope: Chars<'_>,
     version: Chars<'_>,
 ) -> Option<Box<Logger>> {
     border(|| {
-        let telemetry = &handle?.telemetry;
+        let telemetry = &handle.get()?.telemetry;
         Some(Box::new(telemetry.logger_with_version(&scope.text(), &version.text())))
     })
 }

@@ -1,7 +1,7 @@
 //! How does C measure?
 
 use super::input::{Arena, Attribute, Chars, First};
-use super::lifecycle::Handle;
+use super::lifecycle::Pointer;
 use super::{Code, border};
 use crate::metrics::{
     BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram, Meter,
@@ -27,12 +27,12 @@ enum Instrument {
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_meter_new(
-    handle: Option<&Handle>,
+    handle: Pointer<'_>,
     scope: Chars<'_>,
     version: Chars<'_>,
 ) -> Option<Box<Meter>> {
     border(|| {
-        let telemetry = &handle?.telemetry;
+        let telemetry = &handle.get()?.telemetry;
         Some(Box::new(telemetry.meter_with_version(&scope.text(), &version.text())))
     })
 }

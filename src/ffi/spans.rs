@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::input::{Arena, Attribute, Chars, First};
-use super::lifecycle::Handle;
+use super::lifecycle::Pointer;
 use super::{Code, SizeFirst, Versioned, border};
 use crate::context::SpanContext;
 use crate::record::{IntoValue, SpanKind, Status};
@@ -32,12 +32,12 @@ unsafe impl SizeFirst for SpanOptions<'_> {}
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_tracer_new(
-    handle: Option<&Handle>,
+    handle: Pointer<'_>,
     scope: Chars<'_>,
     version: Chars<'_>,
 ) -> Option<Box<Tracer>> {
     border(|| {
-        let telemetry = &handle?.telemetry;
+        let telemetry = &handle.get()?.telemetry;
         Some(Box::new(telemetry.tracer_with_version(&scope.text(), &version.text())))
     })
 }

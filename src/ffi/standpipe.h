@@ -172,7 +172,7 @@ static inline standpipe_attr standpipe_attr_list(const char *key, uint32_t kind,
 /* ---- Start and end ---- */
 
 /* Called with trouble, once per kind and minute: by a thread of the library, never by two at once; with the last two
- * kinds by standpipe_start, on its caller's thread. Never called once standpipe_free has returned. It should return soon,
+ * kinds by standpipe_start, on its caller's thread, and with STANDPIPE_MANUAL by the thread that sends. Never called once standpipe_free has returned. It should return soon,
  * and must neither throw nor jump out. What it records for the same telemetry is dropped and counted. `message` is valid
  * until it returns, and has no secrets; `times` says how often it happened since it was reported last. */
 typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *message, uint64_t times);
@@ -196,6 +196,7 @@ typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *messa
 #define STANDPIPE_BLOCK_WHEN_FULL 1 /* a caller waits for room in a full queue, as long as the exporter says */
 #define STANDPIPE_GRPC 2            /* `endpoint` speaks gRPC; else HTTP */
 #define STANDPIPE_ENVIRONMENT 4     /* OpenTelemetry's variables set what neither the file nor this struct sets */
+#define STANDPIPE_MANUAL 8          /* no thread at all: standpipe_pump, standpipe_flush and standpipe_shutdown send */
 
 typedef struct {
     size_t size;
@@ -244,6 +245,12 @@ int32_t standpipe_start_from_toml(const char *text, size_t len, const standpipe_
 /* Sends all that was accepted, and the metrics. STANDPIPE_INCOMPLETE if the time was not enough; *left is what is there
  * still. In `problem` it sends nothing. */
 int32_t standpipe_flush(const standpipe *telemetry, uint32_t budget_ms, uint64_t *left);
+
+/* With STANDPIPE_MANUAL: does what is due on this thread, such as to send and to retry. *next_ms is when more will be due,
+ * UINT32_MAX if nothing is there: the program calls it then, or after it has made records. It begins nothing once the
+ * budget is used up, but a request that has begun goes on, for as long as the exporter's timeout. With a budget of 0 it only
+ * gives the time. With threads there is nothing to do. */
+int32_t standpipe_pump(const standpipe *telemetry, uint32_t budget_ms, uint32_t *next_ms);
 
 /* The ledger as it is now. The library leaves `size` as it is, and writes what both versions know. */
 int32_t standpipe_get_ledger(const standpipe *telemetry, standpipe_ledger *ledger);

@@ -11,7 +11,6 @@ use super::logs::LogOptions;
 use super::problems::Callback;
 use super::spans::SpanOptions;
 use super::*;
-use crate::receiver::TestTelemetry;
 
 #[test]
 fn a_panic_ends_at_the_border_unseen() {
@@ -87,9 +86,10 @@ fn structs_have_the_layout_of_the_header() {
     assert!(compiler.wait().unwrap().success(), "{layouts}{sizes}");
 }
 
+#[cfg(feature = "receiver")]
 #[test]
 fn the_ledger_in_json_is_that_of_a_serializer() {
-    let test = TestTelemetry::start();
+    let test = crate::receiver::TestTelemetry::start();
     let _open = test.tracer("shop").build("a \"b\\\n").detached();
     test.tracer("shop").span("checkout").end();
     test.received();

@@ -67,6 +67,20 @@ fn a_callback_may_free_the_telemetry() {
     program.run(&["free_inside", &refused()]);
 }
 
+#[test]
+fn a_program_without_threads_sends_by_itself() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    let receiver = Receiver::start().unwrap();
+    program.run(&["manual", &receiver.endpoint()]);
+    assert_eq!(names(&receiver), ["pumped"]);
+}
+
+#[test]
+fn a_callback_may_free_the_telemetry_that_its_own_thread_flushes() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    program.run(&["manual_free_inside", &refused()]);
+}
+
 /// Accepts connections, reads a little and hangs up, until it is dropped.
 struct HangsUp {
     listener: TcpListener,

@@ -21,6 +21,7 @@ static void pass_nothing(void) {
     EXPECT(standpipe_start_from_file(NULL, NULL, NULL, NULL) == STANDPIPE_INVALID_ARGUMENT);
     EXPECT(standpipe_start_from_toml(NULL, 0, NULL, NULL, NULL) == STANDPIPE_INVALID_ARGUMENT);
     EXPECT(standpipe_flush(NULL, 0, NULL) == STANDPIPE_OK);
+    EXPECT(standpipe_pump(NULL, 0, NULL) == STANDPIPE_OK);
     EXPECT(standpipe_get_ledger(NULL, NULL) == STANDPIPE_INVALID_ARGUMENT);
     EXPECT(standpipe_ledger_json(NULL, NULL) == STANDPIPE_OK);
     EXPECT(standpipe_shutdown(NULL, 0, NULL) == STANDPIPE_OK);

@@ -1,5 +1,6 @@
 /* Threads, forks, callbacks and signals: process PART ENDPOINT */
 #define _POSIX_C_SOURCE 200809L
+#include <dirent.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -19,7 +20,7 @@ static void fail(const char *what, int line) {
     exit(1);
 }
 
-static standpipe *start(const char *endpoint, standpipe_problem_fn problem) {
+static standpipe *start_with(const char *endpoint, standpipe_problem_fn problem, uint32_t flags) {
     standpipe_options options;
     standpipe *telemetry;
     char *error;
@@ -29,9 +30,14 @@ static standpipe *start(const char *endpoint, standpipe_problem_fn problem) {
     options.service = "process";
     options.problem = problem;
     options.user = &options;
+    options.flags = flags;
     if (standpipe_start(&options, &telemetry, &error) != STANDPIPE_OK)
         fail(error, __LINE__);
     return telemetry;
+}
+
+static standpipe *start(const char *endpoint, standpipe_problem_fn problem) {
+    return start_with(endpoint, problem, 0);
 }
 
 static void emit(standpipe *telemetry, const char *name) {
@@ -163,6 +169,51 @@ static void free_inside(const char *endpoint) {
     EXPECT(sem_wait(&entered) == 0 && calls == 1);
 }
 
+/* ---- without a thread ---- */
+
+static int threads(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    int count = 0;
+    if (tasks == NULL)
+        return 1; /* not on this system */
+    while ((task = readdir(tasks)) != NULL)
+        count += task->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+static void manual(const char *endpoint) {
+    standpipe *telemetry = start_with(endpoint, NULL, STANDPIPE_MANUAL);
+    standpipe_ledger ledger;
+    uint32_t next;
+    memset(&ledger, 0, sizeof ledger);
+    ledger.size = sizeof ledger;
+    EXPECT(standpipe_pump(telemetry, 1000, NULL) == STANDPIPE_OK);
+    emit(telemetry, "pumped");
+    /* nothing is sent with no budget, and it is due in a second or two */
+    EXPECT(standpipe_pump(telemetry, 0, &next) == STANDPIPE_OK && next < 10000);
+    EXPECT(standpipe_get_ledger(telemetry, &ledger) == STANDPIPE_OK && ledger.in_flight == 1);
+    EXPECT(standpipe_flush(telemetry, 5000, NULL) == STANDPIPE_OK && threads() == 1);
+    EXPECT(standpipe_get_ledger(telemetry, &ledger) == STANDPIPE_OK && ledger.delivered == 1);
+    EXPECT(standpipe_shutdown(telemetry, 5000, NULL) == STANDPIPE_OK && threads() == 1);
+    standpipe_free(telemetry);
+}
+
+/* Within the function that called it. */
+static void free_underneath(void *user, int32_t kind, const char *message, uint64_t times) {
+    (void)user, (void)kind, (void)message, (void)times;
+    calls++;
+    standpipe_free(known);
+}
+
+static void manual_free_inside(const char *endpoint) {
+    known = start_with(endpoint, free_underneath, STANDPIPE_MANUAL);
+    emit(known, "unsent");
+    standpipe_flush(known, 50, NULL);
+    EXPECT(calls == 1 && threads() == 1);
+}
+
 /* ---- signals ---- */
 
 /* To a server that hangs up within the request: the system would end this process with SIGPIPE. */
@@ -192,6 +243,7 @@ int main(int count, char **arguments) {
         void (*run)(const char *endpoint);
     } parts[] = {{"scopes", scopes},           {"forks", forks},
                  {"free_waits", free_waits},   {"free_inside", free_inside},
+                 {"manual", manual},           {"manual_free_inside", manual_free_inside},
                  {"broken_pipes", broken_pipes}};
     size_t index;
     EXPECT(count == 3 && sem_init(&entered, 0, 0) == 0 && sem_init(&freed, 0, 0) == 0);
