@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,6 +11,7 @@ use standpipe::receiver::Receiver;
 
 use crate::library::{Built, Language, library};
 use crate::support::scratch::Scratch;
+use crate::support::tls::{TestCa, TlsFront};
 
 /// An address where nobody listens.
 fn refused() -> String {
@@ -105,8 +106,8 @@ impl HangsUp {
         Self { listener, is_over, thread: Some(thread) }
     }
 
-    fn endpoint(&self) -> String {
-        format!("http://{}", self.listener.local_addr().unwrap())
+    fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap()
     }
 }
 
@@ -114,7 +115,7 @@ impl Drop for HangsUp {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
         // ends its wait
-        let _ = TcpStream::connect(self.listener.local_addr().unwrap());
+        let _ = TcpStream::connect(self.address());
         let _ = self.thread.take().unwrap().join();
     }
 }
@@ -122,7 +123,22 @@ impl Drop for HangsUp {
 #[test]
 fn a_server_that_hangs_up_raises_no_sigpipe() {
     let Some(program) = Built::new("process", Language::C99) else { return };
-    program.run(&["broken_pipes", &HangsUp::start().endpoint()]);
+    program.run(&["broken_pipes", &format!("http://{}", HangsUp::start().address())]);
+}
+
+#[test]
+fn a_server_that_hangs_up_over_tls_raises_no_sigpipe() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    let (ca, folder, server) = (TestCa::new(), Scratch::new(), HangsUp::start());
+    let front = TlsFront::start(&ca.leaf("localhost"), server.address());
+    let certificate = folder.write("ca.pem", ca.pem());
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", front.url()),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", certificate.to_str().unwrap().to_owned()),
+    ];
+    program
+        .run_with(&["broken_pipes", "-"], &variables.each_ref().map(|(name, value)| (*name, value.as_str())));
+    assert!(front.accepted() > 0);
 }
 
 #[test]

@@ -20,18 +20,22 @@ static void fail(const char *what, int line) {
     exit(1);
 }
 
+/* At the endpoint, or where the environment says if it is "-". */
 static standpipe *start_with(const char *endpoint, standpipe_problem_fn problem, uint32_t flags) {
+    bool by_env = strcmp(endpoint, "-") == 0;
     standpipe_options options;
     standpipe *telemetry;
     char *error;
+    int32_t code;
     memset(&options, 0, sizeof options);
     options.size = sizeof options;
-    options.endpoint = endpoint;
+    options.endpoint = by_env ? NULL : endpoint;
     options.service = "process";
     options.problem = problem;
     options.user = &options;
     options.flags = flags;
-    if (standpipe_start(&options, &telemetry, &error) != STANDPIPE_OK)
+    code = (by_env ? standpipe_start_from_env : standpipe_start)(&options, &telemetry, &error);
+    if (code != STANDPIPE_OK)
         fail(error, __LINE__);
     return telemetry;
 }
