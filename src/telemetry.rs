@@ -138,7 +138,7 @@ impl Telemetry {
     ///   room, within [`block_timeout`](Exporter::block_timeout). While it does, it collects no metrics, and problems are kept
     ///   for the next call: the caller may hold a lock that the program's own code needs.
     /// - The [hook](Config::on_problem) and the callbacks of metrics are called on the thread that calls `pump`, `flush` or
-    ///   `shutdown`. There, they suppress the telemetry as on an exporter's own thread.
+    ///   `shutdown`. What they record there for the same telemetry is not enqueued and counted, as on an exporter's own thread.
     /// - The system looks up names on the calling thread, and that has no timeout. An address needs no look-up.
     /// - Libraries that send, ureq and rustls, may log on the calling thread: a logger must not hold a lock while it makes a
     ///   record.

@@ -382,19 +382,19 @@ fn a_callback_that_panics_costs_its_metric_and_not_the_program() {
 fn a_caller_that_sends_calls_no_code_of_the_program() {
     let lock = Arc::new(Mutex::new(()));
     let (for_hook, for_callback) = (Arc::clone(&lock), Arc::clone(&lock));
+    // one that waited for it on the thread that holds it would never go on
+    let is_free = |lock: &Mutex<()>| lock.try_lock().is_ok();
     let seen = Seen::default();
-    let heard = Arc::clone(&seen);
+    let (heard, collected) = (Arc::clone(&seen), Arc::clone(&seen));
     let exporter = bounded(&format!("http://{}", closed_address()))
         .block_timeout(3 * BUDGET)
         .queue_records(4)
         .interval(Duration::from_millis(1));
     let telemetry = start_with_hook(exporter, move |_, kind| {
-        // taken by the same thread, it would never be free
-        drop(for_hook.lock().unwrap());
-        heard.lock().unwrap().push(format!("{kind:?}"));
+        heard.lock().unwrap().push(format!("{kind:?} {}", is_free(&for_hook)));
     });
     let _stock = telemetry.meter("shop").build("stock").observe_gauge(move |observer| {
-        drop(for_callback.lock().unwrap());
+        collected.lock().unwrap().push(format!("callback {}", is_free(&for_callback)));
         observer.observe(1.5, ());
     });
     let held = lock.lock().unwrap();
@@ -404,9 +404,10 @@ fn a_caller_that_sends_calls_no_code_of_the_program() {
     drop(held);
     telemetry.pump(TURN);
     let seen = seen.lock().unwrap().clone();
-    for kind in ["Unavailable", "CallersWaiting", "QueueFull"] {
-        assert!(seen.iter().any(|other| other == kind), "no {kind} in {seen:?}");
+    for called in ["Unavailable true", "CallersWaiting true", "QueueFull true", "callback true"] {
+        assert!(seen.iter().any(|other| other == called), "no {called} in {seen:?}");
     }
+    assert!(seen.iter().all(|called| called.ends_with(" true")), "{seen:?}");
 }
 
 #[test]

@@ -270,7 +270,8 @@ impl Exporter {
     /// set, 1 ms to 365 days, and with `None` without limit. Means nothing with [`WhenFull::DropNewest`].
     ///
     /// Once a wait has timed out, no caller waits again until something was delivered: an outage costs a program one such
-    /// wait, not one for each record. Without limit a collector that is down stops the program at its full queue.
+    /// wait, not one for each record. Without limit a collector that is down stops the program at its full queue, so
+    /// [`Telemetry::start_manual`](crate::Telemetry::start_manual) refuses that.
     ///
     /// ```
     /// use std::time::Duration;
