@@ -50,7 +50,7 @@
 //!
 //! # The guide
 //!
-//! - [Programs](guide::programs): a web service, a command-line tool, a migrated program
+//! - [Programs](guide::programs): a web service, a command-line tool, one without threads, a migrated one
 //! - [Signals](guide::signals): spans, log records, metrics, sampling
 //! - [Contexts](guide::contexts): headers, environment, threads, rayon, channels, baggage, and the global
 //! - [Configuration](guide::configuration) and [environment variables](guide::environment): every setting and its default

@@ -1,10 +1,12 @@
-//! What happens in a forked child? State of one process, the lock that keeps forks away, how threads
-//! are started, and where panics end.
+//! What happens in a forked child? State of one process, the lock that keeps forks away, how threads are started, where panics
+//! end, and the atomics that a machine may lack.
 //!
 //! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
 //! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
 
+pub(crate) mod atomic;
+#[cfg_attr(not(unix), allow(dead_code, reason = "no process forks there"))]
 pub(crate) mod first_use;
 mod panics;
 mod spawn;
@@ -15,9 +17,9 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
 pub(crate) use panics::contain_panic;
-pub(crate) use spawn::spawn;
 #[cfg(any(feature = "probe", feature = "receiver"))]
 pub(crate) use spawn::spawn_scoped;
+pub(crate) use spawn::{Driver, spawn};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a
@@ -38,6 +40,11 @@ thread_local! {
     static HOLDS_FORK_LOCK: Cell<bool> = const { Cell::new(false) };
 }
 
+/// The id of this process, or zero where there are none: std's function panics there.
+pub(crate) fn id() -> u32 {
+    if cfg!(any(unix, windows)) { std::process::id() } else { 0 }
+}
+
 /// How many forks lie between the first process and this one.
 #[inline]
 pub(crate) fn generation() -> u32 {
@@ -55,7 +62,7 @@ pub(crate) fn watch() {
 /// parent's queues.
 #[cold]
 pub(crate) fn notice() -> bool {
-    let (known, here) = (PROCESS.load(Ordering::Relaxed), std::process::id());
+    let (known, here) = (PROCESS.load(Ordering::Relaxed), id());
     let is_child = known != here && known != 0;
     if is_child && PROCESS.compare_exchange(known, here, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         STRAYS.fetch_add(1, Ordering::Relaxed);
@@ -201,13 +208,13 @@ fn register() {
         let _ = HELD.try_with(RefCell::take);
     }
     extern "C" fn in_child() {
-        PROCESS.store(std::process::id(), Ordering::Relaxed);
+        PROCESS.store(id(), Ordering::Relaxed);
         GENERATION.fetch_add(1, Ordering::Relaxed);
         first_use::forget_other_threads();
         let _ = HELD.try_with(RefCell::take);
     }
 
-    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    PROCESS.store(id(), Ordering::Relaxed);
     // SAFETY: the handlers are functions for the life of the process; they touch an atomic, a local of the
     // thread that forks and a lock that needs nothing but itself. A failure (no memory) leaves forks
     // unnoticed, which is no worse than not asking.
@@ -217,5 +224,6 @@ fn register() {
 #[cfg(not(unix))]
 fn register() {}
 
-#[cfg(test)]
+// where the flags are the first argument of the system call `clone`
+#[cfg(all(test, target_os = "linux", not(target_arch = "s390x")))]
 mod tests;

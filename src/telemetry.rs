@@ -6,11 +6,12 @@ pub(crate) mod provider;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::config::{
     Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, ProblemKind,
-    ProviderName, ProviderSettings, Transport,
+    ProviderName, ProviderSettings, Transport, WhenFull,
 };
 use crate::context::Owner;
 use crate::logs::Logger;
@@ -21,6 +22,7 @@ use crate::pipeline::ledger::Ledger;
 use crate::pipeline::open_spans::OpenMarks;
 use crate::pipeline::problems::ProblemReporter;
 use crate::pipeline::self_observation::{self, Observed};
+use crate::process::Driver;
 use crate::record::Signal;
 use crate::telemetry::provider::Provider;
 use crate::trace::Tracer;
@@ -66,6 +68,8 @@ pub struct Telemetry {
     main: Provider,
     application: Provider,
     drop_budget: Duration,
+    /// How often it was pumped.
+    pumps: AtomicUsize,
 }
 
 impl Telemetry {
@@ -79,13 +83,18 @@ impl Telemetry {
     ///
     /// # Errors
     /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
-    /// started nevertheless.
-    pub fn start(mut config: Config) -> Result<Self, ConfigError> {
+    /// started nevertheless. Without a thread, as on targets that have none, such as `wasm32-wasip1`, that is nothing:
+    /// [`start_manual`](Self::start_manual) is for them.
+    pub fn start(config: Config) -> Result<Self, ConfigError> {
+        Self::start_driven_by(Driver::OwnThread, config)
+    }
+
+    fn start_driven_by(driver: Driver, mut config: Config) -> Result<Self, ConfigError> {
         if config.disabled {
             config.exporters.clear();
         }
         let config = config.validate()?;
-        let specs = ProviderSpecs::of(&config);
+        let specs = ProviderSpecs::of(&config, driver);
         if !specs.faults.is_empty() {
             return Err(ConfigError::at_start(specs.faults, config));
         }
@@ -99,9 +108,54 @@ impl Telemetry {
         }
     }
 
+    /// As [`start`](Self::start), but without any thread: records are sent when the program calls [`pump`](Self::pump),
+    /// [`flush`](Self::flush) or [`shutdown`](Self::shutdown), on the thread that calls. For programs of one thread, and for
+    /// places where none may be started.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use standpipe::{Config, Exporter, Telemetry};
+    ///
+    /// # let receiver = standpipe::receiver::Receiver::start()?;
+    /// # let endpoint = receiver.endpoint();
+    /// # let mut turns = 0..3;
+    /// # let mut wait_for_work_until = |_: Option<Instant>| turns.next();
+    /// let config = Config::new().service_name("shop").exporter(Exporter::http(endpoint));
+    /// let telemetry = Telemetry::start_manual(config)?;
+    /// let tracer = telemetry.tracer("shop");
+    /// // as poll, epoll or a select of the program's own does it
+    /// while let Some(job) = wait_for_work_until(telemetry.pump(Duration::from_millis(5))) {
+    ///     tracer.build("job").set("job.id", job).start().end();
+    /// }
+    /// let ledger = telemetry.shutdown(Duration::from_secs(2));
+    /// assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Queue, batches, throttle, retries and the ledger are as they are with threads. These are different:
+    ///
+    /// - Nothing happens between two calls. What finds no room in the queue is dropped, or has its caller send until there is
+    ///   room, within [`block_timeout`](Exporter::block_timeout). While it does, it collects no metrics, and problems are kept
+    ///   for the next call: the caller may hold a lock that the program's own code needs.
+    /// - The [hook](Config::on_problem) and the callbacks of metrics are called on the thread that calls `pump`, `flush` or
+    ///   `shutdown`. What they record there for the same telemetry is not enqueued and counted, as on an exporter's own thread.
+    /// - The system looks up names on the calling thread, and that has no timeout. An address needs no look-up.
+    /// - Libraries that send, ureq and rustls, may log on the calling thread: a logger must not hold a lock while it makes a
+    ///   record.
+    ///
+    /// It may be used from several threads. One at a time drives an exporter, and the others wait for it within their
+    /// budgets.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); and where callers would [wait without limit](Exporter::block_timeout) for room, as they do
+    /// in Stalwart's files unless they say otherwise.
+    pub fn start_manual(config: Config) -> Result<Self, ConfigError> {
+        Self::start_driven_by(Driver::Caller, config)
+    }
+
     fn start_providers(specs: ProviderSpecs, drop_budget: Duration) -> io::Result<Self> {
         let [main, application] = specs.providers.map(|(spec, registry)| Provider::start(spec, registry));
-        Ok(Self { main: main?, application: application?, drop_budget })
+        Ok(Self { main: main?, application: application?, drop_budget, pumps: AtomicUsize::new(0) })
     }
 
     fn start_self_observation(&self, config: &Config) {
@@ -189,8 +243,25 @@ impl Telemetry {
         Ledger { exporters, open_spans: self.main.exporters().open_marks().read() }
     }
 
+    /// Does what is due on this thread: collects metrics, sends and retries what throttle, linger and back-off allow. Gives
+    /// when more will be due: then, or after it has made records, the program should call it again. `None` if nothing
+    /// is queued and no metrics are to be collected; always, if the exporters have [threads](Self::start), as there is
+    /// nothing to do.
+    ///
+    /// It begins nothing once the budget is used up, and returns at once if nothing is due. An attempt that has begun is not
+    /// cut short, as the collector might have its records already: a call may last as long as one
+    /// [`timeout`](Exporter::timeout) of an exporter more. Set that to what the program can bear. With a budget of zero it
+    /// only gives the time.
+    ///
+    /// Nothing is done in a [hook](Config::on_problem) or in the callback of a metric.
+    pub fn pump(&self, budget: Duration) -> Option<Instant> {
+        let first = self.pumps.fetch_add(1, Ordering::Relaxed);
+        exporter_set::pump(self.exporter_sets(), first, deadline(budget))
+    }
+
     /// Sends all that was accepted before the call, without waiting for throttle or linger, and collects and sends the
-    /// metrics.
+    /// metrics. If it was started [without threads](Self::start_manual), this thread sends, and ends an attempt when the
+    /// budget is used up; its records stay in the queue, and may be sent twice.
     ///
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.
@@ -267,8 +338,12 @@ fn missing_name(config: &Config) -> Option<(String, ProblemKind, String)> {
 type Fault = (String, String);
 
 fn no_thread(config: &Config, error: &io::Error) -> Vec<Fault> {
+    let why = match error.kind() {
+        io::ErrorKind::Unsupported => "this target has no threads; use Telemetry::start_manual".to_owned(),
+        _ => error.to_string(),
+    };
     let fault =
-        |exporter: &Exporter| (exporter.name().to_owned(), format!("its thread cannot be started: {error}"));
+        |exporter: &Exporter| (exporter.name().to_owned(), format!("its thread cannot be started: {why}"));
     config.exporters.iter().map(fault).collect()
 }
 
@@ -289,12 +364,13 @@ struct ProviderSpecs {
 }
 
 impl ProviderSpecs {
-    fn of(config: &Config) -> Self {
+    fn of(config: &Config, driver: Driver) -> Self {
         let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
         let (shared, mut faults) = ((Owner::new(), OpenMarks::new()), Vec::new());
-        let main = provider_spec(&config.main, &main, config, &shared, &mut faults);
-        let application = provider_spec(&config.application, &application, config, &shared, &mut faults);
+        let main = provider_spec(&config.main, &main, config, driver, &shared, &mut faults);
+        let application =
+            provider_spec(&config.application, &application, config, driver, &shared, &mut faults);
         Self { providers: [main, application], faults }
     }
 }
@@ -303,6 +379,7 @@ fn provider_spec(
     settings: &ProviderSettings,
     exporters: &[&Exporter],
     config: &Config,
+    driver: Driver,
     (owner, open_marks): &(Owner, OpenMarks),
     faults: &mut Vec<Fault>,
 ) -> (ProviderSpec, Arc<Registry>) {
@@ -312,8 +389,10 @@ fn provider_spec(
     let mut specs = Vec::new();
     for exporter in exporters {
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
-        match opener(exporter) {
-            Ok(transport) => specs.push(exporter_spec(exporter, transport, config, &resource, reader)),
+        match opener(exporter, driver) {
+            Ok(transport) => {
+                specs.push(exporter_spec(exporter, transport, driver, config, &resource, reader));
+            }
             Err(fault) => faults.push((exporter.name().to_owned(), fault)),
         }
     }
@@ -335,20 +414,37 @@ fn readers(exporters: &[&Exporter]) -> Vec<PeriodicReaderSettings> {
     exporters.iter().filter(sends_metrics).map(|exporter| exporter.reader).collect()
 }
 
-fn opener(exporter: &Exporter) -> Result<Opener, String> {
+fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, String> {
+    if driver == Driver::Caller {
+        check_waits(exporter)?;
+    }
     match exporter.connection.transport {
         Transport::Http => {
             let http = HttpSpec::new(&exporter.connection)?;
-            Ok(Box::new(move || Box::new(http.open())))
+            Ok(Box::new(move || Box::new(http.open(driver))))
         }
-        Transport::Grpc => transport::grpc(&exporter.connection),
+        Transport::Grpc => transport::grpc(&exporter.connection, driver),
         Transport::Console => transport::console(),
     }
+}
+
+/// # Errors
+/// When a caller could wait without limit, and the whole program with it.
+fn check_waits(exporter: &Exporter) -> Result<(), String> {
+    let is_endless = exporter.queue.when_full == WhenFull::Block && exporter.queue.block_timeout.is_none();
+    let has_callers = [Signal::Traces, Signal::Logs].iter().any(|&signal| exporter.signals.contain(signal));
+    if !is_endless || !has_callers {
+        return Ok(());
+    }
+    Err("without a thread that sends, callers may not wait for room without limit: set block-timeout, or lossy = true \
+         to drop what finds none (Exporter::block_timeout, WhenFull::DropNewest)"
+        .to_owned())
 }
 
 fn exporter_spec(
     exporter: &Exporter,
     transport: Opener,
+    driver: Driver,
     config: &Config,
     resource: &[u8],
     reader: Option<Reader>,
@@ -365,6 +461,7 @@ fn exporter_spec(
         metrics: reader.map(|reader| (reader, exporter.reader.interval)),
         hook: config.on_problem.clone(),
         transport,
+        driver,
     }
 }
 

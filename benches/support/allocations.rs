@@ -2,34 +2,34 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// More threads than any benchmark starts in one process; beyond them some would share a counter and miss a few.
 const MOST_THREADS: usize = 256;
 
-static COUNTERS: [Counter; MOST_THREADS] = [const { Counter(AtomicU64::new(0)) }; MOST_THREADS];
+static COUNTERS: [Counter; MOST_THREADS] = [const { Counter(AtomicUsize::new(0)) }; MOST_THREADS];
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static OWN: Cell<Option<&'static AtomicU64>> = const { Cell::new(None) };
+    static OWN: Cell<Option<&'static AtomicUsize>> = const { Cell::new(None) };
 }
 
 /// Far enough from the next one that no thread waits for another's.
 #[repr(align(128))]
-struct Counter(AtomicU64);
+struct Counter(AtomicUsize);
 
 /// The system's allocator with a counter for each thread.
 pub(crate) struct CountingAllocator;
 
 /// Allocations and reallocations of this thread so far.
 pub(crate) fn of_this_thread() -> u64 {
-    own().load(Ordering::Relaxed)
+    own().load(Ordering::Relaxed) as u64
 }
 
 /// Allocations and reallocations of all threads so far, those that have ended included.
 #[allow(dead_code, reason = "only those who measure a whole process ask for it")]
 pub(crate) fn of_all_threads() -> u64 {
-    COUNTERS.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum()
+    COUNTERS.iter().map(|counter| counter.0.load(Ordering::Relaxed) as u64).sum()
 }
 
 fn count() {
@@ -39,7 +39,7 @@ fn count() {
 }
 
 /// The counter of this thread.
-fn own() -> &'static AtomicU64 {
+fn own() -> &'static AtomicUsize {
     OWN.get().unwrap_or_else(|| {
         let own = &COUNTERS[THREADS.fetch_add(1, Ordering::Relaxed) % MOST_THREADS].0;
         OWN.set(Some(own));

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use opentelemetry_proto::tonic::metrics::v1::NumberDataPoint;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -13,17 +13,17 @@ use standpipe::receiver::{Batch, ReceivedMetric, ReceivedSpan, Receiver};
 ///
 /// # Errors
 /// When there is no free port or no thread.
-pub(crate) fn receiver_of_spans(attributes: u64, events: u64) -> io::Result<(Receiver, Arc<AtomicU64>)> {
+pub(crate) fn receiver_of_spans(attributes: u64, events: u64) -> io::Result<(Receiver, Arc<AtomicUsize>)> {
     let is_complete = move |received: &ReceivedSpan| {
         let span = &received.span;
         let has_content = span.attributes.len() as u64 >= attributes && span.events.len() as u64 == events;
         has_content && !span.parent_span_id.is_empty()
     };
-    let counter = Arc::new(AtomicU64::new(0));
+    let counter = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&counter);
     let count = move |batch: &Batch| {
         let complete = batch.spans.iter().filter(|received| is_complete(received)).count();
-        counted.fetch_add(complete as u64, Ordering::SeqCst);
+        counted.fetch_add(complete, Ordering::SeqCst);
     };
     Ok((Receiver::builder().keep_bytes(0).on_batch(count).start()?, counter))
 }

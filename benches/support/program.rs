@@ -201,7 +201,8 @@ impl Play<'_> {
             Arrives::OneOfBurst => bursts,
             Arrives::Nothing => 0,
         };
-        match spans.map_or_else(|| arrival::tally(&receiver), |counter| counter.load(Ordering::SeqCst)) {
+        match spans.map_or_else(|| arrival::tally(&receiver), |counter| counter.load(Ordering::SeqCst) as u64)
+        {
             arrived if arrived == expected => Ok(outcome),
             arrived => Err(format!("{}: {expected} must arrive, {arrived} did", self.part).into()),
         }

@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const LONGEST_BODY: usize = 64 << 20;
 /// Listens on a free port of 127.0.0.1 until the process ends.
 pub(crate) struct Sink {
     address: SocketAddr,
-    spans: Arc<AtomicU64>,
+    spans: Arc<AtomicUsize>,
 }
 
 impl Sink {
@@ -30,7 +30,7 @@ impl Sink {
     pub(crate) fn start(delay: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
-        let spans = Arc::new(AtomicU64::new(0));
+        let spans = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&spans);
         thread::Builder::new().spawn(move || {
             for socket in listener.incoming().flatten() {
@@ -47,11 +47,11 @@ impl Sink {
     }
 
     pub(crate) fn span_count(&self) -> u64 {
-        self.spans.load(Ordering::SeqCst)
+        self.spans.load(Ordering::SeqCst) as u64
     }
 }
 
-fn serve(socket: &TcpStream, delay: Duration, counter: &AtomicU64) -> io::Result<()> {
+fn serve(socket: &TcpStream, delay: Duration, counter: &AtomicUsize) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let mut reader = BufReader::with_capacity(64 << 10, socket);
     let mut body = Vec::new();
@@ -59,7 +59,7 @@ fn serve(socket: &TcpStream, delay: Duration, counter: &AtomicU64) -> io::Result
         body.resize(length, 0);
         reader.read_exact(&mut body)?;
         let spans = count_spans(&body).ok_or(io::ErrorKind::InvalidData)?;
-        counter.fetch_add(spans, Ordering::SeqCst);
+        counter.fetch_add(spans as usize, Ordering::SeqCst);
         thread::sleep(delay);
         (&mut &*socket).write_all(ACCEPTED)?;
     }

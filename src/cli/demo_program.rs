@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use super::ledger::LedgerEntry;
 /// A real program would push once a minute; this one runs for a second.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Fewer items than this on a shelf are logged as a warning.
-const LOW_STOCK: i64 = 4;
+const LOW_STOCK: i32 = 4;
 /// What every order comes to.
 const TOTAL: f64 = 49.5;
 
@@ -331,23 +331,23 @@ impl Sales {
 /// What is left on the shelves, observed by a gauge at each collection.
 #[derive(Clone)]
 struct Stock {
-    shelves: Arc<[(&'static str, AtomicI64); 2]>,
+    shelves: Arc<[(&'static str, AtomicI32); 2]>,
 }
 
 impl Stock {
     fn new(warehouse: &Telemetry) -> Self {
-        let shelves = Arc::new([("A7", AtomicI64::new(12)), ("C2", AtomicI64::new(5))]);
+        let shelves = Arc::new([("A7", AtomicI32::new(12)), ("C2", AtomicI32::new(5))]);
         let seen = Arc::clone(&shelves);
         warehouse.meter("stock").build("stock.left").observe_gauge_i64(move |observer| {
             for (shelf, left) in seen.iter() {
-                observer.observe(left.load(Ordering::Relaxed), &[("shelf", *shelf)]);
+                observer.observe(left.load(Ordering::Relaxed).into(), &[("shelf", *shelf)]);
             }
         });
         Self { shelves }
     }
 
     /// Takes items from a shelf and returns how many are left on it.
-    fn take(&self, shelf: &str, items: i64) -> i64 {
+    fn take(&self, shelf: &str, items: i32) -> i32 {
         let found = self.shelves.iter().find(|(name, _)| *name == shelf);
         found.map_or(0, |(_, left)| left.fetch_sub(items, Ordering::Relaxed) - items)
     }

@@ -84,8 +84,8 @@ Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protob
 or not) and over gRPC (without TLS, gzip or not) and prints each batch as it arrives: an entry for
 each span, log record or data point. On a terminal lines are cut to its width; elsewhere an entry
 is one line, with up to 65,536 characters of each text. Batches that come faster than the output
-is read are counted instead of shown, so that no sender waits. Ctrl-C or SIGTERM ends it with a
-summary (on Windows without one).
+is read are counted instead of shown, so that no sender waits. Ctrl-C or SIGTERM (on Windows
+Ctrl-Break) ends it with a summary.
 
 Refused requests are reported on standard error, once for each kind, with what to do about it. On a
 loopback address a request for a host other than this machine is refused too, so that no web page

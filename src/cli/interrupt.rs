@@ -1,10 +1,9 @@
-//! What happens at Ctrl-C and at SIGTERM?
+//! What happens at Ctrl-C, at SIGTERM, and on Windows at Ctrl-Break?
 
 use std::io;
 
-/// Calls `on_first` on a thread of its own at the first SIGINT or SIGTERM. The second time ends it at once.
-///
-/// On Windows nothing changes: Ctrl-C ends the process.
+/// Calls `on_first` on a thread of its own at the first SIGINT or SIGTERM, on Windows at the first Ctrl-C or Ctrl-Break.
+/// The second time ends the process at once.
 pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
     platform::on_interrupt(on_first)
 }
@@ -62,7 +61,50 @@ mod platform {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
+#[allow(unsafe_code, reason = "std does not ask for the events of a console")]
+mod platform {
+    use std::io;
+    use std::sync::{Mutex, PoisonError};
+
+    const CTRL_BREAK_EVENT: u32 = 1;
+
+    /// What the first event calls; then it is gone.
+    static ON_FIRST: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
+    }
+
+    pub(super) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        *ON_FIRST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(on_first));
+        // SAFETY: the handler is a function for the life of the process. The system calls it on a thread of its own, so it
+        // may do whatever a thread may.
+        match unsafe { SetConsoleCtrlHandler(handle, 1) } {
+            0 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Zero leaves the event to the default handler, which ends the process.
+    extern "system" fn handle(event: u32) -> i32 {
+        // Ctrl-C is 0; the events above are the end of the console, the session or the system
+        if event > CTRL_BREAK_EVENT {
+            return 0;
+        }
+        let on_first = ON_FIRST.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match on_first {
+            Some(on_first) => {
+                on_first();
+                1
+            }
+            None => 0,
+        }
+    }
+}
+
+#[cfg(not(any(unix, windows)))]
 mod platform {
     pub(super) fn on_interrupt(_: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         Ok(())

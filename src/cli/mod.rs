@@ -32,6 +32,7 @@ mod snippet;
 mod spark;
 mod style;
 mod table;
+mod terminal;
 mod text;
 mod waterfall;
 

@@ -1,10 +1,9 @@
 //! Which colours, which characters and which width? Decided once, pure given what is known of the terminal.
 
 use std::env;
-use std::fs::File;
 use std::io::{IsTerminal, stdout};
-use std::process::{Command, Stdio};
 
+use super::terminal;
 use super::text::{self, Charset};
 
 const DEFAULT_WIDTH: usize = 100;
@@ -26,6 +25,8 @@ pub(crate) enum ColorChoice {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TerminalInfo {
     pub(crate) is_terminal: bool,
+    /// Whether escape sequences colour text there. The consoles of Windows before 10 print them.
+    pub(crate) takes_escapes: bool,
     pub(crate) no_color: Option<String>,
     pub(crate) term: Option<String>,
     /// The value that decides the character set: `LC_ALL`, else `LC_CTYPE`, else `LANG`.
@@ -40,15 +41,19 @@ impl TerminalInfo {
         let is_terminal = stdout().is_terminal();
         Self {
             is_terminal,
+            takes_escapes: is_terminal && terminal::take_escapes(),
             no_color: variable("NO_COLOR"),
             term: variable("TERM"),
             locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable),
-            columns: variable("COLUMNS").or_else(|| is_terminal.then(terminal_columns).flatten()),
+            columns: variable("COLUMNS").or_else(|| is_terminal.then(terminal::columns).flatten()),
         }
     }
 
     fn wants_color(&self) -> bool {
-        self.is_terminal && self.no_color.is_none() && self.term.as_deref() != Some("dumb")
+        self.is_terminal
+            && self.takes_escapes
+            && self.no_color.is_none()
+            && self.term.as_deref() != Some("dumb")
     }
 
     fn charset(&self) -> Charset {
@@ -64,15 +69,6 @@ impl TerminalInfo {
         let columns = self.columns.as_deref().and_then(|columns| columns.parse().ok());
         columns.unwrap_or(DEFAULT_WIDTH).clamp(NARROWEST, WIDEST)
     }
-}
-
-/// The terminal's own answer, since few shells export `COLUMNS`; `None` where there is no `stty`.
-fn terminal_columns() -> Option<String> {
-    let terminal = File::open("/dev/tty").ok()?;
-    let stty = Command::new("stty").arg("size").stdin(terminal).stderr(Stdio::null()).output().ok()?;
-    let rows_and_columns = String::from_utf8(stty.stdout).ok()?;
-    // A terminal that does not know its size answers 0.
-    rows_and_columns.split_whitespace().nth(1).filter(|columns| *columns != "0").map(str::to_owned)
 }
 
 /// How everything is drawn.
@@ -345,6 +341,7 @@ mod tests {
     fn terminal() -> TerminalInfo {
         TerminalInfo {
             is_terminal: true,
+            takes_escapes: true,
             locale: Some("sv_SE.UTF-8".to_owned()),
             term: Some("xterm-256color".to_owned()),
             ..TerminalInfo::default()
@@ -356,6 +353,7 @@ mod tests {
         let colored = |terminal: &TerminalInfo| Style::decide(ColorChoice::Auto, false, terminal).color;
         assert!(colored(&terminal()));
         assert!(!colored(&TerminalInfo { is_terminal: false, ..terminal() }));
+        assert!(!colored(&TerminalInfo { takes_escapes: false, ..terminal() }));
         assert!(!colored(&TerminalInfo { no_color: Some("1".to_owned()), ..terminal() }));
         assert!(!colored(&TerminalInfo { term: Some("dumb".to_owned()), ..terminal() }));
     }

@@ -260,7 +260,8 @@ impl Config {
     ///
     /// It is called on a thread of the exporter, so it should return soon; with
     /// [`Configuration`](ProblemKind::Configuration) and [`NoServiceName`](ProblemKind::NoServiceName) on the thread that
-    /// starts the telemetry. The last one set counts.
+    /// starts the telemetry. [Without threads](crate::Telemetry::start_manual) it is called on the one that gives the exporter
+    /// time, never while a record is made. The last one set counts.
     ///
     /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
     /// [suppressed](crate::ledger::NotEnqueued::suppressed): one report would lead to the next. It may record for another

@@ -29,7 +29,7 @@ pub(crate) use current::{Entered, Frame, Stack, span_and_time, with_stack};
 pub(crate) use suppression::runs_exporter_code;
 pub(crate) use suppression::{
     Owner, Suppression, export_for, exports_for, in_program, may_be_suppressed, suppress_for_ever,
-    suppress_instrumentation, suppression,
+    suppress_instrumentation, suppression, while_exporting_for,
 };
 pub use w3c::ParseContextError;
 

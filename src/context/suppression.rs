@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use crate::process::atomic::AtomicU64;
 
 thread_local! {
     /// Something here is not recorded. Every record reads it, so it is a flag of its own.
@@ -27,6 +29,18 @@ impl Owner {
 /// Makes this thread one that exports for a telemetry.
 pub(crate) fn export_for(owner: Owner) {
     EXPORTS_FOR.set(Some(owner));
+}
+
+/// Makes this thread one that exports for a telemetry, with its instrumentation suppressed, for as long as `work` takes.
+pub(crate) fn while_exporting_for<T>(owner: Option<Owner>, work: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Owner>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            EXPORTS_FOR.set(self.0);
+        }
+    }
+    let _before = Restore(EXPORTS_FOR.replace(owner));
+    suppress_instrumentation(work)
 }
 
 /// Whether this thread exports for the telemetry: it must not wait for its own work.

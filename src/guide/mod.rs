@@ -2,7 +2,7 @@
 //!
 //! | chapter | answers |
 //! |---|---|
-//! | [`programs`] | what does a whole program look like? |
+//! | [`programs`] | what does a whole program look like, and what if it may have no threads? |
 //! | [`signals`] | how do I write spans, log records and metrics, and sample traces? |
 //! | [`contexts`] | how does a trace go on in other threads, processes and services, and how do I use a global? |
 //! | [`configuration`] | which settings are there, and what are their defaults? |
@@ -13,6 +13,7 @@
 //! | [`operations`] | what happens when the queue is full, the collector is down, or the process forks? |
 //! | [`exit`] | what survives `process::exit`, a panic, SIGTERM, `kill -9`? |
 //! | [`limits`] | how large can everything become? |
+//! | [`targets`] | on which systems and processors is it tested, and what differs there? |
 //! | [`testing`] | how do I test my program's telemetry? |
 //! | [`growing`] | what comes when one machine is not enough? |
 //! | [`command`] | what does the `standpipe` command do? |
@@ -71,6 +72,10 @@ pub mod programs {
 
 pub mod signals {
     #![doc = include_str!("signals.md")]
+}
+
+pub mod targets {
+    #![doc = include_str!("targets.md")]
 }
 
 #[cfg(any(not(doctest), feature = "receiver"))]

@@ -1,10 +1,11 @@
 //! The state of one series between two collections, updated by many threads.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::{iter, thread};
 
 use crate::metrics::aggregation::{ExplicitHistogram, ExponentialHistogram, NeumaierSum};
+use crate::process::atomic::{AtomicI64, AtomicU64};
 use crate::record::Number;
 
 /// How a series aggregates its measurements.

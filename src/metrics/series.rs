@@ -1,9 +1,10 @@
 //! One set of attributes of an instrument, and what was measured under it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::aggregator::{AggregationKind, Aggregator};
+use crate::process::atomic::AtomicU64;
 use crate::record::AttributeSet;
 
 /// One set of attributes and what was measured under it.

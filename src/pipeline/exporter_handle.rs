@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
@@ -11,10 +11,11 @@ use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySett
 use crate::context::{self, Owner};
 use crate::metrics::Reader;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
-use crate::pipeline::queue::{Queue, Shared, WorkerStart};
+use crate::pipeline::manual::{Goal, ManualWorker};
+use crate::pipeline::queue::{Queue, RoomMaker, Shared, WorkerStart};
 use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{Commands, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
-use crate::process::spawn;
+use crate::process::{Driver, spawn};
 use crate::record::{FrameLimits, Scope, Severity, Signal};
 use crate::transport::{Opener, Transport};
 use crate::{config::ProblemHook, pipeline::problems::ProblemReporter};
@@ -42,6 +43,7 @@ pub(crate) struct ExporterSpec {
     pub(crate) metrics: Option<(Reader, Duration)>,
     pub(crate) hook: Option<ProblemHook>,
     pub(crate) transport: Opener,
+    pub(crate) driver: Driver,
 }
 
 impl ExporterSpec {
@@ -76,7 +78,7 @@ impl ExporterSpec {
     }
 }
 
-/// An exporter whose thread is still to be started.
+/// An exporter that is still to be started.
 pub(crate) struct Prepared<'b> {
     spec: &'b ExporterSpec,
     transport: Box<dyn Transport>,
@@ -136,10 +138,12 @@ pub(crate) struct ExporterHandle {
     /// Where its metrics come from.
     reader: Option<Reader>,
     start: Arc<WorkerStart>,
+    /// `None` if it has a thread.
+    manual: Option<Arc<ManualWorker>>,
 }
 
 impl ExporterHandle {
-    /// Starts the exporter's thread.
+    /// Starts the exporter's thread, unless callers drive its worker.
     ///
     /// # Errors
     /// When the system has no thread to give.
@@ -149,17 +153,16 @@ impl ExporterHandle {
         let (flush, flushes) = unbounded();
         let (running, ended) = bounded(0);
         let counters = Arc::new(Counters::default());
-        let reporter = Arc::new(ProblemReporter::new(&spec.name, spec.hook.clone(), owner));
+        let reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner).driven_by(spec.driver);
+        let reporter = Arc::new(reporter);
         let queues = open_queues(spec, Shared::new(Arc::clone(&counters), Arc::clone(&reporter), wake));
-        let start = Arc::new(WorkerStart::due(Instant::now() + LONGEST_START));
-        queues.iter().flatten().for_each(|queue| queue.expect(&start));
         let delivery = |signal: Signal| {
             let queue = Arc::clone(queues[signal as usize].as_ref()?);
             Some(Delivery::new(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace)))
         };
         let (interrupt, cut) = (transport.interrupter(), transport.cutter());
         let current_attempt = Arc::new(CurrentAttempt::default());
-        let worker = Worker {
+        let mut worker = Worker {
             deliveries: Signal::ALL.into_iter().filter_map(delivery).collect(),
             counters: Arc::clone(&counters),
             transport,
@@ -173,17 +176,38 @@ impl ExporterHandle {
             commands: Commands { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };
+        worker.schedule_first_collection();
         let (own_queues, own_counters) = (queues.clone(), Arc::clone(&counters));
         let stopped = Arc::new(OnceLock::new());
-        let of_worker = (Arc::clone(&stopped), Arc::clone(&start));
-        spawn(format!("standpipe-{}", spec.name), move || {
-            of_worker.1.begin();
-            owner.into_iter().for_each(context::export_for);
-            worker.run();
-            // a stop from this very thread does not wait for it
+        let own_stopped = Arc::clone(&stopped);
+        let on_end = move || {
+            // a stop from the worker's own thread does not wait for it
             own_counters.close(|| accepted(&own_queues));
-            drop((of_worker, running));
-        })?;
+            drop((own_stopped, running));
+        };
+        let start = Arc::new(WorkerStart::due(Instant::now() + LONGEST_START));
+        let manual = match spec.driver {
+            Driver::OwnThread => {
+                queues.iter().flatten().for_each(|queue| queue.expect(&start));
+                let own_start = Arc::clone(&start);
+                spawn(format!("standpipe-{}", spec.name), move || {
+                    own_start.begin();
+                    owner.into_iter().for_each(context::export_for);
+                    worker.run();
+                    on_end();
+                })?;
+                None
+            }
+            Driver::Caller => {
+                start.begin();
+                let own_queues = queues.iter().flatten().cloned().collect();
+                let manual = Arc::new(ManualWorker::new(worker, owner, own_queues, Box::new(on_end)));
+                let room_maker: Weak<dyn RoomMaker> =
+                    Arc::downgrade(&(Arc::clone(&manual) as Arc<dyn RoomMaker>));
+                queues.iter().flatten().for_each(|queue| queue.make_room_by(room_maker.clone()));
+                Some(manual)
+            }
+        };
         let (name, filter) = (spec.name.clone(), spec.filter);
         let reader = spec.metrics.as_ref().map(|(reader, _)| reader.clone());
         Ok(Self {
@@ -200,6 +224,7 @@ impl ExporterHandle {
             current_attempt,
             reader,
             start,
+            manual,
         })
     }
 
@@ -224,6 +249,7 @@ impl ExporterHandle {
             current_attempt: Arc::default(),
             reader: None,
             start: Arc::new(WorkerStart::due(Instant::now())),
+            manual: None,
         }
     }
 
@@ -282,6 +308,21 @@ impl ExporterHandle {
         // if the worker has ended, the receiver is disconnected at once
         let _ = self.flush.send(done);
         flushed
+    }
+
+    /// The worker, if callers drive it.
+    pub(crate) fn manual(&self) -> Option<&ManualWorker> {
+        self.manual.as_deref()
+    }
+
+    /// What callers drive the worker for, if they do.
+    pub(crate) fn goal(&self, reached: &Receiver<()>) -> Option<Goal<'_>> {
+        Some(Goal { worker: self.manual()?, reached: reached.clone() })
+    }
+
+    /// The same, for its end.
+    pub(crate) fn end_goal(&self) -> Option<Goal<'_>> {
+        self.goal(&self.ended)
     }
 
     /// Takes no more records and lets the worker send what it has until the deadline.

@@ -13,6 +13,7 @@ use crate::config::sampler::Sampler;
 use crate::context::{self, Baggage, Owner, Suppression};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
+use crate::pipeline::manual;
 use crate::pipeline::open_spans::OpenMarks;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
@@ -376,8 +377,29 @@ pub(crate) fn flush<'o>(
     FlushOutcome::TimedOut { left: Ledger { exporters, ..Ledger::default() }.total().in_flight }
 }
 
+/// Lets the exporters of these sets that have no thread do what is due, on this one; begins nothing after `until`. Gives
+/// when more will be due. Each call begins with another exporter, so that one that takes all the time leaves the others
+/// their turn.
+pub(crate) fn pump<'o>(
+    exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
+    first: usize,
+    until: Instant,
+) -> Option<Instant> {
+    // in the program's own code that a worker has called, on the thread that drives it
+    if context::may_be_suppressed() {
+        return None;
+    }
+    let handles = exporter_sets.into_iter().flat_map(ExporterSet::running);
+    let mut workers: Vec<_> = handles.filter_map(ExporterHandle::manual).collect();
+    let first = first.checked_rem(workers.len()).unwrap_or(0);
+    workers.rotate_left(first);
+    manual::pump(&workers, until)
+}
+
 fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
     let pending: Vec<_> = handles.iter().map(|handle| handle.start_flush()).collect();
+    let goals = handles.iter().zip(&pending).filter_map(|(handle, done)| handle.goal(done));
+    manual::drive(goals.collect(), deadline, deadline);
     // a worker that ended has settled or counted everything
     let timed_out = |done: &Receiver<()>| done.recv_deadline(deadline).is_err_and(|error| error.is_timeout());
     !pending.iter().any(timed_out)
@@ -408,17 +430,20 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
 fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     let now = Instant::now();
     let halfway = now + deadline.saturating_duration_since(now) / 2;
-    let running = exporter_sets.iter().flat_map(|exporters| exporters.running());
-    let late: Vec<_> = running.filter(|handle| !handle.wait_for_end(halfway)).collect();
+    let running = || exporter_sets.iter().flat_map(|exporters| exporters.running());
+    manual::drive(running().filter_map(ExporterHandle::end_goal).collect(), halfway, deadline);
+    let late: Vec<_> = running().filter(|handle| !handle.wait_for_end(halfway)).collect();
     late.iter().for_each(|handle| handle.cut_attempt());
 }
 
 /// Closes the counters of all exporters that end by the deadline, and gives those that do not.
 fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
     // a worker that was left behind by an earlier stop is not waited for again
-    let open =
-        exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_stopped());
-    let (ended, late): (Vec<_>, Vec<_>) = open.partition(|handle| handle.wait_for_end(deadline));
+    let open = || {
+        exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_stopped())
+    };
+    manual::drive(open().filter_map(ExporterHandle::end_goal).collect(), deadline, deadline);
+    let (ended, late): (Vec<_>, Vec<_>) = open().partition(|handle| handle.wait_for_end(deadline));
     ended.iter().for_each(|handle| handle.finish_stop());
     late
 }

@@ -28,12 +28,13 @@
 
 use std::fmt;
 use std::ops::AddAssign;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
 use crate::pipeline::queue::ShardedCounter;
+use crate::process::atomic::AtomicU64;
 use crate::record::Signal;
 
 /// What became of all records, exporter by exporter.

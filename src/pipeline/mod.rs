@@ -11,6 +11,7 @@
 //! - [`queue`] bounds what waits, in records and bytes, and decides whether a caller waits for room.
 //! - [`worker`] is the thread: it drains the queue, makes batches, sends them and judges what follows.
 //! - [`batch`], [`throttle`] and [`retry`] are pure: what to send, when to send it, and what a verdict leads to.
+//! - [`manual`] lets callers drive the worker where it may have no thread.
 //! - [`ledger`] counts every record by what became of it. To find why a record was lost, start there.
 //! - [`open_spans`] are those that have not ended yet, for the ledger to name.
 
@@ -18,6 +19,7 @@ pub(crate) mod batch;
 pub(crate) mod exporter_handle;
 pub(crate) mod exporter_set;
 pub(crate) mod ledger;
+pub(crate) mod manual;
 pub(crate) mod open_spans;
 pub(crate) mod problems;
 pub(crate) mod queue;

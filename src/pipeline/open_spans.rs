@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::pipeline::ledger::OpenSpans;
 use crate::process::PerProcess;
+use crate::process::atomic::AtomicU64;
 use crate::record::SpanId;
 
 /// Bytes of a name that the mark keeps.

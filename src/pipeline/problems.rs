@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{Problem, ProblemHook, ProblemKind};
 use crate::context::{self, Owner};
-use crate::process::{contain_panic, spawn};
+use crate::process::{Driver, contain_panic, spawn};
 use crate::record::Signal;
 
 /// Each kind of problem is reported once per period.
 const PERIOD: Duration = Duration::from_secs(60);
+/// The most problems that are held back.
+const MOST_HELD: usize = 64;
 
 /// Lets each kind of problem of a signal through once per period and counts what it holds back.
 #[derive(Debug)]
@@ -47,32 +49,63 @@ impl Gate {
     }
 }
 
-/// Reports to the program's hook what it should know, on a thread of the exporter.
+/// Reports to the program's hook what it should know, on a thread of the exporter, or where a caller gives it time.
 pub(crate) struct ProblemReporter {
     exporter: String,
     hook: Option<ProblemHook>,
     /// Of the telemetry; `None` in tests.
     owner: Option<Owner>,
     gate: Mutex<Gate>,
+    driver: Driver,
+    /// What is reported when the program gives the exporter time, and whether everything waits for that.
+    held: Mutex<Vec<Problem>>,
+    holds_back: AtomicBool,
     /// Signals that the collector does not take, which was reported.
     not_taken: [AtomicBool; Signal::COUNT],
 }
 
 impl ProblemReporter {
     pub(crate) fn new(exporter: &str, hook: Option<ProblemHook>, owner: Option<Owner>) -> Self {
-        let gate = Mutex::new(Gate::new(PERIOD));
-        Self { exporter: exporter.to_owned(), hook, owner, gate, not_taken: Default::default() }
+        Self {
+            exporter: exporter.to_owned(),
+            hook,
+            owner,
+            gate: Mutex::new(Gate::new(PERIOD)),
+            driver: Driver::OwnThread,
+            held: Mutex::default(),
+            holds_back: AtomicBool::new(false),
+            not_taken: Default::default(),
+        }
+    }
+
+    /// Sets which threads it reports on.
+    pub(crate) fn driven_by(mut self, driver: Driver) -> Self {
+        self.driver = driver;
+        self
+    }
+
+    /// Holds all problems back from now on, or no more.
+    pub(crate) fn hold_back(&self, holds_back: bool) {
+        self.holds_back.store(holds_back, Ordering::Relaxed);
+    }
+
+    /// Reports what was held back, unless that is still so.
+    pub(crate) fn report_held(&self) {
+        if !self.holds_back.load(Ordering::Relaxed) {
+            let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+            held.iter().for_each(|problem| self.call_hook(problem));
+        }
     }
 
     /// The message is only made when it is reported.
     pub(crate) fn report(&self, signal: Signal, kind: ProblemKind, message: impl FnOnce() -> String) {
         if let Some(occurrences) = self.pass(signal, kind) {
-            self.call_hook(Some(signal), kind, message(), occurrences);
+            self.pass_on(Some(signal), kind, message(), occurrences);
         }
     }
 
     /// As [`report`](Self::report), for a thread of the program. It may hold a lock that the hook needs, so the hook is
-    /// called on a thread of its own.
+    /// called on a thread of its own, or once the program gives the exporter time.
     pub(crate) fn report_from_caller(
         self: &Arc<Self>,
         signal: Signal,
@@ -80,12 +113,16 @@ impl ProblemReporter {
         message: impl FnOnce() -> String,
     ) {
         let Some(occurrences) = self.pass(signal, kind) else { return };
-        let (reporter, message) = (Arc::clone(self), message());
+        let problem = self.problem(Some(signal), kind, message(), occurrences);
+        if self.driver == Driver::Caller {
+            return self.hold(problem);
+        }
+        let reporter = Arc::clone(self);
         // if there is no thread for it, it stays unreported: emitting never fails
         let _ = spawn(format!("standpipe-{}", self.exporter), move || {
             reporter.owner.into_iter().for_each(context::export_for);
             context::suppress_for_ever();
-            reporter.call_hook(Some(signal), kind, message, occurrences);
+            reporter.call_hook(&problem);
         });
     }
 
@@ -98,12 +135,12 @@ impl ProblemReporter {
 
     /// Reports what happens once, also if others of its kind were reported within the period.
     pub(crate) fn report_once(&self, signal: Signal, kind: ProblemKind, message: String) {
-        self.call_hook(Some(signal), kind, message, 1);
+        self.pass_on(Some(signal), kind, message, 1);
     }
 
     /// Reports what is of no signal, on the caller's thread.
     pub(crate) fn report_of_none(&self, kind: ProblemKind, message: String) {
-        self.call_hook(None, kind, message, 1);
+        self.pass_on(None, kind, message, 1);
     }
 
     /// Reports that the collector does not take a signal, once: it is a matter of configuration, and will not change by
@@ -113,7 +150,7 @@ impl ProblemReporter {
             let name = signal.name();
             let advice = format!("correct the endpoint or switch {name} off for this exporter");
             let message = format!("no {name} are taken here, {advice}: {reason}");
-            self.call_hook(Some(signal), ProblemKind::NotTaken, message, 1);
+            self.pass_on(Some(signal), ProblemKind::NotTaken, message, 1);
         }
     }
 
@@ -122,12 +159,36 @@ impl ProblemReporter {
         self.not_taken[signal as usize].store(false, Ordering::Relaxed);
     }
 
-    fn call_hook(&self, signal: Option<Signal>, kind: ProblemKind, message: String, occurrences: u64) {
-        let Some(hook) = &self.hook else { return };
+    fn pass_on(&self, signal: Option<Signal>, kind: ProblemKind, message: String, occurrences: u64) {
+        if self.hook.is_none() {
+            return;
+        }
+        let problem = self.problem(signal, kind, message, occurrences);
+        if self.holds_back.load(Ordering::Relaxed) { self.hold(problem) } else { self.call_hook(&problem) }
+    }
+
+    fn problem(
+        &self,
+        signal: Option<Signal>,
+        kind: ProblemKind,
+        message: String,
+        occurrences: u64,
+    ) -> Problem {
         let message = escape_all_but(shows_itself, &message).into_owned();
-        let problem = Problem { exporter: self.exporter.clone(), kind, signal, message, occurrences };
+        Problem { exporter: self.exporter.clone(), kind, signal, message, occurrences }
+    }
+
+    fn hold(&self, problem: Problem) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.len() < MOST_HELD {
+            held.push(problem);
+        }
+    }
+
+    fn call_hook(&self, problem: &Problem) {
+        let Some(hook) = &self.hook else { return };
         // a hook that panics must not cost a batch
-        let _ = contain_panic(|| context::in_program(|| hook(&problem)));
+        let _ = contain_panic(|| context::in_program(|| hook(problem)));
     }
 }
 

@@ -10,6 +10,7 @@ use super::endpoint::{Endpoint, EndpointUrl};
 use super::responses::{self, SentCalls, SentExport};
 use super::{StageKind, Stages};
 use crate::config::{Compression, ConnectionSettings};
+use crate::process::Driver;
 use crate::record::Signal;
 use crate::transport::{
     CallResponse, DeadlineStream, GrpcSpec, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, ReadWrite,
@@ -213,7 +214,7 @@ fn call(
     spec: &GrpcSpec,
     signals: &[Signal],
 ) -> Result<Vec<(Signal, CallResponse)>, ProbeFailure> {
-    let mut caller = spec.open();
+    let mut caller = spec.open(Driver::OwnThread);
     signals.iter().map(|signal| Ok((*signal, caller.try_export(*signal, target.deadline)?))).collect()
 }
 

@@ -8,6 +8,15 @@ use std::thread::{Builder, JoinHandle};
 #[cfg(any(feature = "probe", feature = "receiver"))]
 use std::thread::{Scope, ScopedJoinHandle};
 
+/// Which thread does an exporter's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Driver {
+    /// One that the exporter starts; it may start others.
+    OwnThread,
+    /// That of a caller. No thread is started at all.
+    Caller,
+}
+
 /// Starts a thread.
 ///
 /// # Errors

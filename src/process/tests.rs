@@ -1,9 +1,10 @@
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+
 use std::sync::mpsc;
 use std::thread;
 
 use super::*;
 
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
 #[allow(unsafe_code)]
 fn a_child_that_ran_no_handlers_waits_for_no_thread_of_its_parent() {
@@ -31,6 +32,6 @@ fn a_child_that_ran_no_handlers_waits_for_no_thread_of_its_parent() {
     let reaped = unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, 0) };
     drop(let_go);
     holder.join().expect("it ends when it is let go");
-    assert_eq!(i64::from(reaped), child);
+    assert_eq!(libc::c_long::from(reaped), child);
     assert!(libc::WIFEXITED(status), "the child waits for a thread that it does not have");
 }

@@ -169,7 +169,7 @@ pub(crate) fn random() -> u64 {
 fn seed() {
     let generation = process::generation();
     let keys = RandomState::new();
-    let salt = (std::process::id(), generation, std::thread::current().id(), SystemTime::now());
+    let salt = (process::id(), generation, std::thread::current().id(), SystemTime::now());
     RANDOM.set([keys.hash_one((&salt, 0)), keys.hash_one((&salt, 1)) | 1]);
     SEEDED.set(generation);
 }

@@ -1,3 +1,6 @@
+use std::io;
+
+use super::no_thread;
 use crate::config::{
     Diagnostic, DiagnosticSeverity, ExporterSummary, Histograms, Location, LogLimits, ProviderName, Proxy,
     Setting, SettingSource, SpanLimits, Temporality,
@@ -8,8 +11,9 @@ use crate::metrics::{
 };
 use crate::trace::{InvalidId, ParseContextError};
 use crate::{
-    Application, Compression, Counter, FlushOutcome, Gauge, Histogram, Ledger, Meter, Problem, ProblemKind,
-    Provider, Sampler, Severity, Signal, SpanKind, Status, Telemetry, Transport, UpDownCounter, WhenFull,
+    Application, Compression, Config, Counter, Exporter, FlushOutcome, Gauge, Histogram, Ledger, Meter,
+    Problem, ProblemKind, Provider, Sampler, Severity, Signal, SpanKind, Status, Telemetry, Transport,
+    UpDownCounter, WhenFull,
 };
 
 const fn is_shared_by_threads<T: Send + Sync>() {}
@@ -62,3 +66,11 @@ const _: () = {
     use crate::bridge::opentelemetry::*;
     is_shared_by_threads::<(SpanExporter, LogExporter, MetricExporter)>();
 };
+
+#[test]
+fn a_target_without_threads_is_named_as_the_reason() {
+    let config = Config::new().exporter(Exporter::http("http://127.0.0.1:4318"));
+    let words = "its thread cannot be started: this target has no threads; use Telemetry::start_manual";
+    let faults = no_thread(&config, &io::ErrorKind::Unsupported.into());
+    assert_eq!(faults, [("otlp".to_owned(), words.to_owned())]);
+}

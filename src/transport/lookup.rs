@@ -1,12 +1,12 @@
 //! DNS: the addresses of a host. The system's lookup has no timeout, so it runs on a thread of its own: one at a time, and
-//! none for what is an address already.
+//! none for what is an address already. Where no thread may be started, it takes as long as it takes.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::process::spawn;
+use crate::process::{Driver, spawn};
 
 type Found = io::Result<Vec<SocketAddr>>;
 
@@ -15,15 +15,16 @@ type Found = io::Result<Vec<SocketAddr>>;
 pub(super) struct Lookup {
     host: String,
     port: u16,
+    driver: Driver,
     /// A look-up that took longer than the attempt which began it: the next attempt waits for it, too.
     pending: Option<Arc<Search>>,
 }
 
 impl Lookup {
     /// The brackets of an IPv6 address in a URL are taken off.
-    pub(super) fn new(host: &str, port: u16) -> Self {
+    pub(super) fn new(host: &str, port: u16, driver: Driver) -> Self {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Self { host, port, pending: None }
+        Self { host, port, driver, pending: None }
     }
 
     /// Asks anew each time: a host may have moved.
@@ -34,21 +35,30 @@ impl Lookup {
         if let Ok(address) = self.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, self.port)]);
         }
+        let found = match self.driver {
+            Driver::OwnThread => self.search_until(deadline)?,
+            Driver::Caller => ask(&self.host, self.port)?,
+        };
+        if found.is_empty() { Err(ErrorKind::NotFound.into()) } else { Ok(found) }
+    }
+
+    fn search_until(&mut self, deadline: Option<Instant>) -> Found {
         let pending = match self.pending.take() {
             Some(pending) => pending,
             None => Search::begin(self.host.clone(), self.port)?,
         };
         let longest =
             deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
-        match pending.wait(longest) {
-            Some(Ok(addresses)) if addresses.is_empty() => Err(ErrorKind::NotFound.into()),
-            Some(found) => found,
-            None => {
-                self.pending = Some(pending);
-                Err(ErrorKind::TimedOut.into())
-            }
-        }
+        pending.wait(longest).unwrap_or_else(|| {
+            self.pending = Some(pending);
+            Err(ErrorKind::TimedOut.into())
+        })
     }
+}
+
+/// Asks the system.
+fn ask(host: &str, port: u16) -> Found {
+    (host, port).to_socket_addrs().map(Iterator::collect)
 }
 
 /// A look-up under way. A channel would do as well, but every kind of its insides takes room in the binary.
@@ -63,7 +73,7 @@ impl Search {
         let search = Arc::new(Self::default());
         let own = Arc::clone(&search);
         spawn("standpipe-lookup", move || {
-            own.end((host.as_str(), port).to_socket_addrs().map(Iterator::collect));
+            own.end(ask(&host, port));
         })?;
         Ok(search)
     }
@@ -98,7 +108,7 @@ mod tests {
         for (host, expected) in
             [("127.0.0.1", "127.0.0.1:4317"), ("::1", "[::1]:4317"), ("[::1]", "[::1]:4317")]
         {
-            let mut lookup = Lookup::new(host, 4317);
+            let mut lookup = Lookup::new(host, 4317, Driver::OwnThread);
             // there is no time for it
             let found = lookup.addresses(Some(Instant::now())).unwrap();
             assert_eq!(found, [expected.parse().unwrap()]);
@@ -108,19 +118,18 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_up_by_the_system() {
-        let found = Lookup::new("localhost", 4317).addresses(soon()).unwrap();
-        assert!(
-            found.iter().all(|address| address.ip().is_loopback() && address.port() == 4317),
-            "{found:?}"
-        );
-        assert!(!found.is_empty());
+        for driver in [Driver::OwnThread, Driver::Caller] {
+            let found = Lookup::new("localhost", 4317, driver).addresses(soon()).unwrap();
+            let is_expected = |address: &SocketAddr| address.ip().is_loopback() && address.port() == 4317;
+            assert!(!found.is_empty() && found.iter().all(is_expected), "{driver:?}: {found:?}");
+        }
     }
 
     #[test]
     fn a_look_up_that_takes_too_long_is_kept_and_not_begun_twice() {
         let search = Arc::new(Search::default());
-        let mut lookup =
-            Lookup { host: "slow.test".to_owned(), port: 4317, pending: Some(Arc::clone(&search)) };
+        let mut lookup = Lookup::new("slow.test", 4317, Driver::OwnThread);
+        lookup.pending = Some(Arc::clone(&search));
         for _ in 0..2 {
             let error = lookup.addresses(Some(Instant::now())).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TimedOut);
@@ -135,7 +144,8 @@ mod tests {
     fn a_host_without_addresses_is_not_found() {
         let search = Arc::new(Search::default());
         search.end(Ok(Vec::new()));
-        let mut lookup = Lookup { host: "empty.test".to_owned(), port: 4317, pending: Some(search) };
+        let mut lookup = Lookup::new("empty.test", 4317, Driver::OwnThread);
+        lookup.pending = Some(search);
         assert_eq!(lookup.addresses(soon()).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

@@ -30,6 +30,7 @@
 use std::time::{Duration, Instant};
 
 use crate::config::ConnectionSettings;
+use crate::process::Driver;
 use crate::record::Signal;
 
 pub(crate) mod base64;
@@ -164,16 +165,16 @@ pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
 /// # Errors
 /// What is wrong with the settings, or that this build has no gRPC.
 #[cfg(feature = "grpc")]
-pub(crate) fn grpc(settings: &ConnectionSettings) -> Result<Opener, String> {
+pub(crate) fn grpc(settings: &ConnectionSettings, driver: Driver) -> Result<Opener, String> {
     let spec = GrpcSpec::new(settings)?;
-    Ok(Box::new(move || Box::new(spec.open())))
+    Ok(Box::new(move || Box::new(spec.open(driver))))
 }
 
 #[cfg(not(feature = "grpc"))]
 const NO_GRPC: &str = "this build cannot send over gRPC; build standpipe with its feature \"grpc\"";
 
 #[cfg(not(feature = "grpc"))]
-pub(crate) fn grpc(_: &ConnectionSettings) -> Result<Opener, String> {
+pub(crate) fn grpc(_: &ConnectionSettings, _: Driver) -> Result<Opener, String> {
     Err(NO_GRPC.to_owned())
 }
 
@@ -185,6 +186,7 @@ mod grpc {
 
     use super::{CallResponse, NO_GRPC, ProbeFailure};
     use crate::config::ConnectionSettings;
+    use crate::process::Driver;
     use crate::record::Signal;
 
     /// There is none.
@@ -200,7 +202,7 @@ mod grpc {
             Err(NO_GRPC.to_owned())
         }
 
-        pub(crate) fn open(&self) -> Grpc {
+        pub(crate) fn open(&self, _: Driver) -> Grpc {
             match self.0 {}
         }
     }

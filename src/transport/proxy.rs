@@ -20,6 +20,8 @@ pub(super) fn choose(
     let under_cgi = variable("REQUEST_METHOD").is_some();
     let names: &[&str] = match url.starts_with("https:") {
         true => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
+        // there, variables are found in any case
+        false if under_cgi && cfg!(windows) => &["all_proxy"],
         false if under_cgi => &["http_proxy", "all_proxy", "ALL_PROXY"],
         false => &["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"],
     };
@@ -76,6 +78,20 @@ mod tests {
     fn http_proxy_is_ignored_under_cgi() {
         let environment = [("HTTP_PROXY", "http://attacker:3128"), ("REQUEST_METHOD", "GET")];
         assert_eq!(chosen("http://a/", &environment), Ok(None));
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn http_proxy_is_ignored_under_cgi_however_it_is_spelled() {
+        let variable = |name: &str| match name.to_ascii_uppercase().as_str() {
+            "HTTP_PROXY" => Some("http://attacker:3128".to_owned()),
+            "REQUEST_METHOD" => Some("GET".to_owned()),
+            _ => None,
+        };
+        assert_eq!(
+            choose(Proxy::FromEnvironment, "http://a/", variable).map(|proxy| proxy.is_some()),
+            Ok(false)
+        );
     }
 
     #[test]

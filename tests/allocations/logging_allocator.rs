@@ -1,7 +1,7 @@
 //! A program whose allocator makes records: whatever a record allocates on its way, no lock that the next one needs is
 //! held meanwhile.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
@@ -12,6 +12,7 @@ use standpipe::receiver::Receiver;
 use standpipe::{Exporter, Telemetry, WhenFull};
 
 use crate::support::allocator::{Hook, set_hook};
+#[cfg(unix)]
 use crate::support::process;
 use crate::support::scene::{LONG, exporter, start};
 
@@ -20,13 +21,13 @@ const THREADS: u64 = 4;
 /// What speaks for the allocator, and how often it did.
 struct Voice {
     say: Box<dyn Fn(&str) + Send + Sync>,
-    records: AtomicU64,
+    records: AtomicU32,
 }
 
 impl Voice {
     /// A voice that is never freed: threads may end after the test.
     fn new(say: Box<dyn Fn(&str) + Send + Sync>) -> &'static Self {
-        Box::leak(Box::new(Self { say, records: AtomicU64::new(0) }))
+        Box::leak(Box::new(Self { say, records: AtomicU32::new(0) }))
     }
 
     /// What the allocator does at each of its steps.
@@ -73,7 +74,7 @@ fn with_voice(
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let ledger = telemetry.shutdown(LONG);
-    (ledger.total(), voice.records.load(Ordering::SeqCst))
+    (ledger.total(), voice.records.load(Ordering::SeqCst).into())
 }
 
 /// Spans of one scope and of many, small ones and some that need a chunk of their own.
@@ -151,6 +152,7 @@ fn log_by(bridge: &LogBridge, target: &str) {
 }
 
 /// Runs `work` in a forked child whose allocator logs; false if it waits for itself, or `work` says so.
+#[cfg(unix)]
 fn in_child(telemetry: &Telemetry, work: impl FnOnce() -> bool) -> bool {
     let logger = telemetry.logger("allocator");
     let voice = Voice::new(Box::new(move |text| logger.info(text).emit()));
@@ -160,6 +162,7 @@ fn in_child(telemetry: &Telemetry, work: impl FnOnce() -> bool) -> bool {
     })
 }
 
+#[cfg(unix)]
 #[test]
 fn an_allocator_that_logs_stops_no_child_that_measures_first() {
     if !process::is_alone("an_allocator_that_logs_stops_no_child_that_measures_first") {
@@ -176,6 +179,7 @@ fn an_allocator_that_logs_stops_no_child_that_measures_first() {
     assert!(in_child(&telemetry, measure), "the child waits for itself, or loses what it measured");
 }
 
+#[cfg(unix)]
 #[test]
 fn an_allocator_that_logs_stops_no_child_of_a_program_that_has_shut_down() {
     if !process::is_alone("an_allocator_that_logs_stops_no_child_of_a_program_that_has_shut_down") {

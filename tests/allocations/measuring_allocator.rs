@@ -1,7 +1,7 @@
 //! A program whose allocator measures: whatever a measurement allocates on its way, no lock that the next one needs is held
 //! meanwhile.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -25,7 +25,7 @@ struct Voice {
     orders: Counter<u64>,
     revenue: Counter<f64>,
     time: Histogram<f64>,
-    calls: AtomicU64,
+    calls: AtomicU32,
 }
 
 impl Voice {
@@ -51,11 +51,11 @@ fn an_allocator_that_measures_stops_no_measurement() {
             orders: build("orders").counter(),
             revenue: build("revenue").counter_f64(),
             time: build("time").exponential().histogram(),
-            calls: AtomicU64::new(0),
+            calls: AtomicU32::new(0),
         }));
         let hook: &'static Hook =
-            Box::leak(Box::new(|_, _| voice.measure(voice.calls.fetch_add(1, Ordering::SeqCst))));
-        let is_over = Arc::new(AtomicU64::new(0));
+            Box::leak(Box::new(|_, _| voice.measure(voice.calls.fetch_add(1, Ordering::SeqCst).into())));
+        let is_over = Arc::new(AtomicU32::new(0));
         let over = Arc::clone(&is_over);
         // the exporter's own thread has a voice while it collects what comes after this
         meter.build("voice").observe_gauge(move |_| {
@@ -77,7 +77,7 @@ fn an_allocator_that_measures_stops_no_measurement() {
         is_over.store(1, Ordering::SeqCst);
         let ledger = telemetry.shutdown(LONG);
         assert_eq!(ledger.lost(), 0, "{ledger}");
-        let calls = voice.calls.load(Ordering::SeqCst);
+        let calls = u64::from(voice.calls.load(Ordering::SeqCst));
         assert!(calls > 0);
         let arrived = orders_in(&receiver, temporality);
         // those that the exporter's thread makes in its last push may come after their series was collected

@@ -4,7 +4,7 @@
 //! the finest level. What it makes is counted where it arrives.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ enum Route {
     Sdk(SdkLogger),
 }
 /// Records that came from a thread of the exporter.
-static OWN: AtomicU64 = AtomicU64::new(0);
+static OWN: AtomicU32 = AtomicU32::new(0);
 
 struct IntoTelemetry;
 

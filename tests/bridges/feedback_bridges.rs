@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -383,7 +383,7 @@ impl log::Log for Asking {
     fn flush(&self) {}
 }
 
-static ASKED: AtomicU64 = AtomicU64::new(0);
+static ASKED: AtomicU32 = AtomicU32::new(0);
 
 #[test]
 fn the_start_and_the_end_of_an_exporter_that_sends_nothing_are_not_logged() {

@@ -113,20 +113,11 @@ fn a_program_without_a_configuration_sends_where_the_environment_says() {
     }
 }
 
-/// Threads and sockets of this process; `None` where the system does not tell.
-fn threads_and_sockets() -> Option<(usize, usize)> {
-    let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
-    let files = std::fs::read_dir("/proc/self/fd").ok()?.filter_map(Result::ok);
-    let is_socket = |target: std::path::PathBuf| target.to_string_lossy().starts_with("socket:");
-    let sockets = files.filter(|file| std::fs::read_link(file.path()).is_ok_and(is_socket)).count();
-    Some((threads, sockets))
-}
-
 #[test]
 fn a_disabled_program_starts_nothing_and_hands_on_the_context_it_was_given() {
     const TEST: &str = "a_disabled_program_starts_nothing_and_hands_on_the_context_it_was_given";
     if process::task().is_some() {
-        let before = threads_and_sockets();
+        let before = process::threads_and_sockets();
         let telemetry = Telemetry::start(Config::from_env().unwrap()).unwrap();
         let remote = SpanContext::from_traceparent(TRACEPARENT).unwrap().with_tracestate("vendor=1");
         let tracer = telemetry.tracer("shop");
@@ -134,7 +125,7 @@ fn a_disabled_program_starts_nothing_and_hands_on_the_context_it_was_given() {
         let inside = tracer.span("inside");
         telemetry.logger("shop").error("lost").emit();
         telemetry.meter("shop").counter("orders").add(1, &[("country", "SE")]);
-        assert_eq!(threads_and_sockets(), before, "something was started");
+        assert_eq!(process::threads_and_sockets(), before, "something was started");
         for span in [&server, &inside] {
             process::report(span.context().traceparent());
             process::report(span.context().tracestate());

@@ -24,6 +24,8 @@ level = "debug"
 enable = true
 "#;
 
+const MOST_QUEUE: &str = if usize::BITS == 64 { "4 GiB" } else { "1 GiB" };
+
 #[test]
 fn the_documented_http_example_loads_without_a_word() {
     let config = Config::from_toml_str(HTTP_EXAMPLE).expect("the users' own example");
@@ -98,7 +100,7 @@ fn every_good_value_becomes_the_effective_one() {
         ("queue-records = 1", "queue-records", "1"),
         ("queue-records = 0xff_ffff", "queue-records", "16777215"),
         ("queue-bytes = 1024", "queue-bytes", "1 KiB"),
-        ("queue-bytes = '4 GiB'", "queue-bytes", "4 GiB"),
+        (&format!("queue-bytes = '{MOST_QUEUE}'"), "queue-bytes", MOST_QUEUE),
         ("batch-records = 1", "batch-records", "1"),
         ("batch-records = 16_777_215", "batch-records", "16777215"),
         ("batch-bytes = '64MiB'", "batch-bytes", "64 MiB"),
@@ -122,6 +124,11 @@ fn every_good_value_becomes_the_effective_one() {
 #[test]
 fn every_bad_value_has_its_own_message() {
     const DURATION: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
+    let most = match usize::BITS {
+        64 => "the most the queue can count",
+        _ => "the most a queue may hold on a 32-bit machine",
+    };
+    let too_large = format!("is too large: {most} is {MOST_QUEUE}; write 1 KiB to {MOST_QUEUE}");
     for (line, message) in [
         (
             "endpoint = ''",
@@ -197,6 +204,12 @@ fn every_bad_value_has_its_own_message() {
             "4:17: tracer.otel.queue-records: 16777216 is too large: the most the queue can count is 16777215; \
              write 1 to 16777215",
         ),
+        // the lowest 32 bits alone would do
+        (
+            "queue-records = 4294967297",
+            "4:17: tracer.otel.queue-records: 4294967297 is too large: the most the queue can count is 16777215; \
+             write 1 to 16777215",
+        ),
         (
             "queue-records = '10'",
             "4:17: tracer.otel.queue-records: found a string; write a whole number, without quotes",
@@ -205,12 +218,12 @@ fn every_bad_value_has_its_own_message() {
             "queue-records = 99999999999999999999",
             "4:17: tracer.otel.queue-records: 99999999999999999999 is too large; write a smaller number",
         ),
-        ("queue-bytes = 1023", "4:15: tracer.otel.queue-bytes: 1023 is too small; write 1 KiB to 4 GiB"),
         (
-            "queue-bytes = '5 GiB'",
-            "4:15: tracer.otel.queue-bytes: 5 GiB is too large: the most the queue can count is 4 GiB; \
-             write 1 KiB to 4 GiB",
+            "queue-bytes = 1023",
+            &format!("4:15: tracer.otel.queue-bytes: 1023 is too small; write 1 KiB to {MOST_QUEUE}"),
         ),
+        ("queue-bytes = '5 GiB'", &format!("4:15: tracer.otel.queue-bytes: 5 GiB {too_large}")),
+        ("queue-bytes = '99 GiB'", &format!("4:15: tracer.otel.queue-bytes: 99 GiB {too_large}")),
         (
             "queue-bytes = '16 MB'",
             "4:15: tracer.otel.queue-bytes: \"16 MB\" may mean 1000² or 1024²; write MiB for 1024² bytes",

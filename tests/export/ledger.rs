@@ -1,7 +1,7 @@
 //! Every record is accounted for, at every moment, and the receiver's count is the same.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,8 +44,8 @@ fn balance(counts: &Counts) -> u64 {
 /// What producers have begun to emit and what they have got rid of.
 #[derive(Default)]
 struct Emitted {
-    begun: AtomicU64,
-    done: AtomicU64,
+    begun: AtomicU32,
+    done: AtomicU32,
 }
 
 fn the_ledger_balances_while(when_full: WhenFull) {
@@ -58,9 +58,9 @@ fn the_ledger_balances_while(when_full: WhenFull) {
             let mut samples = 0;
             let mut before = Counts::default();
             while !over.load(Ordering::SeqCst) {
-                let done = emitted.done.load(Ordering::SeqCst);
+                let done = u64::from(emitted.done.load(Ordering::SeqCst));
                 let now = telemetry.ledger().total();
-                let begun = emitted.begun.load(Ordering::SeqCst);
+                let begun = u64::from(emitted.begun.load(Ordering::SeqCst));
                 let arrived = receiver.span_count();
                 assert_eq!(now.accepted, balance(&now), "{now}");
                 let known = now.accepted + now.not_enqueued.total();
@@ -125,7 +125,7 @@ fn the_ledger_balances_when_a_shutdown_interrupts_everything() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::ok(), Answer::ok(), Answer::hang()]);
     let telemetry = start(exporter(&receiver).queue_records(50).batch_records(10));
-    let emitted = AtomicU64::new(0);
+    let emitted = AtomicU32::new(0);
     thread::scope(|scope| {
         for _ in 0..PRODUCERS {
             let (tracer, emitted) = (telemetry.tracer("shop"), &emitted);
@@ -143,7 +143,8 @@ fn the_ledger_balances_when_a_shutdown_interrupts_everything() {
     });
     // callers came to their end without a worker to take their records
     let total = telemetry.ledger().total();
-    assert_eq!(total.accepted + total.not_enqueued.after_shutdown, emitted.load(Ordering::SeqCst), "{total}");
+    let emitted = u64::from(emitted.into_inner());
+    assert_eq!(total.accepted + total.not_enqueued.after_shutdown, emitted, "{total}");
     assert_eq!(total.delivered, receiver.span_count(), "{total}");
 }
 

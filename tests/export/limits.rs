@@ -8,7 +8,7 @@ use standpipe::{Config, Exporter, FlushOutcome, Telemetry, WhenFull};
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_RECORDS: usize = (1 << 24) - 1;
-const MOST_QUEUE_BYTES: usize = 1 << 32;
+const MOST_QUEUE_BYTES: usize = if usize::BITS == 64 { 4 << 30 } else { 1 << 30 };
 const MOST_BATCH_BYTES: usize = 64 << 20;
 
 type Setting = fn(Exporter) -> Exporter;

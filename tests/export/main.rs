@@ -8,6 +8,7 @@ mod grpc;
 mod http_format;
 mod ledger;
 mod limits;
+mod manual;
 mod probe;
 mod producers;
 mod redirects;

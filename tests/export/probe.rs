@@ -516,8 +516,7 @@ fn a_host_that_was_put_in_from_elsewhere_is_not_shown() {
         let scratch = Scratch::new();
         let file = scratch.write("address", address.to_string());
         let endpoint = format!("http://%{{file:{}}}%/v1/traces", file.display());
-        let text =
-            format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"{endpoint}\"\n");
+        let text = format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = '{endpoint}'\n");
         let config = standpipe::Config::from_toml_str(&text).unwrap();
         let report = probe(&config.exporters()[0].clone().proxy(Proxy::Off), PATIENCE).to_string();
         assert!(report.contains(last), "{report}");

@@ -1,7 +1,7 @@
 //! Many producers: every span is accounted for, no producer starves; and one that panics harms only itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn start(exporter: Exporter) -> Telemetry {
 /// Lets all producers emit at the same time, and calls `all_began` when they do; gives how far each had come when the
 /// first was done. Threads are not scoped: one that is stuck must fail the test, not hold it.
 fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
-    let progress: Arc<Vec<AtomicU64>> = Arc::new((0..PRODUCERS).map(|_| AtomicU64::new(0)).collect());
+    let progress: Arc<Vec<AtomicU32>> = Arc::new((0..PRODUCERS).map(|_| AtomicU32::new(0)).collect());
     let begin = Arc::new(Barrier::new(PRODUCERS));
     let (began, beginnings) = mpsc::channel();
     let (done, ends) = mpsc::channel();
@@ -37,7 +37,7 @@ fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
                 tracer.span("checkout").end();
                 progress[number].fetch_add(1, Ordering::Relaxed);
             }
-            let all: Vec<u64> = progress.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+            let all: Vec<u64> = progress.iter().map(|count| count.load(Ordering::Relaxed).into()).collect();
             done.send(all).unwrap();
         });
     }
@@ -281,7 +281,7 @@ fn producers_may_outlive_the_telemetry() {
     let telemetry = start(Exporter::http(receiver.endpoint()));
     let tracer = telemetry.tracer("shop");
     let (go, gone) = mpsc::channel::<()>();
-    let late = Arc::new(AtomicU64::new(0));
+    let late = Arc::new(AtomicU32::new(0));
     let producer = thread::spawn({
         let late = Arc::clone(&late);
         move || {
@@ -298,5 +298,5 @@ fn producers_may_outlive_the_telemetry() {
     drop(telemetry);
     drop(go);
     producer.join().unwrap();
-    assert_eq!((late.load(Ordering::Relaxed), receiver.span_count()), (SPANS_EACH, 0));
+    assert_eq!((u64::from(late.load(Ordering::Relaxed)), receiver.span_count()), (SPANS_EACH, 0));
 }

@@ -116,8 +116,9 @@ fn where_nothing_listens_and_nothing_was_delivered_a_shutdown_makes_two_attempts
 
 #[test]
 fn attempts_before_the_shutdown_do_not_count_as_its_own() {
-    // so long that there is no second attempt before the shutdown
-    let telemetry = start([Exporter::http(deserted()).retry_delays(60 * PATIENCE, 60 * PATIENCE)]);
+    // so long that there is no second attempt before the shutdown, and the batch waits for it
+    let exporter = Exporter::http(deserted()).retry_delays(60 * PATIENCE, 60 * PATIENCE);
+    let telemetry = start([exporter.give_up_after(120 * PATIENCE)]);
     emit(&telemetry, SPANS);
     wait_for_attempts(&telemetry);
     let before = telemetry.ledger().exporters[0].attempts;

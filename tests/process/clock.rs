@@ -3,7 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,7 +18,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// By how many seconds this process's wall clock is wrong.
-static WRONG_BY: AtomicI64 = AtomicI64::new(0);
+static WRONG_BY: AtomicI32 = AtomicI32::new(0);
 
 /// The system's clock as this program sees it: the linker finds this one before the C library's.
 #[unsafe(no_mangle)]
@@ -28,15 +28,27 @@ extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -
     let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };
     if result == 0 && clock == libc::CLOCK_REALTIME {
         // SAFETY: the kernel has just written there.
-        unsafe { (*time).tv_sec += WRONG_BY.load(Ordering::SeqCst) };
+        unsafe { (*time).tv_sec += libc::time_t::from(WRONG_BY.load(Ordering::SeqCst)) };
     }
     result as libc::c_int
+}
+
+/// The same for std where the time has 32 bits: it asks for one of 64, seconds and nanoseconds.
+#[cfg(all(target_env = "gnu", target_pointer_width = "32", not(target_arch = "riscv32")))]
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+extern "C" fn __clock_gettime64(clock: libc::clockid_t, time: *mut [i64; 2]) -> libc::c_int {
+    let mut short = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let result = clock_gettime(clock, &raw mut short);
+    // SAFETY: the caller has room there for what it asks for.
+    unsafe { *time = [short.tv_sec.into(), short.tv_nsec.into()] };
+    result
 }
 
 /// Sets this process's wall clock a day back. Tests that do so have a process of their own.
 fn jump_back_a_day() {
     let before = SystemTime::now();
-    WRONG_BY.store(-(DAY.as_secs() as i64), Ordering::SeqCst);
+    WRONG_BY.store(-(DAY.as_secs() as i32), Ordering::SeqCst);
     let jump = before.duration_since(SystemTime::now()).expect("the wall clock did not go back");
     assert!(jump > DAY - Duration::from_secs(60), "the wall clock went back by {jump:?} only");
 }

@@ -1,5 +1,6 @@
 //! What survives each way in which a program can end, as the guide's chapter on exits has it.
 
+#[cfg(unix)]
 use std::io::{BufRead, BufReader};
 use std::panic;
 use std::process::{self, Child, ExitStatus, Stdio};
@@ -15,6 +16,7 @@ use crate::support::process::{command, task};
 const BUDGET: Duration = Duration::from_secs(5);
 const LONG: Duration = Duration::from_secs(60);
 const ENDPOINT: &str = "ENDPOINT_OF_TEST";
+#[cfg(unix)]
 const READY: &str = "ready";
 
 /// Telemetry that sends nothing by itself, with one span in its queue: what arrives was sent by the end of the program.

@@ -772,6 +772,24 @@ fn a_child_that_gets_no_thread_counts_what_it_turns_away() {
 }
 
 #[test]
+fn a_start_that_gets_no_thread_says_so() {
+    if process::task().is_none() {
+        let reports = process::run("a_start_that_gets_no_thread_says_so", "");
+        reports.iter().for_each(|report| println!("{report}"));
+    } else if !forbid_threads() {
+        process::report("SKIPPED: this system gives threads beyond RLIMIT_NPROC");
+    } else {
+        let config = Config::new().exporter(Exporter::http("http://127.0.0.1:4318"));
+        let error = Telemetry::start(config).expect_err("there is no thread to be had");
+        let words = "exporter \"otlp\": its thread cannot be started: ";
+        assert!(error.to_string().starts_with(words), "{error}");
+        let usable = Telemetry::start(error.into_usable()).expect("nothing of it needs a thread");
+        usable.tracer("shop").span("checkout").end();
+        assert_eq!(usable.shutdown(PATIENCE).total().accepted, 0);
+    }
+}
+
+#[test]
 fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();

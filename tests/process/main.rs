@@ -6,6 +6,8 @@ mod clock;
 mod exit;
 mod fork;
 mod global;
+#[cfg(unix)]
+mod manual;
 mod memory;
 mod proxy;
 mod secrets;

@@ -409,7 +409,9 @@ fn the_query_of_a_location_is_not_shown() {
 }
 
 /// In the variables of a child.
+#[cfg(target_os = "linux")]
 const AGENT: &str = "vessel-Kq8Zr4Xw/9.7";
+#[cfg(target_os = "linux")]
 const HOST: &str = "harbour-j7pw2kx9.test";
 
 #[cfg(target_os = "linux")]

@@ -67,6 +67,10 @@ impl Program {
         }
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The next line of its standard output; `None` when that has ended.
     pub(crate) fn next_line(&mut self) -> Option<String> {
         match self.lines.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
@@ -119,14 +123,18 @@ fn is_up_to_date(program: &Path) -> bool {
     !sources.split_whitespace().skip(1).any(|path| changed(Path::new(path)).is_some_and(|at| at > built))
 }
 
-/// In the profile that the tests are built in, by which cargo calls the folder.
+/// In the profile and for the target that the tests are built in, by which cargo calls the folders.
 fn build(example: &str, folder: &Path) {
     let profile = match folder.file_name().and_then(OsStr::to_str) {
         Some("debug") | None => "dev",
         Some(name) => name,
     };
+    // the profiles of a target that was asked for do not lie beside cargo's notes, but in a folder between
+    let asked = folder.parent().filter(|parent| !parent.join(".rustc_info.json").exists());
+    let target = asked.and_then(Path::file_name).map(|target| [OsStr::new("--target"), target]);
     let cargo = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--locked", "--example", example, "--profile", profile])
+        .args(target.into_iter().flatten())
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status();
     assert!(cargo.expect("cargo can be started").success(), "the example cannot be built");

@@ -4,6 +4,7 @@
 
 mod example;
 mod outages;
+mod sensor;
 mod web_service;
 
 #[path = "../support/mod.rs"]

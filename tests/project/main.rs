@@ -4,6 +4,8 @@
 
 mod architecture;
 mod bench_figures;
+// the benchmarks ask a unix for their processor time
+#[cfg(unix)]
 mod bench_support;
 mod readme;
 #[path = "../support/mod.rs"]

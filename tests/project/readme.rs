@@ -102,6 +102,7 @@ fn the_programs_of_the_guide_are_those_that_the_tests_run() {
     let programs = [
         include_str!("../programs/guide/service.rs"),
         include_str!("../programs/guide/tool.rs"),
+        include_str!("../programs/guide/sensor.rs"),
         include_str!("../programs/guide/migrated.rs"),
     ];
     assert_eq!(blocks(PROGRAMS, "rust,no_run"), programs.map(str::trim_end));

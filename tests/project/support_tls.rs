@@ -10,6 +10,7 @@ use rustls::crypto::ring;
 use rustls::{CertificateError, ClientConfig, ClientConnection, Error, RootCertStore, StreamOwned};
 
 use crate::support::tls::{Identity, TestCa, TlsFront};
+#[cfg(target_os = "linux")]
 use crate::support::{memory, process};
 
 /// Longer than anything on loopback takes.

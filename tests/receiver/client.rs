@@ -1,6 +1,6 @@
 //! A client that writes what it likes and reads what it gets.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -20,6 +20,15 @@ use standpipe::receiver::proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
 /// Long enough for any machine; a test that needs all of it fails.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
+
+/// What a wait that is over is called.
+pub(crate) const WAITED: ErrorKind = if cfg!(windows) { ErrorKind::TimedOut } else { ErrorKind::WouldBlock };
+
+pub(crate) fn assert_reset(error: &io::Error) {
+    // Wine, not Windows, sends that it has ended before it resets
+    let is_end_of_wine = cfg!(windows) && error.kind() == ErrorKind::UnexpectedEof;
+    assert!(error.kind() == ErrorKind::ConnectionReset || is_end_of_wine, "{error}");
+}
 
 pub(crate) struct Client {
     pub(crate) reader: BufReader<TcpStream>,

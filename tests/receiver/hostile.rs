@@ -1,13 +1,13 @@
 //! Clients that mean no good, and the receiver still standing after each.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use standpipe::receiver::{Answer, Receiver};
 
-use super::client::{Client, SOON, ask, post, post_with, traces};
+use super::client::{Client, SOON, WAITED, ask, post, post_with, traces};
 
 const HEAD: &str = "POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n";
 
@@ -28,7 +28,7 @@ fn drip(client: &mut Client, byte: u8) -> u16 {
     for _ in 0..10_000 {
         match client.stream().peek(&mut first) {
             Ok(_) => break,
-            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            Err(error) => assert_eq!(error.kind(), WAITED),
         }
         client.write(&[byte]);
     }

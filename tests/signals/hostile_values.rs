@@ -99,7 +99,7 @@ fn a_span_never_ends_before_it_starts() {
     let tracer = telemetry.tracer("shop");
     let at = |seconds: u64| UNIX_EPOCH + Duration::from_secs(seconds);
     let before_all = UNIX_EPOCH - Duration::from_secs(1);
-    let after_all = UNIX_EPOCH + Duration::from_secs(1 << 40);
+    let after_all = UNIX_EPOCH + Duration::from_secs(1 << 36);
     for (start, end, expected) in [
         (at(20), at(10), (20_000_000_000, 20_000_000_000)),
         (at(20), before_all, (20_000_000_000, 20_000_000_000)),
@@ -462,7 +462,7 @@ fn a_log_record_larger_than_any_request_is_counted_and_takes_no_other_with_it() 
 fn times_beyond_the_clock_are_pinned() {
     let logs = arrived_logs(|logger| {
         logger.info("before all").time(UNIX_EPOCH - Duration::from_secs(1)).emit();
-        logger.info("after all").time(UNIX_EPOCH + Duration::from_secs(1 << 40)).emit();
+        logger.info("after all").time(UNIX_EPOCH + Duration::from_secs(1 << 36)).emit();
     });
     assert_eq!((logs[0].log.time_unix_nano, logs[1].log.time_unix_nano), (0, u64::MAX));
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use standpipe::receiver::Receiver;
 use standpipe::{Application, Config, Exporter, Sampler, SpanContext, Telemetry};
 
+#[cfg(unix)]
 use crate::support::process;
 
 const PATIENCE: Duration = Duration::from_secs(20);

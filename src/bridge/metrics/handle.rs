@@ -1,6 +1,6 @@
 //! What a program holds of a metric, and how it becomes a measurement of ours.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use metrics::{CounterFn, GaugeFn, HistogramFn, Key};
 
@@ -8,6 +8,7 @@ use crate::metrics::{
     BoundCounter, BoundGauge, BoundHistogram, Counter, Gauge, Histogram, InstrumentBuilder,
 };
 use crate::process::PerProcess;
+use crate::process::atomic::AtomicU64;
 use crate::record::Value;
 
 /// What the three kinds of instruments have in common.

@@ -1,13 +1,14 @@
 //! Which spans of which layers this thread is in.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tracing::Id;
 
 use crate::context::ContextGuard;
 use crate::process;
+use crate::process::atomic::AtomicU64;
 
 /// A span that this thread is in.
 struct Entered {

@@ -1,7 +1,7 @@
 //! Which thread prints? One of its own behind a bounded queue, so that a blocked output delays no sender.
 
 use std::io::{self, BufWriter, Write};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -44,11 +44,11 @@ pub(super) struct PrintQueue {
 #[derive(Default)]
 struct Counters {
     /// Batches that arrived.
-    batches: AtomicU64,
+    batches: AtomicUsize,
     /// Bytes of those that wait, or are being printed.
     waiting: AtomicUsize,
-    missed_batches: AtomicU64,
-    missed_records: AtomicU64,
+    missed_batches: AtomicUsize,
+    missed_records: AtomicUsize,
     /// The lines to print at the very end.
     closing_lines: OnceLock<Vec<String>>,
 }
@@ -63,7 +63,7 @@ impl PrintQueue {
         if !has_room || self.entries.try_send(Entry::Batch(batch.clone())).is_err() {
             self.counters.waiting.fetch_sub(bytes, Ordering::Relaxed);
             self.counters.missed_batches.fetch_add(1, Ordering::Relaxed);
-            self.counters.missed_records.fetch_add(batch.record_count() as u64, Ordering::Relaxed);
+            self.counters.missed_records.fetch_add(batch.record_count(), Ordering::Relaxed);
         }
     }
 
@@ -73,7 +73,7 @@ impl PrintQueue {
     }
 
     pub(super) fn batch_count(&self) -> u64 {
-        self.counters.batches.load(Ordering::Relaxed)
+        self.counters.batches.load(Ordering::Relaxed) as u64
     }
 
     /// Ends the printing with these lines, behind all that waits.
@@ -135,7 +135,7 @@ impl Printer {
             return Ok(());
         }
         let records = self.counters.missed_records.swap(0, Ordering::Relaxed);
-        print_lines(&[gap(batches, records, &self.style)])
+        print_lines(&[gap(batches as u64, records as u64, &self.style)])
     }
 }
 

@@ -134,17 +134,17 @@ pub(in crate::config) fn duration(node: &Node, surroundings: &Surroundings) -> R
 }
 
 /// Bytes as a number, or a number with its unit as a string.
-pub(in crate::config) fn bytes(node: &Node, surroundings: &Surroundings) -> Result<usize, Unusable> {
+pub(in crate::config) fn bytes(node: &Node, surroundings: &Surroundings) -> Result<u64, Unusable> {
     if let Tree::Integer(number) = &node.value {
-        return Ok(pinned(whole(number)?));
+        return Ok(whole(number)?);
     }
     let text = text(node, surroundings)?;
-    units::parse_size(&text.text).map(pinned).map_err(|fault| text.fault(fault).into())
+    units::parse_size(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
-pub(in crate::config) fn count(node: &Node) -> Result<usize, Unusable> {
+pub(in crate::config) fn count(node: &Node) -> Result<u64, Unusable> {
     match &node.value {
-        Tree::Integer(number) => Ok(pinned(whole(number)?)),
+        Tree::Integer(number) => Ok(whole(number)?),
         _ => Err(Unusable::WrongType),
     }
 }
@@ -156,9 +156,4 @@ fn whole(number: &Integer) -> Result<u64, Fault> {
     }
     u64::try_from(number.value)
         .map_err(|_| Fault::new(format!("{} is too large", written()), "write a smaller number"))
-}
-
-/// What does not fit is far above every bound, and stays so.
-fn pinned(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -76,6 +76,11 @@ settings! {
 pub(crate) const MOST_QUEUE_RECORDS: usize = (1 << 24) - 1;
 const COUNTED: RangeInclusive<u64> = 1..=MOST_QUEUE_RECORDS as u64;
 const OF_QUEUE: &str = "the most the queue can count";
+/// Far below what the queue can count; and where addresses have 32 bits, a quarter of them.
+const QUEUE_BYTES_RANGE: RangeInclusive<u64> = 1 << 10..=if IS_64_BIT { 4 << 30 } else { 1 << 30 };
+const OF_QUEUE_BYTES: &str =
+    if IS_64_BIT { OF_QUEUE } else { "the most a queue may hold on a 32-bit machine" };
+const IS_64_BIT: bool = cfg!(target_pointer_width = "64");
 
 table! { DELIVERY:
     /// what is sent
@@ -179,8 +184,7 @@ table! { DELIVERY:
     /// most bytes in the queue of each signal
     QUEUE_BYTES {
         key: "queue-bytes",
-        // far below what the queue can count, and what a 32-bit machine can address
-        kind: Kind::Size { field: field!(queue.bytes), range: 1 << 10..=1 << 32, most: OF_QUEUE },
+        kind: Kind::Size { field: field!(queue.bytes), range: QUEUE_BYTES_RANGE, most: OF_QUEUE_BYTES },
         advice: "write a size like \"16 MiB\" or a number of bytes",
     }
     /// most records in a request
@@ -219,8 +223,8 @@ setters! {
     when_full(when_full: WhenFull) sets queue.when_full of LOSSY;
     /// Bounds the queue of each signal in records; 32,768 unless set, at most 16,777,215.
     queue_records(records: usize) sets queue.records of QUEUE_RECORDS;
-    /// Bounds the queue of each signal in bytes; 16 MiB unless set, 1 KiB to 4 GiB. An exporter of all three signals may so hold
-    /// three times as much, if none of them can be delivered.
+    /// Bounds the queue of each signal in bytes; 16 MiB unless set, 1 KiB to 4 GiB, or 1 GiB on a 32-bit machine. An exporter
+    /// of all three signals may so hold three times as much, if none of them can be delivered.
     queue_bytes(bytes: usize) sets queue.bytes of QUEUE_BYTES;
     /// Bounds one request in records; 8,192 unless set. More than the queue holds is fine: the smaller bound counts.
     batch_records(records: usize) sets batch.records of BATCH_RECORDS;
@@ -266,7 +270,8 @@ impl Exporter {
     /// set, 1 ms to 365 days, and with `None` without limit. Means nothing with [`WhenFull::DropNewest`].
     ///
     /// Once a wait has timed out, no caller waits again until something was delivered: an outage costs a program one such
-    /// wait, not one for each record. Without limit a collector that is down stops the program at its full queue.
+    /// wait, not one for each record. Without limit a collector that is down stops the program at its full queue, so
+    /// [`Telemetry::start_manual`](crate::Telemetry::start_manual) refuses that.
     ///
     /// ```
     /// use std::time::Duration;

@@ -156,8 +156,17 @@ impl Kind {
             Self::Duration { .. } | Self::Limit { .. } => {
                 SettingValue::Duration(value::duration(node, surroundings)?)
             }
-            Self::Count { .. } => SettingValue::Count(value::count(node)?),
-            Self::Size { .. } => SettingValue::Size(value::bytes(node, surroundings)?),
+            // in range, before a machine of 32 bits loses count
+            Self::Count { range, most, .. } => {
+                let count = value::count(node)?;
+                check_number(count, range, most, |count| count.to_string())?;
+                SettingValue::Count(count as usize)
+            }
+            Self::Size { range, most, .. } => {
+                let bytes = value::bytes(node, surroundings)?;
+                check_number(bytes, range, most, units::show_size)?;
+                SettingValue::Size(bytes as usize)
+            }
             Self::Word { names, .. } => {
                 SettingValue::Word(value::word(node, surroundings, advice, &names())?.to_owned())
             }
@@ -266,10 +275,10 @@ impl Kind {
                 (field.get)(exporter).map_or(Ok(()), |value| check_duration(value, range))
             }
             Self::Count { field, range, most } => {
-                check_number((field.get)(exporter), range, most, |count| count.to_string())
+                check_number((field.get)(exporter) as u64, range, most, |count| count.to_string())
             }
             Self::Size { field, range, most } => {
-                check_number((field.get)(exporter), range, most, units::show_size)
+                check_number((field.get)(exporter) as u64, range, most, units::show_size)
             }
             _ => Ok(()),
         }
@@ -297,12 +306,11 @@ fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Result<(
 }
 
 fn check_number(
-    value: usize,
+    value: u64,
     range: &RangeInclusive<u64>,
     most: &str,
     show: fn(u64) -> String,
 ) -> Result<(), Fault> {
-    let value = value as u64;
     if range.contains(&value) {
         return Ok(());
     }

@@ -121,6 +121,10 @@ fn table() -> String {
                 format!("{least} to {most}{or_none}")
             }
             Kind::Count { range, .. } => format!("{} to {}", range.start(), range.end()),
+            // the text is the same for every machine
+            Kind::Size { .. } if row == &QUEUE_BYTES => {
+                "1 KiB to 4 GiB, to 1 GiB on 32-bit machines".to_owned()
+            }
             Kind::Size { range, .. } => {
                 format!("{} to {}", units::show_size(*range.start()), units::show_size(*range.end()))
             }

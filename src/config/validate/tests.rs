@@ -14,14 +14,21 @@ fn exporter() -> Exporter {
 fn sizes_that_the_queue_cannot_count_are_refused_by_name() {
     const MOST: &str = "is too large: the most the queue can count is";
     let huge = usize::MAX;
+    let (most_bytes, most_words) = match usize::BITS {
+        64 => ("4 GiB", MOST),
+        _ => ("1 GiB", "is too large: the most a queue may hold on a 32-bit machine is"),
+    };
     for (exporter, message) in [
         (exporter().queue_records(0), "queue-records: 0 is too small; write 1 to 16777215".to_owned()),
         (
             exporter().queue_records(huge),
             format!("queue-records: {huge} {MOST} 16777215; write 1 to 16777215"),
         ),
-        (exporter().queue_bytes(0), "queue-bytes: 0 is too small; write 1 KiB to 4 GiB".to_owned()),
-        (exporter().queue_bytes(huge), format!("queue-bytes: {huge} {MOST} 4 GiB; write 1 KiB to 4 GiB")),
+        (exporter().queue_bytes(0), format!("queue-bytes: 0 is too small; write 1 KiB to {most_bytes}")),
+        (
+            exporter().queue_bytes(huge),
+            format!("queue-bytes: {huge} {most_words} {most_bytes}; write 1 KiB to {most_bytes}"),
+        ),
         (exporter().batch_records(0), "batch-records: 0 is too small; write 1 to 16777215".to_owned()),
         (
             exporter().batch_bytes(huge),

@@ -1,8 +1,9 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::config::PeriodicReaderSettings;
 use crate::metrics::instrument::{Metadata, NumberKind};
+use crate::process::atomic::AtomicU64;
 use crate::record::Signal;
 
 /// A counter of at most `limit` series with this callback, and what it shares with others.

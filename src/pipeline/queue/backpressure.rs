@@ -1,14 +1,16 @@
 //! What happens to a caller that finds the queue full. Here is decided who waits; how much fits is `Level::reserve`'s.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::config::WhenFull;
 use crate::context;
+use crate::process::atomic::AtomicU64;
 
 /// After a wait of this time the program is given notice that its callers are waiting.
 const LONG_WAIT: Duration = Duration::from_millis(500);
@@ -29,6 +31,15 @@ pub(super) struct Backpressure {
     waiting_records: AtomicUsize,
     /// Of the worker that makes room, if it may never begin to run.
     start: OnceLock<Arc<WorkerStart>>,
+    /// What makes room, if it has no thread for that.
+    room_maker: OnceLock<Weak<dyn RoomMaker>>,
+}
+
+/// A worker without a thread, as a caller that waits for room sees it: the caller does the worker's work meanwhile.
+pub(crate) trait RoomMaker: fmt::Debug + Send + Sync {
+    /// Does what is due until there `is_enough`, and begins nothing after `until`. Returns when more will be due, or `None`
+    /// if another thread is at it: then the waiters are notified when that ends.
+    fn make_room(&self, until: Option<Instant>, is_enough: &dyn Fn() -> bool) -> Option<Instant>;
 }
 
 #[derive(Debug, Default)]
@@ -63,12 +74,18 @@ impl Backpressure {
             waiters: Mutex::default(),
             waiting_records: AtomicUsize::new(0),
             start: OnceLock::new(),
+            room_maker: OnceLock::new(),
         }
     }
 
     /// Limits every wait to the time by which the worker must have begun to run, unless it has.
     pub(super) fn expect(&self, start: Arc<WorkerStart>) {
         let _ = self.start.set(start);
+    }
+
+    /// Has callers that wait make the room themselves.
+    pub(super) fn make_room_by(&self, room_maker: Weak<dyn RoomMaker>) {
+        let _ = self.room_maker.set(room_maker);
     }
 
     /// Whether a caller that finds no room waits for it.
@@ -138,7 +155,8 @@ impl Backpressure {
             // read before the attempt: a delivery that comes after it opens a latch that is shut here
             let deliveries = self.latches.each_ref().map(|latch| latch.deliveries());
             // tried as a waiter: the worker that makes room from now on, or the first waiter when it leaves, wakes this one
-            let reserved = if self.is_first(waiter) { try_reserve() } else { None };
+            let is_first = self.is_first(waiter);
+            let reserved = if is_first { try_reserve() } else { None };
             if reserved.is_some() || closed() || self.is_latched() {
                 return reserved;
             }
@@ -158,7 +176,10 @@ impl Backpressure {
                 // what the program's allocator records of it would wait behind this waiter
                 context::suppress_instrumentation(|| report(now - since));
             }
-            match timeout.into_iter().chain(limit).chain(report_at).min() {
+            let room_maker = self.room_maker.get().filter(|_| is_first).and_then(Weak::upgrade);
+            let due = room_maker.and_then(|maker| maker.make_room(timeout, &|| waiter.parker.is_woken()));
+            let now = Instant::now();
+            match timeout.into_iter().chain(limit).chain(report_at).chain(due).min() {
                 None => waiter.parker.wait(),
                 Some(until) => waiter.parker.wait_for(until.saturating_duration_since(now)),
             }
@@ -239,6 +260,10 @@ impl Parker {
     fn wake(&self) {
         *self.lock() = true;
         self.changed.notify_one();
+    }
+
+    fn is_woken(&self) -> bool {
+        *self.lock()
     }
 
     fn wait(&self) {

@@ -1,10 +1,11 @@
 //! How full the queue is: the one place where its bound is enforced, and the level at which the worker is woken.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
 
 use crate::config::MOST_QUEUE_RECORDS;
+use crate::process::atomic::AtomicU64;
 
 /// A number of records and a number of bytes in one word, so that one atomic step covers both.
 ///
@@ -13,12 +14,14 @@ use crate::config::MOST_QUEUE_RECORDS;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pair(u64);
 
-/// The most that the two numbers can hold: what a configuration may ask for, see `config/settings/delivery.rs`, and more.
+/// The most that the two numbers can hold: what a configuration may ask for, see `config/settings/delivery.rs`, and more. Twice
+/// as many bytes can be counted, also on a 32-bit machine.
 const MOST_RECORDS: usize = MOST_QUEUE_RECORDS;
-const MOST_BYTES: usize = (1 << 38) - 1;
+const MOST_BYTES: usize = if usize::BITS == 64 { Pair::BYTES as usize } else { usize::MAX / 2 };
 
 impl Pair {
     const RECORDS_SHIFT: u32 = 39;
+    const BYTES: u64 = (1 << 38) - 1;
     const GUARDS: u64 = 1 << 63 | 1 << 38;
 
     #[inline]
@@ -27,7 +30,7 @@ impl Pair {
     }
 
     fn split(self) -> (usize, usize) {
-        ((self.0 >> Self::RECORDS_SHIFT) as usize, self.0 as usize & MOST_BYTES)
+        ((self.0 >> Self::RECORDS_SHIFT) as usize, (self.0 & Self::BYTES) as usize)
     }
 
     /// The difference of both numbers, or `None` if one would fall below zero.
@@ -254,7 +257,7 @@ mod tests {
     fn the_largest_level_does_not_overflow() {
         let level = level(usize::MAX, usize::MAX);
         let (records, bytes) = level.capacity();
-        assert_eq!((records, bytes), (MOST_RECORDS, (1 << 38) - 1));
+        assert_eq!((records, bytes), (MOST_RECORDS, MOST_BYTES));
         assert!(level.reserve(1, bytes).is_some() && level.reserve(1, 1).is_none());
         assert_eq!(level.read(), (1, bytes));
         level.release(1, bytes);

@@ -16,8 +16,8 @@ mod level;
 mod shard;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -26,9 +26,10 @@ use crate::config::{ProblemKind, QueueSettings};
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::pipeline::problems::ProblemReporter;
 use crate::process;
+use crate::process::atomic::AtomicU64;
 use crate::record::{Chunk, Scope, Signal};
-pub(crate) use backpressure::WorkerStart;
 use backpressure::{Backpressure, Latch};
+pub(crate) use backpressure::{RoomMaker, WorkerStart};
 pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
 pub(crate) use shard::ShardedCounter;
@@ -106,6 +107,16 @@ impl Queue {
     /// Limits the waits of callers to the time by which the worker must have begun to run.
     pub(crate) fn expect(&self, start: &Arc<WorkerStart>) {
         self.backpressure.expect(Arc::clone(start));
+    }
+
+    /// Has callers that wait for room make it themselves.
+    pub(crate) fn make_room_by(&self, room_maker: Weak<dyn RoomMaker>) {
+        self.backpressure.make_room_by(room_maker);
+    }
+
+    /// Wakes the first caller that waits for room.
+    pub(crate) fn notify_waiters(&self) {
+        self.backpressure.notify();
     }
 
     /// Enqueues what is framed as one and counts as `records` records, or counts why not. Never fails, and waits only with

@@ -1,12 +1,13 @@
 //! Where callers put their records: a few open chunks, each behind a lock of its own. Counts are sharded alike.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Queue;
 use super::level::Reservation;
 use crate::process;
+use crate::process::atomic::AtomicU64;
 use crate::record::{Chunk, Run, Scope, Signal};
 
 /// More would only spread the records over more half-empty chunks.

@@ -50,6 +50,7 @@ impl Worker {
         let give_up_after = self.retry.give_up_after;
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         let deadline = self.attempt_deadline(at, give_up, now);
+        let deadline = self.attempts_end_by().map_or(deadline, |by| deadline.min(by));
         match self.send(&part, deadline) {
             Some(verdict) => {
                 self.report_verdict(part.signal, &verdict);

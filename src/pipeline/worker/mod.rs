@@ -1,13 +1,15 @@
 //! The worker's loop: rest, drain the queue, attempt one request, account for it, and choose again.
 //!
 //! One thread serves all signals of an exporter, and each signal has a delivery of its own: while one waits in its
-//! back-off, the others are sent.
+//! back-off, the others are sent. The thread is the worker's own, which rests when nothing is due, or that of a caller
+//! ([`turn`]), which goes its way then.
 
 mod attempt;
 mod delivery;
 mod fair_share;
 mod flush;
 mod periodic_reader;
+mod turn;
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -29,11 +31,12 @@ use fair_share::FairShare;
 use flush::Flush;
 pub(crate) use periodic_reader::PeriodicReader;
 use periodic_reader::ReaderState;
+pub(crate) use turn::{Progress, Turn};
 
 /// After this time without work an exporter frees memory.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// One exporter's background thread.
+/// What one exporter does between its queues and its transport.
 pub(crate) struct Worker {
     /// One for each signal that it sends.
     pub(crate) deliveries: Vec<Delivery>,
@@ -72,6 +75,10 @@ pub(crate) struct State {
     /// Whether any attempt had another end than that there is no server.
     was_reached: bool,
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],
+    /// What a caller's thread may do; `None` on the worker's own.
+    turn: Option<Turn>,
+    /// Since when a caller's thread has found nothing to do at all.
+    idle_since: Option<Instant>,
 }
 
 enum Command {
@@ -88,15 +95,26 @@ enum Event {
 }
 
 impl Worker {
-    /// Works until it is stopped.
+    /// Works on this thread until it is stopped.
     pub(crate) fn run(mut self) {
         context::suppress_for_ever();
-        self.schedule_first_collection();
         while !self.is_done() {
-            if contain_panic(|| self.step()).is_err() {
-                (0..self.deliveries.len()).for_each(|at| self.write_off(at));
-            }
+            self.caught(Self::step);
         }
+        self.finish();
+    }
+
+    /// What `work` returns; `None` if it panicked, which costs all that had left the queues, not the worker.
+    fn caught<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        let worked = contain_panic(|| work(self)).ok();
+        if worked.is_none() {
+            (0..self.deliveries.len()).for_each(|at| self.write_off(at));
+        }
+        worked
+    }
+
+    /// The worker is done: what it still has is lost.
+    fn finish(&mut self) {
         self.collect_last_metrics();
         self.state.flushes.drain(..).for_each(Flush::report);
     }
@@ -109,12 +127,17 @@ impl Worker {
                 || !self.last_collection_is_due() && self.deliveries.iter().all(is_done))
     }
 
-    /// Does one thing: a collection, an attempt, or a rest.
-    fn step(&mut self) {
+    /// Does one thing: a collection, an attempt, or a rest. False if nothing is due, and the thread is not to rest.
+    fn step(&mut self) -> bool {
+        self.work() || self.rest()
+    }
+
+    /// Makes a collection or an attempt; false if neither is due.
+    fn work(&mut self) -> bool {
         self.receive_commands();
         self.report_flushed();
         if self.is_done() {
-            return;
+            return true;
         }
         let now = Instant::now();
         self.start_rounds(now);
@@ -122,15 +145,15 @@ impl Worker {
         for (at, delivery) in self.deliveries.iter().enumerate() {
             due[at] = delivery.is_due(now) || self.may_collect(at, now);
         }
-        match self.state.fair_share.pick(due) {
-            Some(at) if self.may_collect(at, now) => self.collect_metrics(at),
-            Some(at) => {
-                self.attempt_caught(at);
-                self.report_not_enqueued();
-                self.state.fair_share.charge(at, now.elapsed());
-            }
-            None => self.rest(),
+        let Some(at) = self.state.fair_share.pick(due) else { return false };
+        if self.may_collect(at, now) {
+            self.collect_metrics(at);
+        } else {
+            self.attempt_caught(at);
+            self.report_not_enqueued();
+            self.state.fair_share.charge(at, now.elapsed());
         }
+        true
     }
 
     /// A panic costs what was in hand of one signal, not the worker.
@@ -162,8 +185,11 @@ impl Worker {
         }
     }
 
-    /// Sleeps until something may be due.
-    fn rest(&mut self) {
+    /// Sleeps until something may be due; false if this thread has no time for that.
+    fn rest(&mut self) -> bool {
+        if !self.may_rest() {
+            return false;
+        }
         let now = Instant::now();
         let command = match self.next_event(now) {
             Event::Now => Command::Woken,
@@ -176,6 +202,7 @@ impl Worker {
             Command::Flush(done) => self.start_flush(done),
             Command::Woken | Command::TimedOut => {}
         }
+        true
     }
 
     /// When something is due; sets the level at which each queue wakes the worker before.

@@ -41,7 +41,7 @@ pub(super) struct ReaderState {
 }
 
 impl Worker {
-    pub(super) fn schedule_first_collection(&mut self) {
+    pub(crate) fn schedule_first_collection(&mut self) {
         self.state.reader.next = self.reader.as_ref().map(|reader| Instant::now() + reader.interval);
     }
 
@@ -52,7 +52,7 @@ impl Worker {
         let is_free = self.stop_by().is_some() || delivery.is_idle() && !delivery.is_paused(now);
         let is_due =
             self.is_of_metrics(at) && !self.state.reader.is_collecting && self.collection_is_due(now);
-        is_due && is_free && !self.records_go_first(at, now)
+        is_due && self.may_call_program() && is_free && !self.records_go_first(at, now)
     }
 
     /// Whether a flush or a stop has records to send before it collects the metrics, which may be about them. Those of the
@@ -73,7 +73,7 @@ impl Worker {
         let metrics = self.deliveries.iter().find(|delivery| delivery.signal == Signal::Metrics)?;
         let is_free =
             metrics.is_idle() && !metrics.is_paused(Instant::now()) && !self.state.reader.is_collecting;
-        self.state.reader.next.filter(|_| is_free)
+        self.state.reader.next.filter(|_| is_free && self.may_call_program())
     }
 
     pub(super) fn is_of_metrics(&self, at: usize) -> bool {
@@ -206,9 +206,8 @@ impl Worker {
         let begun = Instant::now();
         self.deliveries[at].drain_queue(begun);
         let can_wait = |worker: &Self| !worker.state.reader.is_outdated && !worker.is_out_of_time();
-        while can_wait(self) && !self.deliveries[at].is_idle() && !self.deliveries[at].is_finished {
-            self.step();
-        }
+        let is_left = |worker: &Self| !worker.deliveries[at].is_idle() && !worker.deliveries[at].is_finished;
+        while can_wait(self) && is_left(self) && self.step() {}
         self.state.reader.spent_on_others += begun.elapsed();
     }
 

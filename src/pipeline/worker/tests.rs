@@ -11,6 +11,7 @@ use crate::pipeline::ledger::Counts;
 use crate::pipeline::queue::{Queue, Shared};
 use crate::pipeline::retry::Pause;
 use crate::pipeline::throttle::Throttle;
+use crate::process::Driver;
 use crate::record::{Scope, frames};
 use crate::transport::Verdict;
 use crate::transport::gate::Gate;
@@ -33,6 +34,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
         metrics: None,
         hook: None,
         transport: Box::new(move || gate.open_transport()),
+        driver: Driver::OwnThread,
     }
 }
 

@@ -12,6 +12,7 @@ use super::super::tls::Session;
 use super::failure::CallFailure;
 use super::http2::conn::{Conn, End, Message, Progress, Response};
 use super::target::{Target, is_agreed};
+use crate::process::Driver;
 
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
 /// servers end connections over unsolicited pings.
@@ -42,12 +43,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(target: Target, interrupter: Arc<Interrupter>) -> Self {
+    pub(super) fn new(target: Target, interrupter: Arc<Interrupter>, driver: Driver) -> Self {
         let (host, port) = match &target.tunnel {
             Some(tunnel) => (&tunnel.host, tunnel.port),
             None => (&target.host, target.port),
         };
-        let lookup = Lookup::new(host, port);
+        let lookup = Lookup::new(host, port, driver);
         Self { target, lookup, interrupter, connection: None, buffer: vec![0; READ_BYTES] }
     }
 

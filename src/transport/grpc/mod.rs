@@ -27,6 +27,7 @@ use super::redact::Secrets;
 use super::tcp::Interrupter;
 use super::{Payload, Transport, Verdict};
 use crate::config::{Compression, ConnectionSettings, Secret, is_reserved_by_grpc};
+use crate::process::Driver;
 use crate::record::Signal;
 
 /// What HTTP/2 counts for a field beside its name and value.
@@ -76,9 +77,9 @@ impl GrpcSpec {
     }
 
     /// A transport of its own; no connection is made yet.
-    pub(crate) fn open(&self) -> Grpc {
+    pub(crate) fn open(&self, driver: Driver) -> Grpc {
         let interrupter = Arc::new(Interrupter::default());
-        let client = Client::new(self.target.without_sessions(), Arc::clone(&interrupter));
+        let client = Client::new(self.target.without_sessions(), Arc::clone(&interrupter), driver);
         Grpc { spec: self.clone(), client, interrupter, block: Vec::new(), compressed: Vec::new() }
     }
 }
@@ -223,7 +224,7 @@ mod tests {
         listener.set_nonblocking(true).unwrap();
         let exporter =
             Exporter::grpc(listener.local_addr().unwrap().to_string()).proxy(crate::config::Proxy::Off);
-        let mut transport = GrpcSpec::new(&exporter.connection).unwrap().open();
+        let mut transport = GrpcSpec::new(&exporter.connection).unwrap().open(Driver::OwnThread);
         transport.interrupter()();
         let payload = Payload { signal: Signal::Traces, body: &[] };
         let verdict = transport.send(&payload, Instant::now() + Duration::from_secs(20));

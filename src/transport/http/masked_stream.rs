@@ -17,11 +17,12 @@ use ureq::unversioned::transport::{
 use super::mask::Mask;
 use super::socket::{self, Unresolved};
 use super::{HttpSpec, READ_BYTES};
+use crate::process::Driver;
 use crate::transport::tcp::Interrupter;
 
 /// An agent that sends what the mask hides, over connections that the interrupter can break.
-pub(super) fn agent(spec: &HttpSpec, interrupter: Arc<Interrupter>) -> Agent {
-    let connector = socket::plain_connector(spec.lookup(), spec.alias(), interrupter);
+pub(super) fn agent(spec: &HttpSpec, interrupter: Arc<Interrupter>, driver: Driver) -> Agent {
+    let connector = socket::plain_connector(spec.lookup(driver), spec.alias(), interrupter);
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(spec));
     Agent::with_parts(spec.config.clone(), connector.chain(spec.mask.clone()), Unresolved)

@@ -34,7 +34,7 @@ use super::tcp::Interrupter;
 use super::tls::Handshakes;
 use super::{Payload, Transport, Verdict, proxy};
 use crate::config::{self, Compression, ConnectionSettings, Secret};
-use crate::process::first_use;
+use crate::process::{Driver, first_use};
 use crate::record::Signal;
 
 const PROTOBUF: &str = "application/x-protobuf";
@@ -173,9 +173,9 @@ impl HttpSpec {
     }
 
     /// A transport of its own; no connection is made yet.
-    pub(crate) fn open(&self) -> Http {
+    pub(crate) fn open(&self, driver: Driver) -> Http {
         let interrupter = Arc::new(Interrupter::default());
-        let agent = masked_stream::agent(self, Arc::clone(&interrupter));
+        let agent = masked_stream::agent(self, Arc::clone(&interrupter), driver);
         let compressed = Vec::new();
         Http { spec: self.clone(), agent, compressed, interrupter }
     }
@@ -204,9 +204,9 @@ impl HttpSpec {
     }
 
     /// Finds the peer for one agent of one process.
-    fn lookup(&self) -> Mutex<Lookup> {
+    fn lookup(&self, driver: Driver) -> Mutex<Lookup> {
         let (host, port) = &self.peer;
-        Mutex::new(Lookup::new(host, *port))
+        Mutex::new(Lookup::new(host, *port, driver))
     }
 }
 

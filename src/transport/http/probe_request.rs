@@ -15,6 +15,7 @@ use super::response::{
 use super::socket::Unresolved;
 use super::timeline::{RecordConnection, RecordTls, RecordedLookup, Timeline, TimelineRecorder};
 use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, socket};
+use crate::process::Driver;
 use crate::record::Signal;
 use crate::transport::response::{self, is_media_type, read_status};
 use crate::transport::{Payload, TlsFault, lower_first};
@@ -121,7 +122,7 @@ impl HttpSpec {
 
 /// The same agent as an exporter's, with a recorder in its layers.
 fn agent(spec: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
-    let lookup = RecordedLookup { recorder: recorder.clone(), lookup: spec.lookup() };
+    let lookup = RecordedLookup { recorder: recorder.clone(), lookup: spec.lookup(Driver::OwnThread) };
     let connector = socket::plain_connector(lookup, spec.alias(), Arc::default());
     let connector = connector.chain(RecordConnection(recorder.clone()));
     #[cfg(feature = "tls")]

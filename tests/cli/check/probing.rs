@@ -2,13 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+#[cfg(unix)]
 use std::process::Stdio;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
 use super::{checked, run};
-use crate::support::command::{config, standpipe, stdout};
+#[cfg(unix)]
+use crate::support::command::standpipe;
+use crate::support::command::{config, stdout};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Answers that were ordered, and how each looks to a client over gRPC.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
@@ -12,7 +12,7 @@ use standpipe::receiver::{Answer, Receiver};
 use super::client::{
     DATA, END_HEADERS, END_STREAM, GO_AWAY, Grpc, HEADERS, PING, RESET, block, fields, packed,
 };
-use crate::client::{SOON, ask, logs, post, traces};
+use crate::client::{SOON, WAITED, ask, assert_reset, logs, post, traces};
 
 /// A time that is over at once for a person and long for a machine.
 const SHORT: Duration = Duration::from_millis(30);
@@ -148,7 +148,7 @@ fn a_call_that_is_never_read_blocks_its_writer() {
     client.export(Signal::Traces, &traces(1));
     client.socket.set_write_timeout(Some(SHORT)).unwrap();
     let blocked = (0..4096).find_map(|_| client.socket.write(&[0; 65536]).err());
-    assert_eq!(blocked.map(|error| error.kind()), Some(ErrorKind::WouldBlock));
+    assert_eq!(blocked.map(|error| error.kind()), Some(WAITED));
     assert_eq!(receiver.request_count(), 0);
     assert_eq!(Grpc::connect(&receiver).ask(Signal::Traces, &traces(1)).code(), 0);
 }
@@ -158,7 +158,7 @@ fn a_reset_meets_the_client_while_it_writes() {
     let (receiver, mut client) = scripted(Answer::reset());
     let stream = client.new_stream();
     client.write_frame(HEADERS, END_HEADERS, stream, &block(&fields(Signal::Traces)));
-    assert_eq!(client.reply(stream).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_reset(&client.reply(stream).unwrap_err());
     assert_eq!((receiver.request_count(), receiver.connection_count()), (0, 1));
 }
 
@@ -172,7 +172,7 @@ fn a_reset_on_a_kept_connection_meets_the_next_call() {
     client.write_frame(PING, 0, 0, &[0; 8]);
     client.frame_of(PING).unwrap();
     let stream = client.export(Signal::Traces, &traces(1));
-    assert_eq!(client.reply(stream).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_reset(&client.reply(stream).unwrap_err());
     assert_eq!(receiver.span_count(), 1);
 }
 
@@ -188,7 +188,7 @@ fn a_reset_after_the_request_has_seen_all_of_it() {
             client.write_frame(DATA, 0, stream, piece);
         }
         client.write_frame(DATA, END_STREAM, stream, last);
-        assert_eq!(client.reply(stream).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert_reset(&client.reply(stream).unwrap_err());
         assert_eq!((receiver.request_count(), receiver.span_count()), (1, 0));
         assert!(receiver.requests()[0].decoded);
     }
@@ -275,7 +275,7 @@ fn a_slow_head_comes_byte_by_byte() {
     client.frame().unwrap();
     client.socket.read_exact(&mut [0]).unwrap();
     client.socket.set_read_timeout(Some(SHORT)).unwrap();
-    assert_eq!(client.socket.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(client.socket.read(&mut [0]).unwrap_err().kind(), WAITED);
 
     receiver.script([Answer::ok().body("abc").slow_headers(Duration::ZERO)]);
     assert_eq!(Grpc::connect(&receiver).ask(Signal::Traces, &traces(1)).message(), b"abc");

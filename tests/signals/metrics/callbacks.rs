@@ -1,7 +1,7 @@
 //! Instruments that are asked.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::mpsc;
 
 use standpipe::config::Temporality;
@@ -67,9 +67,9 @@ fn deltas_of_what_is_observed_are_the_steps_between_two_pushes() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).interval(FOR_EVER).temporality(Temporality::Delta));
     let meter = telemetry.meter("shop");
-    let total = Arc::new(AtomicU64::new(10));
+    let total = Arc::new(AtomicU32::new(10));
     let observed = Arc::clone(&total);
-    meter.build("bytes").observe_counter(move |o| o.observe(observed.load(Ordering::SeqCst), ()));
+    meter.build("bytes").observe_counter(move |o| o.observe(observed.load(Ordering::SeqCst).into(), ()));
     for value in [10, 15, 15, 40, 3] {
         total.store(value, Ordering::SeqCst);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
@@ -106,10 +106,11 @@ fn a_callback_that_is_stopped_is_called_no_more() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).interval(FOR_EVER));
     let meter = telemetry.meter("shop");
-    let asked = Arc::new(AtomicI64::new(0));
+    let asked = Arc::new(AtomicI32::new(0));
     let count = Arc::clone(&asked);
-    let observation =
-        meter.build("asked").observe_gauge_i64(move |o| o.observe(count.fetch_add(1, Ordering::SeqCst), ()));
+    let observation = meter
+        .build("asked")
+        .observe_gauge_i64(move |o| o.observe(count.fetch_add(1, Ordering::SeqCst).into(), ()));
     meter.build("other").observe_gauge(|o| o.observe(1.0, ()));
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     observation.stop();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -23,15 +23,16 @@ struct Shop {
     revenue: Counter<f64>,
     size: Histogram<f64>,
     time: Histogram<f64>,
-    visits: Arc<AtomicU64>,
+    visits: Arc<AtomicU32>,
 }
 
 impl Shop {
     fn new(meter: &Meter) -> Self {
-        let visits = Arc::new(AtomicU64::new(0));
+        let visits = Arc::new(AtomicU32::new(0));
         let seen = Arc::clone(&visits);
         meter.build("visits").observe_counter(move |observer| {
-            (0..SERIES).for_each(|n| observer.observe(seen.load(Ordering::SeqCst), &[("n", n as i64)]));
+            (0..SERIES)
+                .for_each(|n| observer.observe(seen.load(Ordering::SeqCst).into(), &[("n", n as i64)]));
         });
         Self {
             orders: meter.counter("orders"),

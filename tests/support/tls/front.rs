@@ -18,6 +18,8 @@ use super::{Identity, TestCa};
 const MOST_CONNECTIONS: usize = 64;
 /// How long the front itself may wait for loopback.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a connection waits for one of its ends on Windows; longer than any test has its collector hang.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How much of a refused client's data is read away, so that the alert reaches it before a reset does.
 const MOST_DRAINED: u64 = 1 << 20;
 
@@ -175,6 +177,13 @@ fn open(client: TcpStream, conduct: &Conduct) -> io::Result<Connection> {
             // a forwarded piece is whole: waiting to fill a packet would delay every answer by an acknowledgement
             client.set_nodelay(true)?;
             upstream.set_nodelay(true)?;
+            if cfg!(windows) {
+                // there, to shut a socket does not wake who waits for its other end
+                for socket in [&client, &upstream] {
+                    socket.set_read_timeout(Some(LONGEST_WAIT))?;
+                    socket.set_write_timeout(Some(LONGEST_WAIT))?;
+                }
+            }
             let tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
             let sockets = vec![client.try_clone()?, upstream.try_clone()?];
             let thread = thread::spawn(move || forward(tls, &client, &upstream));

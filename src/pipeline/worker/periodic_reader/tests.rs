@@ -15,6 +15,7 @@ use crate::config::{
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::ledger::Counts;
+use crate::process::Driver;
 use crate::transport::Verdict;
 use crate::transport::gate::{Gate, Sent};
 
@@ -51,6 +52,7 @@ impl World {
             metrics: Some((Reader::new(Arc::clone(&registry), 0), interval)),
             hook: None,
             transport: Box::new(move || transport.open_transport()),
+            driver: Driver::OwnThread,
         };
         adjust(&mut spec);
         let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));

@@ -1,0 +1,230 @@
+//! Exporters without a thread: callers drive their workers, one turn after the other.
+//!
+//! A caller takes the worker out of its place for one turn and puts it back. So nothing waits for a lock while another thread
+//! makes an attempt, and code of the program that the worker calls finds the place empty instead of a lock that its own
+//! thread holds.
+
+use std::fmt;
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, TryRecvError};
+
+use crate::context::{self, Owner};
+use crate::pipeline::queue::{Queue, RoomMaker};
+use crate::pipeline::worker::{Progress, Turn, Worker};
+use crate::process;
+
+/// The worker of an exporter without a thread.
+pub(crate) struct ManualWorker {
+    owner: Option<Owner>,
+    queues: Vec<Arc<Queue>>,
+    place: Mutex<Place>,
+    /// The worker was put back, or has ended.
+    returned: Condvar,
+}
+
+enum Place {
+    Here(Box<Worker>, OnEnd),
+    Taken {
+        /// Whether another thread waits for it.
+        is_wanted: bool,
+    },
+    Ended,
+}
+
+/// Is called when the worker has ended.
+type OnEnd = Box<dyn FnOnce() + Send>;
+
+impl ManualWorker {
+    pub(crate) fn new(worker: Worker, owner: Option<Owner>, queues: Vec<Arc<Queue>>, on_end: OnEnd) -> Self {
+        let place = Mutex::new(Place::Here(Box::new(worker), on_end));
+        Self { owner, queues, place, returned: Condvar::new() }
+    }
+
+    /// Lets the worker do one thing on this thread; `None` if another thread has it.
+    fn take_turn(&self, turn: Turn) -> Option<Progress> {
+        let (worker, on_end) = match self.take() {
+            Place::Here(worker, on_end) => (worker, on_end),
+            Place::Taken { .. } => return None,
+            Place::Ended => return Some(Progress::Ended),
+        };
+        let generation = process::generation();
+        let mut taken = Taken { from: self, worker: Some((worker, on_end)) };
+        let progress = context::while_exporting_for(self.owner, || taken.take_turn(turn));
+        if generation != process::generation() {
+            // code of the program has forked here, and this is the child: the worker is the parent's
+            mem::forget(taken);
+            return Some(Progress::Ended);
+        }
+        Some(progress)
+    }
+
+    fn take(&self) -> Place {
+        let mut place = self.lock();
+        match &mut *place {
+            Place::Here(..) => mem::replace(&mut *place, Place::Taken { is_wanted: false }),
+            Place::Taken { is_wanted } => {
+                *is_wanted = true;
+                Place::Taken { is_wanted: true }
+            }
+            Place::Ended => Place::Ended,
+        }
+    }
+
+    fn put(&self, after: Place) {
+        let before = mem::replace(&mut *self.lock(), after);
+        if matches!(before, Place::Taken { is_wanted: true }) {
+            self.returned.notify_all();
+            self.queues.iter().for_each(|queue| queue.notify_waiters());
+        }
+    }
+
+    /// Waits until another thread has put the worker back; false if that takes longer.
+    fn wait_for_return(&self, until: Instant) -> bool {
+        let time = until.saturating_duration_since(Instant::now());
+        let is_taken = |place: &mut Place| match place {
+            Place::Taken { is_wanted } => {
+                *is_wanted = true;
+                true
+            }
+            Place::Here(..) | Place::Ended => false,
+        };
+        let waited = self.returned.wait_timeout_while(self.lock(), time, is_taken);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for ManualWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualWorker").finish_non_exhaustive()
+    }
+}
+
+/// A worker that this thread has taken; it is put back when this is dropped.
+struct Taken<'a> {
+    from: &'a ManualWorker,
+    /// `None` once it has ended.
+    worker: Option<(Box<Worker>, OnEnd)>,
+}
+
+impl Taken<'_> {
+    fn take_turn(&mut self, turn: Turn) -> Progress {
+        let Some((worker, _)) = &mut self.worker else { return Progress::Ended };
+        let progress = worker.take_turn(turn);
+        if progress == Progress::Ended {
+            self.worker.take().into_iter().for_each(|(_, on_end)| on_end());
+        }
+        progress
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.from.put(match self.worker.take() {
+            Some((worker, on_end)) => Place::Here(worker, on_end),
+            None => Place::Ended,
+        });
+    }
+}
+
+impl RoomMaker for ManualWorker {
+    fn make_room(&self, until: Option<Instant>, is_enough: &dyn Fn() -> bool) -> Option<Instant> {
+        loop {
+            match self.take_turn(Turn { until, attempts_by: until, may_call_program: false })? {
+                Progress::Worked if !is_enough() => {}
+                Progress::DueAt(due) => return due,
+                Progress::Worked | Progress::Ended => return Some(Instant::now()),
+            }
+        }
+    }
+}
+
+/// What a caller drives a worker for.
+pub(crate) struct Goal<'a> {
+    pub(crate) worker: &'a ManualWorker,
+    /// Gets a message, or is disconnected, when the goal is reached.
+    pub(crate) reached: Receiver<()>,
+}
+
+impl Goal<'_> {
+    fn is_reached(&self) -> bool {
+        self.reached.try_recv() != Err(TryRecvError::Empty)
+    }
+}
+
+/// Drives workers until all have reached their goals; begins nothing after `until`, and ends every attempt by the deadline.
+pub(crate) fn drive(mut goals: Vec<Goal<'_>>, until: Instant, deadline: Instant) {
+    loop {
+        goals.retain(|goal| !goal.is_reached());
+        let count = goals.len() as u32;
+        let round = round(goals.iter().map(|goal| goal.worker), |index| {
+            // an exporter whose collector hangs leaves the others their share
+            let now = Instant::now();
+            let share = deadline.saturating_duration_since(now) / (count - index).max(1);
+            Turn { until: Some(until), attempts_by: Some(now + share), may_call_program: true }
+        });
+        goals.retain(|goal| !goal.is_reached());
+        let Some(first) = goals.first() else { return };
+        let now = Instant::now();
+        if now >= until {
+            return;
+        }
+        let then = round.due.map_or(until, |due| due.min(until));
+        match round.busy {
+            _ if round.has_worked => {}
+            Some(busy) => {
+                busy.wait_for_return(then);
+            }
+            None => {
+                // another thread may reach it meanwhile; the message is as good as the end of the channel that follows
+                let _ = first.reached.recv_deadline(then);
+            }
+        }
+    }
+}
+
+/// Does what is due, and begins nothing after `until`. Returns when more will be due.
+pub(crate) fn pump(workers: &[&ManualWorker], until: Instant) -> Option<Instant> {
+    loop {
+        let turn = Turn { until: Some(until), attempts_by: None, may_call_program: true };
+        let round = round(workers.iter().copied(), |_| turn);
+        match round.busy {
+            _ if round.has_worked => {}
+            None => return round.due,
+            Some(busy) if busy.wait_for_return(until) => {}
+            // what will be due is known when the other thread is done
+            Some(_) => return Some(Instant::now()),
+        }
+    }
+}
+
+/// What came of one turn of each worker.
+#[derive(Default)]
+struct Round<'a> {
+    has_worked: bool,
+    due: Option<Instant>,
+    /// One that another thread has.
+    busy: Option<&'a ManualWorker>,
+}
+
+fn round<'a>(workers: impl Iterator<Item = &'a ManualWorker>, turn: impl Fn(u32) -> Turn) -> Round<'a> {
+    let mut round = Round::default();
+    for (worker, index) in workers.zip(0..) {
+        match worker.take_turn(turn(index)) {
+            Some(Progress::Worked) => round.has_worked = true,
+            Some(Progress::DueAt(then)) => round.due = round.due.into_iter().chain(then).min(),
+            Some(Progress::Ended) => {}
+            None => round.busy = Some(worker),
+        }
+    }
+    round
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::config::{BatchSettings, Level, PaceSettings, ProblemKind, QueueSettings, RetrySettings, Signals};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
+use crate::process::Driver;
+use crate::record::{Scope, Signal};
+use crate::transport::Verdict;
+use crate::transport::gate::Gate;
+
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn spec(gate: &Gate) -> ExporterSpec {
+    let gate = gate.clone();
+    ExporterSpec {
+        name: "memory".to_owned(),
+        filter: RecordFilter { signals: Signals::ALL, level: Level::default() },
+        queue: QueueSettings { records: 2, ..QueueSettings::default() },
+        batch: BatchSettings::default(),
+        pace: PaceSettings { throttle: Duration::ZERO, linger: Duration::ZERO },
+        retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },
+        attempt_timeout: PATIENCE,
+        resource: Vec::new(),
+        metrics: None,
+        hook: None,
+        transport: Box::new(move || gate.open_transport()),
+        driver: Driver::Caller,
+    }
+}
+
+fn start(spec: &ExporterSpec) -> ExporterHandle {
+    ExporterHandle::start(spec.prepare()).unwrap()
+}
+
+fn enqueue(handle: &ExporterHandle) {
+    handle.enqueue(&Arc::new(Scope::new(Signal::Traces, "shop", "")), &[0x12, 0], 1);
+}
+
+fn soon() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+/// Does what is due, within so short a budget that it is one attempt, while the test decides what comes of that.
+fn pump(handle: &ExporterHandle, decide: impl FnOnce()) {
+    let pumped = handle.manual().unwrap();
+    thread::scope(|scope| {
+        let pumping = scope.spawn(|| super::pump(&[pumped], Instant::now() + Duration::from_millis(1)));
+        decide();
+        pumping.join().unwrap();
+    });
+}
+
+#[test]
+fn a_panic_in_the_transport_costs_its_batch_and_not_the_caller() {
+    let gate = Gate::default();
+    let (reported, problems) = mpsc::channel();
+    let mut spec = spec(&gate);
+    spec.hook = Some(Arc::new(move |problem| {
+        let _ = reported.send(problem.kind);
+    }));
+    let handle = start(&spec);
+    enqueue(&handle);
+    pump(&handle, || drop(gate.panic()));
+    enqueue(&handle);
+    pump(&handle, || drop(gate.answer(Verdict::Accepted)));
+    let counts = handle.ledger().traces;
+    assert_eq!((counts.accepted, counts.delivered, counts.dropped.worker_panicked), (2, 1, 1), "{counts}");
+    assert_eq!(problems.try_iter().collect::<Vec<_>>(), [ProblemKind::WorkerPanicked]);
+}
+
+#[test]
+fn a_turn_gives_an_attempt_its_own_timeout_and_a_flush_no_more_than_is_left() {
+    let gate = Gate::default();
+    let handle = start(&spec(&gate));
+    enqueue(&handle);
+    let earliest = soon();
+    pump(&handle, || {
+        assert!(gate.next().deadline >= earliest, "it was cut short");
+        gate.answer(Verdict::Accepted);
+    });
+    enqueue(&handle);
+    let flushed = handle.start_flush();
+    let deadline = Instant::now() + Duration::from_millis(50);
+    thread::scope(|scope| {
+        let driving = scope.spawn(|| drive(handle.goal(&flushed).into_iter().collect(), deadline, deadline));
+        assert!(gate.next().deadline <= deadline);
+        driving.join().unwrap();
+    });
+    assert_eq!(flushed.try_recv(), Err(TryRecvError::Empty));
+    assert!(Instant::now() >= deadline);
+}
+
+#[test]
+fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
+    let gate = Gate::default();
+    let handle = Arc::new(start(&spec(&gate)));
+    (0..2).for_each(|_| enqueue(&handle));
+    let (done, ended) = mpsc::channel();
+    pump(&handle, || {
+        gate.next();
+        let caller = Arc::clone(&handle);
+        // not scoped: a caller that never gets in must fail the test, not hold it up
+        thread::spawn(move || {
+            enqueue(&caller);
+            done.send(())
+        });
+        let deadline = soon();
+        while !matches!(&*handle.manual().unwrap().lock(), Place::Taken { is_wanted: true }) {
+            assert!(Instant::now() < deadline, "the caller does not want the worker");
+            thread::yield_now();
+        }
+        gate.answer(Verdict::TryLater { after: None, reason: "busy".to_owned() });
+    });
+    // from here on the caller is the only one
+    gate.answer(Verdict::Accepted);
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(()), "the caller was not let go");
+    assert_eq!(handle.ledger().traces.delivered, 2);
+}
+
+#[test]
+fn a_worker_that_has_ended_is_waited_for_by_none() {
+    let gate = Gate::default();
+    let handle = start(&spec(&gate));
+    let manual = handle.manual().unwrap();
+    handle.start_stop(soon());
+    drive(handle.end_goal().into_iter().collect(), soon(), soon());
+    assert!(handle.is_stopped() && handle.wait_for_end(Instant::now()));
+    assert_eq!(super::pump(&[manual], soon()), None);
+    assert!(manual.wait_for_return(Instant::now()));
+    // and a flush is over at once
+    assert!(handle.start_flush().recv_timeout(PATIENCE).is_err_and(|error| error.is_disconnected()));
+}
