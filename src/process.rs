@@ -1,5 +1,5 @@
-//! What happens in a forked child? State of one process, the lock that keeps forks away, how threads are started, and
-//! the atomics that a machine may lack.
+//! What happens in a forked child? State of one process, the lock that keeps forks away, how threads are started, where panics
+//! end, and the atomics that a machine may lack.
 //!
 //! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
@@ -8,6 +8,7 @@
 pub(crate) mod atomic;
 #[cfg_attr(not(unix), allow(dead_code, reason = "no process forks there"))]
 pub(crate) mod first_use;
+mod panics;
 mod spawn;
 
 use std::cell::{Cell, RefCell};
@@ -15,6 +16,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
+pub(crate) use panics::contain_panic;
 #[cfg(any(feature = "probe", feature = "receiver"))]
 pub(crate) use spawn::spawn_scoped;
 pub(crate) use spawn::{Driver, spawn};

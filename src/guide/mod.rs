@@ -10,9 +10,11 @@
 //! | [`bridges`] | how do I keep `tracing`, `log`, `metrics` or the OpenTelemetry API? |
 //! | [`migration`] | what changes when I move from tracing-opentelemetry or opentelemetry-otlp? |
 //! | [`grpc`] | how does OTLP over gRPC behave? |
+//! | [`c`] | how do I use it from C, C++ or another language? |
 //! | [`operations`] | what happens when the queue is full, the collector is down, or the process forks? |
 //! | [`exit`] | what survives `process::exit`, a panic, SIGTERM, `kill -9`? |
 //! | [`limits`] | how large can everything become? |
+//! | [`targets`] | on which systems and processors is it tested, and what differs there? |
 //! | [`testing`] | how do I test my program's telemetry? |
 //! | [`growing`] | what comes when one machine is not enough? |
 //! | [`command`] | what does the `standpipe` command do? |
@@ -21,6 +23,10 @@
 #[cfg(any(not(doctest), feature = "tracing"))]
 pub mod bridges {
     #![doc = include_str!("bridges.md")]
+}
+
+pub mod c {
+    #![doc = include_str!("c.md")]
 }
 
 pub mod command {
@@ -71,6 +77,10 @@ pub mod programs {
 
 pub mod signals {
     #![doc = include_str!("signals.md")]
+}
+
+pub mod targets {
+    #![doc = include_str!("targets.md")]
 }
 
 #[cfg(any(not(doctest), feature = "receiver"))]

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::instrument::{Descriptor, InstrumentKind};
@@ -12,7 +11,7 @@ use super::measurement::{Measure, difference, is_negative, sum};
 use super::registry::MeterShared;
 use super::series::overflow;
 use crate::context;
-use crate::process::PerProcess;
+use crate::process::{PerProcess, contain_panic};
 use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};
 
 /// Takes what a callback observes. Given to the callbacks of [`InstrumentBuilder::observe_gauge`] and its like.
@@ -177,9 +176,7 @@ impl Observable {
             refused: None,
         };
         let outcome = match callbacks {
-            Callbacks::Run => {
-                catch_unwind(AssertUnwindSafe(|| context::in_program(|| (self.callback)(&mut observations))))
-            }
+            Callbacks::Run => contain_panic(|| context::in_program(|| (self.callback)(&mut observations))),
             Callbacks::Skip => Ok(()),
         };
         if let Some(what) = observations.refused {
@@ -213,12 +210,7 @@ impl Observable {
             // the callback reports them again
             state.pending = Vec::new();
         }
-        outcome.map_err(|payload| {
-            let message = panic_message(payload.as_ref());
-            // what a panic carries may panic again when it is dropped
-            std::mem::forget(payload);
-            message
-        })
+        outcome
     }
 }
 
@@ -232,13 +224,6 @@ fn new_states(shared: &MeterShared) -> Box<[Mutex<ExportState>]> {
     let now = shared.now();
     let nothing = || ExportState { since: now, values: HashMap::new(), pending: Vec::new() };
     shared.readers.iter().map(|_| Mutex::new(nothing())).collect()
-}
-
-/// The message of a panic, if it has one.
-fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without a message").to_owned()
 }
 
 #[cfg(test)]

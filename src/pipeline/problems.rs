@@ -1,7 +1,6 @@
 //! How problems at run time reach the program: its hook is called once per kind, signal and period. The library never prints.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{Problem, ProblemHook, ProblemKind};
 use crate::context::{self, Owner};
-use crate::process::{Driver, spawn};
+use crate::process::{Driver, contain_panic, spawn};
 use crate::record::Signal;
 
 /// Each kind of problem is reported once per period.
@@ -188,10 +187,8 @@ impl ProblemReporter {
 
     fn call_hook(&self, problem: &Problem) {
         let Some(hook) = &self.hook else { return };
-        // a hook that panics must not cost a batch, nor may what its panic carries when it is dropped
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| context::in_program(|| hook(problem)))) {
-            std::mem::forget(payload);
-        }
+        // a hook that panics must not cost a batch
+        let _ = contain_panic(|| context::in_program(|| hook(problem)));
     }
 }
 

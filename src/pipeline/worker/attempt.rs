@@ -1,6 +1,5 @@
 //! One attempt to send a part of a batch, and what follows from its verdict.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use crate::config::RetrySettings;
 use crate::pipeline::batch::{Batch, Next};
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::retry::{self, Attempt, NextStep};
+use crate::process::contain_panic;
 use crate::record::{Signal, random};
 use crate::transport::{Payload, Verdict};
 
@@ -116,7 +116,7 @@ impl Worker {
         let payload = Payload { signal: batch.signal, body: &batch.body() };
         // one that was begun in a stop has its share of the time
         *self.current_attempt.lock() = self.stop_by().is_none().then_some(batch.signal);
-        let verdict = catch_unwind(AssertUnwindSafe(|| self.transport.send(&payload, deadline)));
+        let verdict = contain_panic(|| self.transport.send(&payload, deadline));
         *self.current_attempt.lock() = None;
         verdict.ok()
     }

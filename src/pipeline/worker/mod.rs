@@ -12,7 +12,6 @@ mod periodic_reader;
 mod turn;
 
 use std::cell::OnceCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +20,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, select_biased};
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
+use crate::process::contain_panic;
 use crate::record::Signal;
 use crate::transport::Transport;
 use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
@@ -106,7 +106,7 @@ impl Worker {
 
     /// What `work` returns; `None` if it panicked, which costs all that had left the queues, not the worker.
     fn caught<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        let worked = catch_unwind(AssertUnwindSafe(|| work(self))).ok();
+        let worked = contain_panic(|| work(self)).ok();
         if worked.is_none() {
             (0..self.deliveries.len()).for_each(|at| self.write_off(at));
         }
@@ -158,7 +158,7 @@ impl Worker {
 
     /// A panic costs what was in hand of one signal, not the worker.
     fn attempt_caught(&mut self, at: usize) {
-        if catch_unwind(AssertUnwindSafe(|| self.try_once(at))).is_err() {
+        if contain_panic(|| self.try_once(at)).is_err() {
             self.write_off(at);
         }
     }

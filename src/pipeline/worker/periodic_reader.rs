@@ -1,6 +1,5 @@
 //! The periodic reader: the worker collects metrics once per interval, and sends them like everything else.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use super::Worker;
 use crate::config::ProblemKind;
 use crate::metrics::{Collected, Reader, SinkStatus};
 use crate::pipeline::ledger::{NotEnqueuedReason, Outcome};
+use crate::process::contain_panic;
 use crate::record::{FrameLimits, Scope, Signal};
 
 /// How often the worker makes room for metrics in a queue that callers fill again at once.
@@ -130,7 +130,7 @@ impl Worker {
         if reader.instruments.is_cumulative() {
             self.supersede_snapshot(at);
         }
-        if catch_unwind(AssertUnwindSafe(|| self.read_instruments(at, &reader))).is_err() {
+        if contain_panic(|| self.read_instruments(at, &reader)).is_err() {
             self.write_off(at);
         }
         self.state.reader.is_collecting = false;

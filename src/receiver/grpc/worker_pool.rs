@@ -2,14 +2,13 @@
 //! connections share.
 
 use std::collections::VecDeque;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread::Scope;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::process::spawn_scoped;
+use crate::process::{contain_panic, spawn_scoped};
 use crate::receiver::budget::{Permit, Permits};
 
 /// How long a thread waits for another job before it ends.
@@ -54,7 +53,7 @@ impl<J: Send> WorkerPool<J> {
         let threads = spawn_scoped(scope, name(), move || {
             while let Some(job) = self.next() {
                 // a panic in a callback was reported when it happened, and has closed the connection
-                let _ = panic::catch_unwind(AssertUnwindSafe(|| work(job)));
+                let _ = contain_panic(|| work(job));
             }
             drop(start_permit);
         });

@@ -41,6 +41,9 @@ fn export_through(proxy: &str) -> Vec<String> {
     let variables = [
         ("http_proxy", proxy),
         ("HTTP_PROXY", proxy),
+        // of which Windows reads none under CGI, that an empty variable stands for as well
+        ("all_proxy", proxy),
+        ("ALL_PROXY", proxy),
         ("no_proxy", ""),
         ("NO_PROXY", ""),
         ("REQUEST_METHOD", ""),
