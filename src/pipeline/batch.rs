@@ -255,5 +255,6 @@ fn write_header(body: &mut Vec<u8>, tag: u8, len: usize) {
     prost::encoding::encode_varint(len as u64, body);
 }
 
-#[cfg(all(test, feature = "opentelemetry"))]
+#[cfg(test)]
+#[cfg(feature = "opentelemetry")]
 mod tests;
