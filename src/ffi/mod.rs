@@ -31,7 +31,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
-use std::{mem, ptr};
+use std::{mem, ptr, thread};
 
 use crate::context::runs_exporter_code;
 
@@ -97,7 +97,8 @@ fn border<T: Panicked>(work: impl FnOnce() -> T) -> T {
 /// before: of a program that is written in Rust as well.
 fn keep_panics_silent() {
     static HOOK: Once = Once::new();
-    if cfg!(panic = "unwind") {
+    // a thread that panics must not change the hook
+    if cfg!(panic = "unwind") && !thread::panicking() {
         HOOK.call_once(|| {
             let before = take_hook();
             set_hook(Box::new(move |panic| {

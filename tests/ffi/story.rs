@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use standpipe::receiver::{ReceivedSpan, Receiver};
 use standpipe::{Severity, SpanKind, Status, Value};
 
-use crate::library::{Built, Language, finish, library, script};
+use crate::library::{Built, Language, compiler, finish, library, script};
 
 fn span<'a>(spans: &'a [ReceivedSpan], name: &str) -> &'a ReceivedSpan {
     spans.iter().find(|span| span.name() == name).unwrap_or_else(|| panic!("there is no span {name}"))
@@ -114,6 +114,10 @@ fn a_program_in_cxx17_sends_all_signals() {
 
 /// Runs a script with the library and the endpoint, if there is an interpreter, which shows its version by this option.
 fn tell_by(interpreter: &str, version: &str, name: &str) {
+    // one for another machine cannot load the library
+    if compiler(Language::C99).is_none() {
+        return;
+    }
     if let Err(error) = Command::new(interpreter).arg(version).output() {
         println!("SKIPPED: there is no {interpreter}: {error}");
         return;
