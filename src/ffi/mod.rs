@@ -29,11 +29,12 @@ mod spans;
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::panic::{set_hook, take_hook};
 use std::sync::Once;
 use std::{mem, ptr, thread};
 
 use crate::context::runs_exporter_code;
+use crate::process::contain_panic;
 
 /// The outcome of a call; the header has the same numbers.
 #[repr(transparent)]
@@ -84,11 +85,7 @@ thread_local! {
 #[inline(always)]
 fn border<T: Panicked>(work: impl FnOnce() -> T) -> T {
     let before = INSIDE.replace(true);
-    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-        // to drop it could panic again
-        mem::forget(payload);
-        T::PANICKED
-    });
+    let result = contain_panic(work).unwrap_or(T::PANICKED);
     INSIDE.set(before);
     result
 }
