@@ -56,6 +56,7 @@
 //! - [Configuration](guide::configuration) and [environment variables](guide::environment): every setting and its default
 //! - [Bridges](guide::bridges) for `tracing`, `log`, `metrics` and the OpenTelemetry API; [migration](guide::migration)
 //! - [gRPC](guide::grpc)
+//! - [C](guide::c), C++ and other languages
 //! - [Operations](guide::operations): a full queue, the ledger, problems, fork, containers
 //! - [Exit](guide::exit): what survives `process::exit`, panics, signals
 //! - [Limits](guide::limits)
@@ -77,6 +78,7 @@
 //! | `log` | no | [`bridge::log`]: a logger for the `log` crate |
 //! | `metrics` | no | [`bridge::metrics`]: a recorder for the `metrics` crate |
 //! | `opentelemetry` | no | [`bridge::opentelemetry`]: exporters for the OpenTelemetry SDK |
+//! | `ffi` | no | the functions of `src/ffi/standpipe.h`, for [programs in C](guide::c) |
 //! | `receiver` | no | the module `receiver`: an OTLP receiver to test against |
 //! | `cli` | no | the `standpipe` command |
 
@@ -85,6 +87,8 @@
 pub mod bridge;
 pub mod config;
 mod context;
+#[cfg(feature = "ffi")]
+mod ffi;
 pub mod guide;
 mod logs;
 pub mod metrics;

@@ -116,6 +116,7 @@ impl Telemetry {
     /// use std::time::{Duration, Instant};
     /// use standpipe::{Config, Exporter, Telemetry};
     ///
+    /// # #[cfg(feature = "receiver")] {
     /// # let receiver = standpipe::receiver::Receiver::start()?;
     /// # let endpoint = receiver.endpoint();
     /// # let mut turns = 0..3;
@@ -129,6 +130,7 @@ impl Telemetry {
     /// }
     /// let ledger = telemetry.shutdown(Duration::from_secs(2));
     /// assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0));
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -6,6 +6,7 @@
 //! the new figures down: what fell becomes the new measure, what rose a little is not written, so that many small rises
 //! add up to one that is seen, and what rose by more than that takes the reason with it.
 
+mod c;
 mod committed;
 mod history;
 mod programs;

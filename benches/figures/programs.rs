@@ -14,6 +14,7 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 
+use crate::c;
 use crate::support::program::{Arrives, Burst, Play, Program, repeat};
 use crate::support::workload::{self, TRACE, VALUES, Workload, text};
 use crate::support::{Error, calls};
@@ -29,6 +30,8 @@ pub(crate) struct Subject {
 enum Work {
     /// Spans that arrive with this many attributes and events.
     Spans { attributes: u64, events: u64, make: fn(&Telemetry) -> Result<Burst, Error> },
+    /// The same by the functions of `standpipe.h`.
+    FromC { attributes: u64 },
     /// Spans that are not recorded.
     Unsampled(fn(Tracer) -> Burst),
     /// A call that another benchmark makes too.
@@ -43,6 +46,7 @@ pub(crate) const PROGRAMS: &[Subject] = &[
     span("span, 20 attributes", 20, 0, native::<20>),
     span("span, 5 attributes, 1 event", 5, 1, with_event),
     span("span of tracing, 5 fields", 5, 0, bridged),
+    Subject { name: "span from C, 3 attributes", with_worker: false, work: Work::FromC { attributes: 3 } },
     unsampled("unsampled child, 5 attributes", |tracer| {
         let root = tracer.span(text::ROOT);
         repeat(move |_| {
@@ -71,6 +75,7 @@ impl Subject {
     pub(crate) fn play(&self) -> Play<'_> {
         let arrives = match self.work {
             Work::Spans { attributes, events, .. } => Arrives::Spans { attributes, events },
+            Work::FromC { attributes } => Arrives::Spans { attributes, events: 0 },
             Work::Unsampled(_) => Arrives::Nothing,
             Work::Known => calls::arrives(self.name),
         };
@@ -114,6 +119,7 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
             let burst = make(&telemetry)?;
             Ok(calls::sending(Arc::new(telemetry), burst))
         }
+        Work::FromC { .. } => c::start(endpoint),
         Work::Unsampled(make) => {
             let sampler = Sampler::always_off().parent_based();
             let config = Config::new().sampler(sampler).exporter(exporter.proxy(Proxy::Off));

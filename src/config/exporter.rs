@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::demand;
 use super::error::{Diagnostic, DiagnosticSeverity, Fault};
+#[cfg(feature = "ffi")]
+use super::settings::LOSSY;
 use super::settings::kind::SettingValue;
 use super::settings::{ENDPOINT, SettingRow, TRANSPORT, rows};
 use super::summary::Few;
@@ -288,6 +290,12 @@ impl Exporter {
 
     pub(super) fn is_set(&self, row: &'static SettingRow) -> bool {
         self.source(row) != SettingSource::Default
+    }
+
+    /// Drops what finds no room, unless a file or the environment says otherwise.
+    #[cfg(feature = "ffi")]
+    pub(crate) fn lossy_unless_set(self) -> Self {
+        if self.is_set(&LOSSY) { self } else { self.when_full(WhenFull::DropNewest) }
     }
 
     pub(super) fn header_source(&self, index: usize) -> &SettingSource {

@@ -287,6 +287,16 @@ pub(super) fn enter(baggage: &Baggage) -> Option<Entered> {
 }
 
 impl Entered {
+    #[cfg(feature = "ffi")]
+    pub(super) fn into_number(self) -> u64 {
+        self.0.get()
+    }
+
+    #[cfg(feature = "ffi")]
+    pub(super) fn from_number(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).map(Self)
+    }
+
     /// Takes the baggage off the stack, wherever it stands: guards may end in any order.
     pub(super) fn leave(self) {
         let _ = CURRENT.try_with(|stack| {

@@ -202,6 +202,20 @@ impl ContextGuard {
     pub(crate) fn none() -> Self {
         Self { entered: None, baggage: None, not_send: PhantomData }
     }
+
+    /// What it keeps, by numbers that this thread knows: it goes on until [`from_numbers`](Self::from_numbers) takes it back.
+    #[cfg(feature = "ffi")]
+    pub(crate) fn into_numbers(mut self) -> [u64; 2] {
+        let entered = self.entered.take().map_or(0, |Entered(id)| id.get());
+        [entered, self.baggage.take().map_or(0, baggage::Entered::into_number)]
+    }
+
+    /// The guard of these numbers, on the thread that they are of.
+    #[cfg(feature = "ffi")]
+    pub(crate) fn from_numbers([entered, baggage]: [u64; 2]) -> Self {
+        let entered = NonZeroU64::new(entered).map(Entered);
+        Self { entered, baggage: baggage::Entered::from_number(baggage), not_send: PhantomData }
+    }
 }
 
 impl Drop for ContextGuard {

@@ -25,7 +25,7 @@ pub use carried::Context;
 pub(crate) use clock::{Clock, unix_nanos};
 pub use current::ContextGuard;
 pub(crate) use current::{Entered, Frame, Stack, span_and_time, with_stack};
-#[cfg(any(feature = "log", feature = "opentelemetry", feature = "tracing"))]
+#[cfg(any(feature = "ffi", feature = "log", feature = "opentelemetry", feature = "tracing"))]
 pub(crate) use suppression::runs_exporter_code;
 pub(crate) use suppression::{
     Owner, Suppression, export_for, exports_for, in_program, may_be_suppressed, suppress_for_ever,

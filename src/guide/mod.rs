@@ -10,6 +10,7 @@
 //! | [`bridges`] | how do I keep `tracing`, `log`, `metrics` or the OpenTelemetry API? |
 //! | [`migration`] | what changes when I move from tracing-opentelemetry or opentelemetry-otlp? |
 //! | [`grpc`] | how does OTLP over gRPC behave? |
+//! | [`c`] | how do I use it from C, C++ or another language? |
 //! | [`operations`] | what happens when the queue is full, the collector is down, or the process forks? |
 //! | [`exit`] | what survives `process::exit`, a panic, SIGTERM, `kill -9`? |
 //! | [`limits`] | how large can everything become? |
@@ -23,6 +24,10 @@
 #[cfg(any(not(doctest), feature = "tracing"))]
 pub mod bridges {
     #![doc = include_str!("bridges.md")]
+}
+
+pub mod c {
+    #![doc = include_str!("c.md")]
 }
 
 pub mod command {

@@ -256,5 +256,6 @@ fn write_header(body: &mut Vec<u8>, tag: u8, len: usize) {
     encode_varint(len as u64, body);
 }
 
-#[cfg(all(test, feature = "opentelemetry"))]
+#[cfg(test)]
+#[cfg(feature = "opentelemetry")]
 mod tests;

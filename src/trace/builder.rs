@@ -91,7 +91,8 @@ pub(super) struct SpanSpec<'a> {
 enum Parent<'a> {
     Current,
     None,
-    Given(&'a SpanContext),
+    /// With its clock, if it is a recorded span of this process: then their times agree.
+    Given(&'a SpanContext, Option<Clock>),
 }
 
 /// A span that has just started.
@@ -116,7 +117,16 @@ impl<'a, A> SpanBuilder<'a, A> {
     /// A child of this context instead of the thread's current span.
     #[inline]
     pub fn parent(mut self, parent: &'a SpanContext) -> Self {
-        self.spec.parent = Parent::Given(parent);
+        self.spec.parent = Parent::Given(parent, None);
+        self
+    }
+
+    /// A child of this span instead of the thread's current one.
+    #[cfg(feature = "ffi")]
+    #[inline]
+    pub(crate) fn child_of(mut self, parent: &'a mut OpenSpan) -> Self {
+        let clock = parent.recorded().map(|open| open.clock);
+        self.spec.parent = Parent::Given(parent.settled_context(), clock);
         self
     }
 
@@ -210,7 +220,8 @@ impl<'a> SpanSpec<'a> {
     /// Starts the span below one that is recorded, from now on; `None` if it is another.
     #[inline(always)]
     pub(super) fn start_below_recorded(&self, stack: &mut Stack) -> Option<(Box<OpenSpan>, Entered)> {
-        let (mut open, span, clock) = self.open_below_recorded(stack.top()?)?;
+        let Frame { context, clock, .. } = stack.top()?;
+        let (mut open, span, clock) = self.open_below_recorded(context, *clock)?;
         open.context = SpanContext::of(span, None);
         Some((open, stack.push(SpanContext::of(span, None), Some(clock))))
     }
@@ -270,7 +281,12 @@ impl<'a> SpanSpec<'a> {
 
     #[inline(never)]
     fn start_detached(&self, current: Option<&Frame>) -> DetachedSpan {
-        let started = match current.and_then(|frame| self.open_below_recorded(frame)) {
+        let parent = match self.parent {
+            Parent::Current => current.map(|frame| (&frame.context, frame.clock)),
+            Parent::Given(parent, clock) => Some((parent, clock)),
+            Parent::None => None,
+        };
+        let started = match parent.and_then(|(parent, clock)| self.open_below_recorded(parent, clock)) {
             Some((open, span, clock)) => {
                 let context = SpanContext::of(span, None);
                 Started { context, can_enter: true, open: Some(open), clock: Some(clock) }
@@ -283,15 +299,18 @@ impl<'a> SpanSpec<'a> {
 
     /// The fast path: a span below one that is recorded, from now on. `None` for any other.
     #[inline(always)]
-    fn open_below_recorded(&self, current: &Frame) -> Option<(Box<OpenSpan>, SpanRef, Clock)> {
-        let Self { tracer, parent: Parent::Current, start: None, .. } = self else { return None };
-        let Frame { context: parent, clock: Some(clock), .. } = current else { return None };
+    fn open_below_recorded(
+        &self,
+        parent: &SpanContext,
+        clock: Option<Clock>,
+    ) -> Option<(Box<OpenSpan>, SpanRef, Clock)> {
+        let (Self { tracer, start: None, .. }, Some(clock)) = (self, clock) else { return None };
         let is_usual = parent.is_sampled() && parent.state.is_none();
         if !is_usual || !tracer.shared.policy.keeps_below_sampled || context::may_be_suppressed() {
             return None;
         }
         let span = parent.child_ref(true);
-        let (open, clock) = self.open(span, Some(parent), "", Some(*clock));
+        let (open, clock) = self.open(span, Some(parent), "", Some(clock));
         Some((open, span, clock))
     }
 
@@ -300,14 +319,17 @@ impl<'a> SpanSpec<'a> {
         let policy = &self.tracer.shared.policy;
         let parent = match self.parent {
             Parent::Current => current.and_then(Frame::span),
-            Parent::Given(parent) => Some(parent),
+            Parent::Given(parent, _) => Some(parent),
             Parent::None => None,
         };
         let context = policy.context(parent);
         // a thread is in its current span already
-        let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(_)));
+        let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(..)));
         let can_enter = !policy.is_idle || carries_parent;
-        let clock = current.and_then(|frame| frame.clock);
+        let clock = match self.parent {
+            Parent::Given(_, Some(clock)) => Some(clock),
+            _ => current.and_then(|frame| frame.clock),
+        };
         if !self.is_recorded(&context, is_detached) {
             return Started { context, can_enter, open: None, clock };
         }

@@ -34,7 +34,6 @@ use crate::record::{IntoValue, NewParent, SpanKind, Status};
 pub struct DetachedSpan {
     /// Taken out by its end.
     storage: Option<Box<OpenSpan>>,
-    is_recording: bool,
 }
 
 const UNTIL_ITS_END: &str = "a span has its storage until its end";
@@ -42,6 +41,8 @@ const UNTIL_ITS_END: &str = "a span has its storage until its end";
 /// What a detached span has beside its record. It lies in the same storage: these spans are moved about much.
 #[derive(Default)]
 pub(super) struct DetachedState {
+    /// Whether what is set goes anywhere.
+    is_recording: bool,
     /// Whether it may become current: not without an exporter, unless it carries the context of a parent.
     can_enter: bool,
     /// Whether its context has been read, so that its parent and its sampling stay as they are.
@@ -52,8 +53,8 @@ pub(super) struct DetachedState {
 
 impl DetachedState {
     #[inline]
-    fn new(can_enter: bool) -> Self {
-        Self { can_enter, is_settled: false, ended: None }
+    fn new(is_recording: bool, can_enter: bool) -> Self {
+        Self { is_recording, can_enter, is_settled: false, ended: None }
     }
 }
 
@@ -63,8 +64,22 @@ impl DetachedSpan {
         let is_recording = started.open.is_some();
         let mut storage = started.open.unwrap_or_else(|| OpenSpan::unrecorded(shared));
         storage.context = started.context;
-        storage.detached = DetachedState::new(started.can_enter);
-        Self { storage: Some(storage), is_recording }
+        storage.detached = DetachedState::new(is_recording, started.can_enter);
+        Self { storage: Some(storage) }
+    }
+
+    /// The span of this storage: what [`into_storage`](Self::into_storage) gave.
+    #[cfg(feature = "ffi")]
+    #[inline]
+    pub(crate) fn from_storage(storage: Box<OpenSpan>) -> Self {
+        Self { storage: Some(storage) }
+    }
+
+    /// The span as one pointer. It goes on until [`from_storage`](Self::from_storage) takes it back.
+    #[cfg(feature = "ffi")]
+    #[inline]
+    pub(crate) fn into_storage(mut self) -> Option<Box<OpenSpan>> {
+        self.storage.take()
     }
 
     /// Makes it a child of another span, in another trace if that is in one. The sampler decides again, and what was set
@@ -73,8 +88,8 @@ impl DetachedSpan {
     /// False if it is too late, and nothing has changed: the span has been [entered](Self::enter), or its
     /// [context](Self::context) has been read.
     pub fn set_parent(&mut self, parent: &SpanContext) -> bool {
-        let is_recording = self.is_recording;
         let storage = self.storage_mut();
+        let is_recording = storage.detached.is_recording;
         if storage.detached.is_settled {
             return false;
         }
@@ -90,41 +105,21 @@ impl DetachedSpan {
             });
         }
         storage.context = context;
-        storage.detached = DetachedState::new(true);
+        storage.detached = DetachedState::new(is_recording, true);
         true
     }
 
     /// What identifies the span to others. From now on its parent stays as it is.
     #[inline]
     pub fn context(&mut self) -> &SpanContext {
-        self.settle();
-        &self.storage().context
+        self.storage_mut().settled_context()
     }
 
     /// Makes it this thread's current span until the guard is dropped. It may be entered often, and on several threads
     /// at once. From now on its parent stays as it is.
     #[inline]
     pub fn enter(&mut self) -> ContextGuard {
-        self.settle();
-        let storage = self.storage();
-        if !storage.detached.can_enter {
-            return ContextGuard::none();
-        }
-        ContextGuard::enter(&storage.context, self.is_recording.then_some(storage.clock))
-    }
-
-    #[inline]
-    fn settle(&mut self) {
-        let storage = self.storage_mut();
-        if storage.detached.is_settled {
-            return;
-        }
-        storage.detached.is_settled = true;
-        if !storage.context.is_sampled() {
-            self.is_recording = false;
-            // it may stay open for long
-            self.storage_mut().abandon_record();
-        }
+        self.storage_mut().enter()
     }
 
     #[inline]
@@ -139,13 +134,13 @@ impl DetachedSpan {
 
     #[inline]
     pub(super) fn open_mut(&mut self) -> Option<&mut OpenSpan> {
-        if self.is_recording { self.storage.as_deref_mut() } else { None }
+        self.storage.as_deref_mut().and_then(OpenSpan::recorded)
     }
 
     /// Whether what is set here goes anywhere. Before the span is entered that may be undecided, and is then true.
     #[inline]
     pub fn is_recording(&self) -> bool {
-        self.is_recording
+        self.storage().is_recording()
     }
 
     /// Sets an attribute of a span that has just been started, where no event or link can be open.
@@ -178,12 +173,13 @@ impl DetachedSpan {
     #[cfg(feature = "tracing")]
     #[cold]
     pub(crate) fn discard_in_panic(mut self) {
-        self.settle();
-        if self.is_recording {
-            self.storage().shared.exporters.count_span_not_enqueued(NotEnqueuedReason::Panicked);
+        let storage = self.storage_mut();
+        storage.settle();
+        if storage.is_recording() {
+            storage.shared.exporters.count_span_not_enqueued(NotEnqueuedReason::Panicked);
         }
-        self.is_recording = false;
-        self.storage_mut().abandon_record();
+        storage.detached.is_recording = false;
+        storage.abandon_record();
     }
 
     /// Ends the span at a time of its own; one before its start counts as its start.
@@ -195,11 +191,9 @@ impl DetachedSpan {
     pub fn end(self) {}
 
     fn finish(&mut self, end: Option<u64>) {
-        if self.storage.is_some() {
-            self.settle();
-        }
-        let Some(storage) = self.storage.take() else { return };
-        if self.is_recording {
+        let Some(mut storage) = self.storage.take() else { return };
+        storage.settle();
+        if storage.is_recording() {
             let end = end.or(storage.detached.ended);
             storage.finish(end);
         } else {
@@ -209,6 +203,48 @@ impl DetachedSpan {
 }
 
 super::span::setters!(DetachedSpan, "detached");
+
+/// The storage of a detached span.
+impl OpenSpan {
+    #[inline]
+    pub(crate) fn is_recording(&self) -> bool {
+        self.detached.is_recording
+    }
+
+    /// `None` where nothing is recorded.
+    #[inline]
+    pub(crate) fn recorded(&mut self) -> Option<&mut Self> {
+        self.is_recording().then_some(self)
+    }
+
+    #[inline]
+    pub(crate) fn settled_context(&mut self) -> &SpanContext {
+        self.settle();
+        &self.context
+    }
+
+    #[inline]
+    pub(crate) fn enter(&mut self) -> ContextGuard {
+        self.settle();
+        if !self.detached.can_enter {
+            return ContextGuard::none();
+        }
+        ContextGuard::enter(&self.context, self.is_recording().then_some(self.clock))
+    }
+
+    #[inline]
+    fn settle(&mut self) {
+        if self.detached.is_settled {
+            return;
+        }
+        self.detached.is_settled = true;
+        if !self.context.is_sampled() {
+            self.detached.is_recording = false;
+            // it may stay open for long
+            self.abandon_record();
+        }
+    }
+}
 
 impl Drop for DetachedSpan {
     #[inline]

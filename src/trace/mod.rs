@@ -40,6 +40,8 @@ pub use detached::DetachedSpan;
 pub use error::{AnySpan, AsError, RecordErr};
 #[cfg(feature = "tracing")]
 pub(crate) use error::{causes, set_exception};
+#[cfg(feature = "ffi")]
+pub(crate) use open::OpenSpan;
 pub use span::{Chain, Span};
 pub use sub_message::{EventBuilder, LinkBuilder};
 

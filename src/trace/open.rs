@@ -14,8 +14,8 @@ use crate::record::{SpanHead, SpanId, SpanRecord, SpanRef, TraceId};
 
 /// A span's record, and the tracer that sends it. Reused on its thread with the reference to the tracer: starting a span
 /// of the same tracer again touches no reference count.
-pub(super) struct OpenSpan {
-    pub(super) record: SpanRecord,
+pub(crate) struct OpenSpan {
+    pub(crate) record: SpanRecord,
     pub(super) context: SpanContext,
     pub(super) clock: Clock,
     pub(super) shared: Arc<TracerShared>,
@@ -119,7 +119,7 @@ impl OpenSpan {
     }
 
     /// Gives it another name.
-    pub(super) fn rename(&mut self, name: &str) {
+    pub(crate) fn rename(&mut self, name: &str) {
         self.record.set_name(name);
         self.mark.rename(name);
     }

@@ -35,7 +35,7 @@ impl Drop for SubMessageGuard<'_> {
 pub struct EventBuilder<'a>(SubMessageGuard<'a>);
 
 impl<'a> EventBuilder<'a> {
-    pub(super) fn new(open: Option<&'a mut OpenSpan>, name: &str, time: Option<SystemTime>) -> Self {
+    pub(crate) fn new(open: Option<&'a mut OpenSpan>, name: &str, time: Option<SystemTime>) -> Self {
         Self(SubMessageGuard::open(open, |open| {
             open.record.open_event(name, time.map_or_else(|| open.clock.now(), unix_nanos))
         }))
@@ -47,7 +47,7 @@ impl<'a> EventBuilder<'a> {
 pub struct LinkBuilder<'a>(SubMessageGuard<'a>);
 
 impl<'a> LinkBuilder<'a> {
-    pub(super) fn new(open: Option<&'a mut OpenSpan>, context: &SpanContext) -> Self {
+    pub(crate) fn new(open: Option<&'a mut OpenSpan>, context: &SpanContext) -> Self {
         let target = LinkTarget {
             trace_id: context.trace_id,
             span_id: context.span_id,

@@ -1,16 +1,12 @@
 //! An example as a process that ends when its standard input does, or by itself.
 
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
-use std::{env, fs};
+use std::time::{Duration, Instant};
 
-use crate::support::command;
+use crate::support::{command, examples};
 
 /// No program of any test may live longer.
 const LONGEST_LIFE: Duration = Duration::from_secs(60);
@@ -37,7 +33,7 @@ pub(crate) struct Ended {
 
 impl Program {
     pub(crate) fn start(example: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(program(example));
+        let mut command = Command::new(examples::program(example));
         command::forget_surroundings(&mut command);
         let mut process = command
             .args(arguments)
@@ -98,48 +94,4 @@ impl Drop for Program {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// An example, which cargo puts beside the tests. `cargo test` has built it; after `cargo test --test programs` it may
-/// be missing or old, and is built now.
-fn program(example: &str) -> PathBuf {
-    static BUILDS: Mutex<()> = Mutex::new(());
-    let test = env::current_exe().expect("a test knows its own program");
-    let folder = test.parent().and_then(Path::parent).expect("it is in target/debug/deps");
-    let program = folder.join("examples").join(format!("{example}{}", env::consts::EXE_SUFFIX));
-    // a test that failed while it held the lock has left nothing half done
-    let _one_at_a_time = BUILDS.lock().unwrap_or_else(PoisonError::into_inner);
-    if !is_up_to_date(&program) {
-        build(example, folder);
-    }
-    assert!(is_up_to_date(&program), "{} is not what cargo has built", program.display());
-    program
-}
-
-/// Whether it is there, and no older than what cargo has noted of its sources.
-fn is_up_to_date(program: &Path) -> bool {
-    let Some(built) = changed(program) else { return false };
-    let sources = fs::read_to_string(program.with_extension("d")).unwrap_or_default();
-    !sources.split_whitespace().skip(1).any(|path| changed(Path::new(path)).is_some_and(|at| at > built))
-}
-
-/// In the profile and for the target that the tests are built in, by which cargo calls the folders.
-fn build(example: &str, folder: &Path) {
-    let profile = match folder.file_name().and_then(OsStr::to_str) {
-        Some("debug") | None => "dev",
-        Some(name) => name,
-    };
-    // the profiles of a target that was asked for do not lie beside cargo's notes, but in a folder between
-    let asked = folder.parent().filter(|parent| !parent.join(".rustc_info.json").exists());
-    let target = asked.and_then(Path::file_name).map(|target| [OsStr::new("--target"), target]);
-    let cargo = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked", "--example", example, "--profile", profile])
-        .args(target.into_iter().flatten())
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(cargo.expect("cargo can be started").success(), "the example cannot be built");
-}
-
-fn changed(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }

@@ -62,6 +62,8 @@ const LAYERS: &[Row] = &[
     row("bridge/log*", &["process", "record", "context", "logs", "telemetry::provider", "bridge"], &["log"]),
     row("bridge/metrics*", &["process", "record", "metrics", "telemetry::provider", "bridge"], &["metrics"]),
     row("bridge/opentelemetry*", &["process", "record", "context", "config", "pipeline", "telemetry::provider", "bridge"], &["opentelemetry", "opentelemetry_sdk"]),
+    // the C ABI
+    row("ffi",             &["process", "record", "context", "config", "metrics", "pipeline", "trace", "logs", "telemetry"], &[]),
     // checks, stage by stage, whether a collector can be reached
     row("probe",           &["process", "record", "config", "transport"],     &[]),
     // the embedded OTLP server

@@ -12,6 +12,7 @@ const README: &str = include_str!("../../README.md");
 const CONFIGURATION: &str = include_str!("../../src/guide/configuration.md");
 const ENVIRONMENT: &str = include_str!("../../src/guide/environment.md");
 const LIMITS: &str = include_str!("../../src/guide/limits.md");
+const C: &str = include_str!("../../src/guide/c.md");
 const PROGRAMS: &str = include_str!("../../src/guide/programs.md");
 const BENCHES: &str = include_str!("../../benches/README.md");
 const PICTURE: &str = include_str!("../../benches/waterfall.svg");
@@ -106,6 +107,13 @@ fn the_programs_of_the_guide_are_those_that_the_tests_run() {
         include_str!("../programs/guide/migrated.rs"),
     ];
     assert_eq!(blocks(PROGRAMS, "rust,no_run"), programs.map(str::trim_end));
+}
+
+#[test]
+fn the_program_in_c_of_the_guide_is_the_one_that_the_tests_run() {
+    let shop = include_str!("../ffi/programs/shop.c").trim_end();
+    assert_eq!(blocks(C, "c"), [shop]);
+    assert!(shop.lines().count() <= 40);
 }
 
 #[test]

@@ -232,16 +232,17 @@ fn a_body_that_unfolds_to_too_much_is_refused_for_every_signal() {
     let log_records = request(&many(2));
     let points_of = |kind| request(&field(2, &field(kind, &many(1))));
     let body_of_pairs = request(&field(2, &field(5, &field(6, &many(1)))));
-    for (signal, body) in [
+    // a pair is sixteen times its two bytes on a 32-bit machine, which is what may be, and more on others
+    let pairs = (usize::BITS == 64).then_some((Signal::Logs, body_of_pairs));
+    for (signal, body) in pairs.into_iter().chain([
         (Signal::Logs, log_records),
-        (Signal::Logs, body_of_pairs),
         (Signal::Metrics, request(&many(2))),
         (Signal::Metrics, points_of(5)),
         (Signal::Metrics, points_of(7)),
         (Signal::Metrics, points_of(9)),
         (Signal::Metrics, points_of(10)),
         (Signal::Metrics, points_of(11)),
-    ] {
+    ]) {
         let reply = ask(&receiver, &post_to(signal, &body));
         assert_eq!(reply.status, 413, "{signal:?}: {body:?}");
         assert!(String::from_utf8_lossy(&reply.body).contains("unfolds"));

@@ -220,7 +220,8 @@ pub(super) fn tls_fault(error: &ureq::Error) -> Option<TlsFault> {
     }
 }
 
-#[cfg(all(test, feature = "tls"))]
+#[cfg(test)]
+#[cfg(feature = "tls")]
 mod tests {
     use std::io;
 

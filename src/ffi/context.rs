@@ -1,0 +1,146 @@
+//! Which span is a thread of C in, and how does a trace go on elsewhere? By scopes in the caller's memory, and by headers.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::input::Chars;
+use super::output::{Out, Room};
+use super::{Code, border};
+use crate::context::{Baggage, Context, ContextGuard, SpanContext};
+use crate::trace::OpenSpan;
+
+/// `char out[56]` of a `traceparent`.
+const TRACEPARENT: usize = 56;
+
+/// `standpipe_scope`: what was entered, and by which thread. Zeros are nothing.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Scope {
+    pub(super) thread: u64,
+    pub(super) entered: [u64; 2],
+    pub(super) reserved: u64,
+}
+
+impl Scope {
+    const NOTHING: Self = Self { thread: 0, entered: [0; 2], reserved: 0 };
+
+    fn of(guard: ContextGuard) -> Self {
+        Self { thread: this_thread(), entered: guard.into_numbers(), ..Self::NOTHING }
+    }
+}
+
+/// A number that no other thread of this process has had.
+fn this_thread() -> u64 {
+    thread_local! {
+        static NUMBER: Cell<usize> = const { Cell::new(0) };
+    }
+    static LAST: AtomicUsize = AtomicUsize::new(0);
+    if NUMBER.get() == 0 {
+        NUMBER.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    NUMBER.get() as u64
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_enter(span: Option<&mut OpenSpan>, scope: Out<'_, Scope>) -> Code {
+    border(|| {
+        if scope.is_null() {
+            return Code::INVALID_ARGUMENT;
+        }
+        scope.put(span.map_or(Scope::NOTHING, |span| Scope::of(span.enter())));
+        Code::OK
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_context_enter(
+    traceparent: Chars<'_>,
+    tracestate: Chars<'_>,
+    baggage: Chars<'_>,
+    scope: Out<'_, Scope>,
+) -> Code {
+    border(|| {
+        if scope.is_null() {
+            return Code::INVALID_ARGUMENT;
+        }
+        let context = Context::from_headers(|name| match name {
+            "traceparent" => traceparent.option(),
+            "tracestate" => tracestate.option(),
+            "baggage" => baggage.option(),
+            _ => None,
+        });
+        scope.put(Scope::of(context.enter()));
+        Code::OK
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_scope_leave(scope: Option<&mut Scope>) -> Code {
+    border(|| {
+        let Some(scope) = scope.filter(|scope| scope.thread != 0) else { return Code::OK };
+        if scope.thread != this_thread() {
+            return Code::WRONG_THREAD;
+        }
+        let entered = std::mem::replace(scope, Scope::NOTHING).entered;
+        drop(ContextGuard::from_numbers(entered));
+        Code::OK
+    })
+}
+
+/// `uint8_t id[N]`.
+#[repr(transparent)]
+struct Bytes<'a, const N: usize> {
+    room: Room<'a>,
+    length: PhantomData<[u8; N]>,
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_ids(
+    span: Option<&mut OpenSpan>,
+    trace_id: Bytes<'_, 16>,
+    span_id: Bytes<'_, 8>,
+    flags: Out<'_, u8>,
+) -> Code {
+    border(|| {
+        let context = known(span);
+        let ids =
+            context.as_ref().map(|context| (context.trace_id().to_bytes(), context.span_id().to_bytes()));
+        let (trace, span) = ids.unwrap_or_default();
+        trace_id.room.write_bytes(&trace);
+        span_id.room.write_bytes(&span);
+        flags.put(context.as_ref().map_or(0, SpanContext::flags));
+        found(context.as_ref())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_traceparent(span: Option<&mut OpenSpan>, out: Room<'_>) -> Code {
+    border(|| {
+        let context = known(span);
+        out.write(&context.as_ref().map(SpanContext::traceparent).unwrap_or_default(), TRACEPARENT);
+        found(context.as_ref())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_tracestate(span: Option<&mut OpenSpan>, out: Room<'_>, room: usize) -> usize {
+    border(|| out.write(known(span).as_ref().map_or("", SpanContext::tracestate), room))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_baggage(out: Room<'_>, room: usize) -> usize {
+    border(|| out.write(&Baggage::current().header(), room))
+}
+
+/// The span's context, or that of the thread's current one.
+fn known(span: Option<&mut OpenSpan>) -> Option<SpanContext> {
+    match span {
+        Some(span) => Some(span.settled_context().clone()),
+        None => SpanContext::current(),
+    }
+}
+
+fn found(context: Option<&SpanContext>) -> Code {
+    if context.is_some() { Code::OK } else { Code::NO_SPAN }
+}

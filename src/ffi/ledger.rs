@@ -1,0 +1,142 @@
+//! What does C see of the ledger? All exporters and signals added up, or everything as JSON.
+
+use std::fmt::Write as _;
+
+use super::lifecycle::Pointer;
+use super::output::{Out, OwnedText};
+use super::{Code, SizeFirst, Versioned, border};
+use crate::pipeline::ledger::{self, Counts, Dropped, ExporterLedger, NotEnqueued};
+use crate::record::Signal;
+
+/// `standpipe_ledger`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Ledger {
+    pub(super) size: usize,
+    pub(super) accepted: u64,
+    pub(super) delivered: u64,
+    pub(super) rejected: u64,
+    pub(super) dropped: u64,
+    pub(super) superseded: u64,
+    pub(super) in_flight: u64,
+    pub(super) not_enqueued: u64,
+    pub(super) filtered: u64,
+    pub(super) attempts: u64,
+    pub(super) open_spans: u64,
+}
+
+// SAFETY: it is `repr(C)`, begins with its size, and has only numbers.
+unsafe impl SizeFirst for Ledger {}
+
+impl Ledger {
+    pub(super) fn of(ledger: &ledger::Ledger) -> Self {
+        let total = ledger.total();
+        Self {
+            size: size_of::<Self>(),
+            accepted: total.accepted,
+            delivered: total.delivered,
+            rejected: total.rejected,
+            dropped: total.dropped.total(),
+            superseded: total.superseded,
+            in_flight: total.in_flight,
+            not_enqueued: total.not_enqueued.total(),
+            filtered: total.filtered,
+            attempts: ledger.exporters.iter().map(|exporter| exporter.attempts).sum(),
+            open_spans: ledger.open_spans.count,
+        }
+    }
+}
+
+/// Whether a shutdown has left nothing behind.
+pub(super) fn is_complete(ledger: &ledger::Ledger) -> bool {
+    let total = ledger.total();
+    total.in_flight == 0 && total.dropped.shutdown == 0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_get_ledger(handle: Pointer<'_>, ledger: Versioned<'_, Ledger>) -> Code {
+    border(|| {
+        let now = handle.get().map(|handle| handle.telemetry.ledger()).unwrap_or_default();
+        match ledger.write(&Ledger::of(&now)) {
+            Some(()) => Code::OK,
+            None => Code::INVALID_ARGUMENT,
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_ledger_json(handle: Pointer<'_>, text: Out<'_, OwnedText>) -> Code {
+    border(|| {
+        text.put(OwnedText::NONE);
+        let now = handle.get().map(|handle| handle.telemetry.ledger()).unwrap_or_default();
+        text.put(OwnedText::new(json(&now)));
+        Code::OK
+    })
+}
+
+/// The ledger as a serializer of JSON writes it, without one: it would weigh more than the rest of this module.
+pub(super) fn json(ledger: &ledger::Ledger) -> String {
+    let names = list(&ledger.open_spans.names, |(name, count)| format!("[{},{count}]", quoted(name)));
+    let exporters = list(&ledger.exporters, exporter);
+    let count = ledger.open_spans.count;
+    format!("{{\"exporters\":{exporters},\"open_spans\":{{\"count\":{count},\"names\":{names}}}}}")
+}
+
+fn exporter(exporter: &ExporterLedger) -> String {
+    let mut text = format!("{{\"name\":{}", quoted(&exporter.name));
+    for signal in [Signal::Traces, Signal::Logs, Signal::Metrics] {
+        // writing to a String cannot fail
+        let _ = write!(text, ",\"{}\":{}", signal.name(), counts(&exporter.of(signal)));
+    }
+    let _ = write!(text, ",\"attempts\":{}}}", exporter.attempts);
+    text
+}
+
+fn counts(counts: &Counts) -> String {
+    let Counts { accepted, delivered, rejected, dropped, superseded, in_flight, not_enqueued, filtered } =
+        *counts;
+    let Dropped { refused, gave_up, too_large, shutdown, worker_panicked } = dropped;
+    let dropped = object(&[
+        ("refused", refused),
+        ("gave_up", gave_up),
+        ("too_large", too_large),
+        ("shutdown", shutdown),
+        ("worker_panicked", worker_panicked),
+    ]);
+    let NotEnqueued { queue_full, too_large, after_shutdown, suppressed, no_worker, panicked } = not_enqueued;
+    let not_enqueued = object(&[
+        ("queue_full", queue_full),
+        ("too_large", too_large),
+        ("after_shutdown", after_shutdown),
+        ("suppressed", suppressed),
+        ("no_worker", no_worker),
+        ("panicked", panicked),
+    ]);
+    format!(
+        "{{\"accepted\":{accepted},\"delivered\":{delivered},\"rejected\":{rejected},\"dropped\":{dropped},\
+         \"superseded\":{superseded},\"in_flight\":{in_flight},\"not_enqueued\":{not_enqueued},\"filtered\":{filtered}}}"
+    )
+}
+
+fn object(members: &[(&str, u64)]) -> String {
+    let members: Vec<_> = members.iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+fn list<T>(items: &[T], write: impl Fn(&T) -> String) -> String {
+    format!("[{}]", items.iter().map(write).collect::<Vec<_>>().join(","))
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            // writing to a String cannot fail
+            '\0'..='\x1f' => _ = write!(quoted, "\\u{:04x}", u32::from(character)),
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

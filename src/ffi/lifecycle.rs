@@ -1,0 +1,293 @@
+//! How does a program in C start, flush and shut down its telemetry?
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::input::{Chars, First};
+use super::ledger::{Ledger, is_complete};
+use super::output::{Out, OwnedText};
+use super::problems::{Callback, Gate};
+use super::{Code, SizeFirst, Versioned, border, keep_panics_silent};
+use crate::config::{Config, ConfigError, Exporter, WhenFull};
+use crate::pipeline::exporter_set::FlushOutcome;
+use crate::telemetry::Telemetry;
+
+/// `standpipe`.
+pub(super) struct Handle {
+    pub(super) telemetry: Telemetry,
+    gate: Arc<Gate>,
+}
+
+/// A handle as C has it. Functions hold a reference of their own while they run: the callback may free the handle, also on
+/// a thread that is inside of one of them.
+#[repr(transparent)]
+pub(super) struct Pointer<'a> {
+    handle: *const Handle,
+    lifetime: PhantomData<&'a Handle>,
+}
+
+impl Pointer<'_> {
+    const NULL: Self = Self { handle: ptr::null(), lifetime: PhantomData };
+
+    fn new(handle: Handle) -> Self {
+        Self { handle: Arc::into_raw(Arc::new(handle)), lifetime: PhantomData }
+    }
+
+    pub(super) fn get(&self) -> Option<Arc<Handle>> {
+        if self.handle.is_null() {
+            return None;
+        }
+        // SAFETY: the pointer is from `Arc::into_raw`, and the caller says that it has not been freed.
+        unsafe {
+            Arc::increment_strong_count(self.handle);
+            Some(Arc::from_raw(self.handle))
+        }
+    }
+
+    /// Takes the handle from the caller.
+    fn take(self) -> Option<Arc<Handle>> {
+        // SAFETY: the same; the caller gives it back once.
+        (!self.handle.is_null()).then(|| unsafe { Arc::from_raw(self.handle) })
+    }
+}
+
+/// `standpipe_options`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Options<'a> {
+    pub(super) size: usize,
+    pub(super) endpoint: Chars<'a>,
+    pub(super) service: Chars<'a>,
+    pub(super) flags: u32,
+    pub(super) reserved: u32,
+    pub(super) problem: Option<Callback>,
+    pub(super) user: *mut c_void,
+}
+
+// SAFETY: it is `repr(C)` and begins with its size. All else are numbers and pointers, of which zeros mean that they are not
+// set.
+unsafe impl SizeFirst for Options<'_> {}
+
+/// What an option says by its bit; the header has the same.
+mod flag {
+    pub(super) const BLOCK_WHEN_FULL: u32 = 1;
+    pub(super) const GRPC: u32 = 2;
+    pub(super) const ENVIRONMENT: u32 = 4;
+    pub(super) const MANUAL: u32 = 8;
+    pub(super) const ALL: u32 = BLOCK_WHEN_FULL | GRPC | ENVIRONMENT | MANUAL;
+}
+
+/// Why nothing was started: the code, and the text for people.
+struct Refusal(Code, String);
+
+impl From<ConfigError> for Refusal {
+    fn from(error: ConfigError) -> Self {
+        Self(Code::CONFIGURATION, error.to_string())
+    }
+}
+
+fn invalid(what: &str) -> Refusal {
+    Refusal(Code::INVALID_ARGUMENT, what.to_owned())
+}
+
+impl Options<'_> {
+    fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// The exporter at the endpoint, if there is one.
+    fn exporter(&self) -> Result<Option<Exporter>, Refusal> {
+        let Some(endpoint) = self.endpoint.option() else { return Ok(None) };
+        if !self.has(flag::GRPC) {
+            return Ok(Some(Exporter::http(&*endpoint)));
+        }
+        #[cfg(feature = "grpc")]
+        return Ok(Some(Exporter::grpc(&*endpoint)));
+        #[cfg(not(feature = "grpc"))]
+        Err(invalid("STANDPIPE_GRPC: the library was built without its feature grpc"))
+    }
+
+    /// With the exporter at the endpoint, and what the environment says if it is to be asked.
+    fn complete(&self, mut config: Config) -> Result<Config, Refusal> {
+        config = self.with_exporter(config)?;
+        if self.has(flag::ENVIRONMENT) {
+            config = config.with_environment()?;
+        }
+        Ok(config)
+    }
+
+    fn with_exporter(&self, config: Config) -> Result<Config, Refusal> {
+        Ok(match self.exporter()? {
+            Some(exporter) => config.exporter(exporter),
+            None => config,
+        })
+    }
+
+    fn start(&self, mut config: Config) -> Result<Handle, Refusal> {
+        if let Some(service) = self.service.option() {
+            config = config.service_name(&service);
+        }
+        config = match self.has(flag::BLOCK_WHEN_FULL) {
+            true => config.map_exporters(|exporter| exporter.when_full(WhenFull::Block)),
+            false => config.map_exporters(Exporter::lossy_unless_set),
+        };
+        let gate = Arc::new(Gate::new(self.problem, self.user));
+        if self.problem.is_some() {
+            let gate = Arc::clone(&gate);
+            config = config.on_problem(move |problem| gate.call(problem));
+        }
+        let started = match self.has(flag::MANUAL) {
+            true => Telemetry::start_manual(config),
+            false => Telemetry::start(config),
+        };
+        let telemetry = started.inspect_err(|_| gate.close())?;
+        Ok(Handle { telemetry, gate })
+    }
+}
+
+/// Starts what `configure` comes to, or says why not.
+fn start(
+    options: &Versioned<'_, Options<'_>>,
+    out: &Out<'_, Pointer<'_>>,
+    error: &Out<'_, OwnedText>,
+    configure: impl FnOnce(&Options<'_>) -> Result<Config, Refusal>,
+) -> Code {
+    error.put(OwnedText::NONE);
+    out.put(Pointer::NULL);
+    keep_panics_silent();
+    let started = || {
+        if out.is_null() {
+            return Err(invalid("out is NULL"));
+        }
+        let options = options.read();
+        if options.flags & !flag::ALL != 0 {
+            return Err(invalid("flags: a bit is set that this version of the library does not know"));
+        }
+        options.start(configure(&options)?)
+    };
+    match started() {
+        Ok(handle) => {
+            out.put(Pointer::new(handle));
+            Code::OK
+        }
+        Err(Refusal(code, text)) => {
+            error.put(OwnedText::new(text));
+            code
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_start(
+    options: Versioned<'_, Options<'_>>,
+    out: Out<'_, Pointer<'_>>,
+    error: Out<'_, OwnedText>,
+) -> Code {
+    border(|| {
+        start(&options, &out, &error, |options| {
+            if options.endpoint.is_null() {
+                return Err(invalid("endpoint is NULL: nothing could be sent"));
+            }
+            if options.has(flag::ENVIRONMENT) {
+                return Err(invalid("STANDPIPE_ENVIRONMENT is for the other functions that start"));
+            }
+            options.with_exporter(Config::new())
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_start_from_env(
+    options: Versioned<'_, Options<'_>>,
+    out: Out<'_, Pointer<'_>>,
+    error: Out<'_, OwnedText>,
+) -> Code {
+    border(|| {
+        start(&options, &out, &error, |options| match options.endpoint.is_null() {
+            true => Ok(Config::from_env()?),
+            false => Ok(options.with_exporter(Config::new())?.with_environment()?),
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_start_from_file(
+    path: Chars<'_>,
+    options: Versioned<'_, Options<'_>>,
+    out: Out<'_, Pointer<'_>>,
+    error: Out<'_, OwnedText>,
+) -> Code {
+    border(|| {
+        start(&options, &out, &error, |options| {
+            let path = path.path().ok_or_else(|| invalid("path is NULL"))?;
+            options.complete(Config::from_file(path)?)
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_start_from_toml(
+    text: First<'_, u8>,
+    len: usize,
+    options: Versioned<'_, Options<'_>>,
+    out: Out<'_, Pointer<'_>>,
+    error: Out<'_, OwnedText>,
+) -> Code {
+    border(|| {
+        start(&options, &out, &error, |options| options.complete(Config::from_toml_str(&text.text(len))?))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_flush(handle: Pointer<'_>, budget_ms: u32, left: Out<'_, u64>) -> Code {
+    border(|| {
+        let outcome = handle.get().map(|handle| handle.telemetry.flush(budget(budget_ms)));
+        let (code, count) = match outcome {
+            Some(FlushOutcome::TimedOut { left }) => (Code::INCOMPLETE, left),
+            Some(FlushOutcome::Complete) | None => (Code::OK, 0),
+        };
+        left.put(count);
+        code
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_shutdown(handle: Pointer<'_>, budget_ms: u32, ledger: Versioned<'_, Ledger>) -> Code {
+    border(|| {
+        let last =
+            handle.get().map(|handle| handle.telemetry.shutdown(budget(budget_ms))).unwrap_or_default();
+        ledger.write(&Ledger::of(&last));
+        if is_complete(&last) { Code::OK } else { Code::INCOMPLETE }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_pump(handle: Pointer<'_>, budget_ms: u32, next_ms: Out<'_, u32>) -> Code {
+    border(|| {
+        let next = handle.get().and_then(|handle| handle.telemetry.pump(budget(budget_ms)));
+        let wait = next.map(|next| next.saturating_duration_since(Instant::now()));
+        // a moment too late is better than a call that finds nothing to do
+        let milliseconds = wait.map_or(u128::MAX, |wait| wait.as_micros().div_ceil(1000));
+        next_ms.put(u32::try_from(milliseconds).unwrap_or(u32::MAX));
+        Code::OK
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_free(handle: Pointer<'_>) {
+    border(|| {
+        if let Some(handle) = handle.take() {
+            let gate = Arc::clone(&handle.gate);
+            // until it has ended, what it loses is reported
+            drop(handle);
+            gate.close();
+        }
+    });
+}
+
+fn budget(milliseconds: u32) -> Duration {
+    Duration::from_millis(milliseconds.into())
+}

@@ -1,0 +1,116 @@
+//! How does C record logs?
+
+use super::input::{AnyValue, Arena, Attribute, Chars, First};
+use super::lifecycle::Pointer;
+use super::spans::time;
+use super::{SizeFirst, Versioned, border};
+use crate::logs::{Log, Logger};
+use crate::record::Severity;
+use crate::trace::OpenSpan;
+
+/// `standpipe_log_options`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct LogOptions<'a> {
+    pub(super) size: usize,
+    pub(super) severity: i32,
+    pub(super) reserved: u32,
+    pub(super) body: AnyValue<'a>,
+    pub(super) event_name: Chars<'a>,
+    pub(super) severity_text: Chars<'a>,
+    pub(super) unix_ns: u64,
+    pub(super) span: *mut OpenSpan,
+    pub(super) attributes: First<'a, Attribute<'a>>,
+    pub(super) attribute_count: usize,
+}
+
+// SAFETY: it is `repr(C)` and begins with its size. All else are numbers and pointers, of which zeros mean that they are not
+// set.
+unsafe impl SizeFirst for LogOptions<'_> {}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_logger_new(
+    handle: Pointer<'_>,
+    scope: Chars<'_>,
+    version: Chars<'_>,
+) -> Option<Box<Logger>> {
+    border(|| {
+        let telemetry = &handle.get()?.telemetry;
+        Some(Box::new(telemetry.logger_with_version(&scope.text(), &version.text())))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_logger_free(logger: Option<Box<Logger>>) {
+    border(|| drop(logger));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_log_enabled(logger: Option<&Logger>, severity: i32) -> bool {
+    border(|| logger.is_some_and(|logger| logger.is_enabled(nearest(severity))))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_log(
+    logger: Option<&Logger>,
+    severity: i32,
+    body: Chars<'_>,
+    span: Option<&mut OpenSpan>,
+    attributes: First<'_, Attribute<'_>>,
+    count: usize,
+) {
+    border(|| {
+        let Some(logger) = logger else { return };
+        let severity = nearest(severity);
+        let log = match logger.is_enabled(severity) {
+            true => logger.record(severity, body.option()),
+            // only counted
+            false => logger.record(severity, ""),
+        };
+        emit(log, span, attributes, count);
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_log_with(logger: Option<&Logger>, options: Versioned<'_, LogOptions<'_>>) {
+    border(|| {
+        let Some(logger) = logger else { return };
+        let options = options.read();
+        let arena = Arena::default();
+        let mut log = logger.record(nearest(options.severity), arena.value(&options.body));
+        if let Some(name) = options.event_name.option() {
+            log = log.event_name(&name);
+        }
+        if let Some(text) = options.severity_text.option() {
+            log = log.severity_text(&text);
+        }
+        if let Some(time) = time(options.unix_ns) {
+            log = log.time(time);
+        }
+        // SAFETY: the caller says that it is null or a span that has not ended, and is used by no other thread meanwhile.
+        let span = unsafe { options.span.as_mut() };
+        emit(log, span, options.attributes, options.attribute_count);
+    });
+}
+
+fn emit<'a>(
+    mut log: Log<'_>,
+    span: Option<&mut OpenSpan>,
+    attributes: First<'a, Attribute<'a>>,
+    count: usize,
+) {
+    let arena = Arena::default();
+    for (key, value) in arena.attributes(attributes, count) {
+        log.set_in_place(key, value);
+    }
+    match span {
+        Some(span) => log.context(span.settled_context()).emit(),
+        None => log.emit(),
+    }
+}
+
+/// The severity of this number, or the nearest one.
+fn nearest(number: i32) -> Severity {
+    let number = number.clamp(Severity::Trace.number().into(), Severity::Fatal4.number().into());
+    u8::try_from(number).ok().and_then(Severity::from_number).unwrap_or(Severity::Info)
+}

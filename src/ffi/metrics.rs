@@ -1,0 +1,197 @@
+//! How does C measure?
+
+use super::input::{Arena, Attribute, Chars, First};
+use super::lifecycle::Pointer;
+use super::{Code, border};
+use crate::metrics::{
+    BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram, Meter,
+    UpDownCounter,
+};
+use crate::record::Value;
+
+/// `standpipe_instrument`.
+enum Instrument {
+    Counter(Counter<u64>),
+    UpDownCounter(UpDownCounter<i64>),
+    Gauge(Gauge<f64>),
+    Histogram(Histogram<f64>),
+    CounterDouble(Counter<f64>),
+    UpDownCounterDouble(UpDownCounter<f64>),
+    BoundCounter(BoundCounter<u64>),
+    BoundUpDownCounter(BoundUpDownCounter<i64>),
+    BoundGauge(BoundGauge<f64>),
+    BoundHistogram(BoundHistogram<f64>),
+    BoundCounterDouble(BoundCounter<f64>),
+    BoundUpDownCounterDouble(BoundUpDownCounter<f64>),
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_meter_new(
+    handle: Pointer<'_>,
+    scope: Chars<'_>,
+    version: Chars<'_>,
+) -> Option<Box<Meter>> {
+    border(|| {
+        let telemetry = &handle.get()?.telemetry;
+        Some(Box::new(telemetry.meter_with_version(&scope.text(), &version.text())))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_meter_free(meter: Option<Box<Meter>>) {
+    border(|| drop(meter));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_instrument_new(
+    meter: Option<&Meter>,
+    kind: i32,
+    name: Chars<'_>,
+    unit: Chars<'_>,
+    description: Chars<'_>,
+    bounds: First<'_, f64>,
+    bound_count: usize,
+) -> Option<Box<Instrument>> {
+    border(|| {
+        let (name, unit, description) = (name.text(), unit.text(), description.text());
+        let mut instrument = meter?.build(&name).unit(&unit).description(&description);
+        let bounds = bounds.all(bound_count);
+        if !bounds.is_empty() {
+            instrument = instrument.bounds(bounds);
+        }
+        Some(Box::new(match kind {
+            1 => Instrument::Counter(instrument.counter()),
+            2 => Instrument::UpDownCounter(instrument.up_down_counter()),
+            3 => Instrument::Gauge(instrument.gauge()),
+            4 => Instrument::Histogram(instrument.histogram()),
+            5 => Instrument::CounterDouble(instrument.counter_f64()),
+            6 => Instrument::UpDownCounterDouble(instrument.up_down_counter_f64()),
+            _ => return None,
+        }))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_instrument_bind(
+    instrument: Option<&Instrument>,
+    attributes: First<'_, Attribute<'_>>,
+    count: usize,
+) -> Option<Box<Instrument>> {
+    border(|| {
+        let instrument = instrument?;
+        with_pairs(attributes, count, |pairs| {
+            Some(Box::new(match instrument {
+                Instrument::Counter(counter) => Instrument::BoundCounter(counter.with(pairs)),
+                Instrument::UpDownCounter(counter) => Instrument::BoundUpDownCounter(counter.with(pairs)),
+                Instrument::Gauge(gauge) => Instrument::BoundGauge(gauge.with(pairs)),
+                Instrument::Histogram(histogram) => Instrument::BoundHistogram(histogram.with(pairs)),
+                Instrument::CounterDouble(counter) => Instrument::BoundCounterDouble(counter.with(pairs)),
+                Instrument::UpDownCounterDouble(counter) => {
+                    Instrument::BoundUpDownCounterDouble(counter.with(pairs))
+                }
+                _ => return None,
+            }))
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_instrument_free(instrument: Option<Box<Instrument>>) {
+    border(|| drop(instrument));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_add(
+    instrument: Option<&Instrument>,
+    value: i64,
+    attributes: First<'_, Attribute<'_>>,
+    count: usize,
+) -> Code {
+    border(|| {
+        match (instrument, u64::try_from(value)) {
+            (None, _) => {}
+            (Some(Instrument::Counter(counter)), Ok(value)) => {
+                with_pairs(attributes, count, |pairs| counter.add(value, pairs));
+            }
+            (Some(Instrument::UpDownCounter(counter)), _) => {
+                with_pairs(attributes, count, |pairs| counter.add(value, pairs));
+            }
+            (Some(Instrument::BoundCounter(counter)), Ok(value)) if count == 0 => counter.add(value),
+            (Some(Instrument::BoundUpDownCounter(counter)), _) if count == 0 => counter.add(value),
+            _ => return Code::INVALID_ARGUMENT,
+        }
+        Code::OK
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_add_double(
+    instrument: Option<&Instrument>,
+    value: f64,
+    attributes: First<'_, Attribute<'_>>,
+    count: usize,
+) -> Code {
+    border(|| {
+        match instrument {
+            None => {}
+            Some(Instrument::CounterDouble(counter)) => {
+                with_pairs(attributes, count, |pairs| counter.add(value, pairs));
+            }
+            Some(Instrument::UpDownCounterDouble(counter)) => {
+                with_pairs(attributes, count, |pairs| counter.add(value, pairs));
+            }
+            Some(Instrument::BoundCounterDouble(counter)) if count == 0 => counter.add(value),
+            Some(Instrument::BoundUpDownCounterDouble(counter)) if count == 0 => counter.add(value),
+            Some(_) => return Code::INVALID_ARGUMENT,
+        }
+        Code::OK
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_record(
+    instrument: Option<&Instrument>,
+    value: f64,
+    attributes: First<'_, Attribute<'_>>,
+    count: usize,
+) -> Code {
+    border(|| {
+        match instrument {
+            None => {}
+            Some(Instrument::Gauge(gauge)) => {
+                with_pairs(attributes, count, |pairs| gauge.record(value, pairs));
+            }
+            Some(Instrument::Histogram(histogram)) => {
+                with_pairs(attributes, count, |pairs| histogram.record(value, pairs));
+            }
+            Some(Instrument::BoundGauge(gauge)) if count == 0 => gauge.record(value),
+            Some(Instrument::BoundHistogram(histogram)) if count == 0 => histogram.record(value),
+            Some(_) => return Code::INVALID_ARGUMENT,
+        }
+        Code::OK
+    })
+}
+
+/// Attributes of a measurement that need no allocation.
+const FEW: usize = 8;
+
+fn with_pairs<'a, T>(
+    attributes: First<'a, Attribute<'a>>,
+    count: usize,
+    work: impl FnOnce(&[(&str, Value<'_>)]) -> T,
+) -> T {
+    if count == 0 {
+        return work(&[]);
+    }
+    let arena = Arena::default();
+    let mut pairs = arena.attributes(attributes, count);
+    if count > FEW {
+        return work(&pairs.collect::<Vec<_>>());
+    }
+    let (mut few, mut len) = ([("", Value::Bool(false)); FEW], 0);
+    for (place, pair) in few.iter_mut().zip(&mut pairs) {
+        *place = pair;
+        len += 1;
+    }
+    work(&few[..len])
+}

@@ -1,0 +1,256 @@
+//! How does C record spans? Each is the storage of a detached span, and its pointer the handle: no other allocation is
+//! needed.
+
+use std::time::{Duration, SystemTime};
+
+use super::input::{Arena, Attribute, Chars, First};
+use super::lifecycle::Pointer;
+use super::{Code, SizeFirst, Versioned, border};
+use crate::context::SpanContext;
+use crate::record::{IntoValue, SpanKind, Status};
+use crate::trace::{DetachedSpan, EventBuilder, LinkBuilder, OpenSpan, SpanBuilder, Tracer};
+
+/// `standpipe_span_options`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct SpanOptions<'a> {
+    pub(super) size: usize,
+    pub(super) name: Chars<'a>,
+    pub(super) kind: i32,
+    pub(super) is_root: u32,
+    pub(super) parent: *mut OpenSpan,
+    pub(super) traceparent: Chars<'a>,
+    pub(super) tracestate: Chars<'a>,
+    pub(super) start_unix_ns: u64,
+    pub(super) attributes: First<'a, Attribute<'a>>,
+    pub(super) attribute_count: usize,
+}
+
+// SAFETY: it is `repr(C)` and begins with its size. All else are numbers and pointers, of which zeros mean that they are not
+// set.
+unsafe impl SizeFirst for SpanOptions<'_> {}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_tracer_new(
+    handle: Pointer<'_>,
+    scope: Chars<'_>,
+    version: Chars<'_>,
+) -> Option<Box<Tracer>> {
+    border(|| {
+        let telemetry = &handle.get()?.telemetry;
+        Some(Box::new(telemetry.tracer_with_version(&scope.text(), &version.text())))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_tracer_free(tracer: Option<Box<Tracer>>) {
+    border(|| drop(tracer));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_start(
+    tracer: Option<&Tracer>,
+    name: Chars<'_>,
+    parent: Option<&mut OpenSpan>,
+) -> Option<Box<OpenSpan>> {
+    border(|| {
+        let name = name.text();
+        let span = tracer?.build(&name);
+        match parent {
+            Some(parent) => span.child_of(parent).detached().into_storage(),
+            None => span.detached().into_storage(),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_start_with(
+    tracer: Option<&Tracer>,
+    options: Versioned<'_, SpanOptions<'_>>,
+) -> Option<Box<OpenSpan>> {
+    border(|| {
+        let options = options.read();
+        let name = options.name.text();
+        let span = with_options(tracer?.build(&name), &options);
+        // SAFETY: the caller says that it is null or a span that has not ended, and is used by no other thread meanwhile.
+        let parent = unsafe { options.parent.as_mut() };
+        let remote = remote(options.traceparent, options.tracestate);
+        let span = match (parent, &remote) {
+            _ if options.is_root != 0 => span.root(),
+            (Some(parent), _) => span.child_of(parent),
+            (None, Some(remote)) => span.parent(remote),
+            (None, None) => span,
+        };
+        let mut storage = span.detached().into_storage()?;
+        set_all(&mut storage, options.attributes, options.attribute_count);
+        Some(storage)
+    })
+}
+
+fn with_options<'a>(span: SpanBuilder<'a>, options: &SpanOptions<'_>) -> SpanBuilder<'a> {
+    let span = span.kind(match options.kind {
+        2 => SpanKind::Server,
+        3 => SpanKind::Client,
+        4 => SpanKind::Producer,
+        5 => SpanKind::Consumer,
+        _ => SpanKind::Internal,
+    });
+    match time(options.start_unix_ns) {
+        Some(start) => span.start_time(start),
+        None => span,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_is_recording(span: Option<&OpenSpan>) -> bool {
+    border(|| span.is_some_and(OpenSpan::is_recording))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_set_str(span: Option<&mut OpenSpan>, key: Chars<'_>, value: Chars<'_>) {
+    border(|| set(span, key, || value.option()));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_set_strn(
+    span: Option<&mut OpenSpan>,
+    key: Chars<'_>,
+    value: First<'_, u8>,
+    len: usize,
+) {
+    border(|| set(span, key, || value.text(len)));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_set_int(span: Option<&mut OpenSpan>, key: Chars<'_>, value: i64) {
+    border(|| set(span, key, || value));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_set_double(span: Option<&mut OpenSpan>, key: Chars<'_>, value: f64) {
+    border(|| set(span, key, || value));
+}
+
+// read as a byte: a `bool` of Rust must be 0 or 1, and C's may be anything where its caller casts
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_set_bool(span: Option<&mut OpenSpan>, key: Chars<'_>, value: u8) {
+    border(|| set(span, key, || value != 0));
+}
+
+#[inline(always)]
+fn set<V: IntoValue>(span: Option<&mut OpenSpan>, key: Chars<'_>, value: impl FnOnce() -> V) {
+    if let Some(span) = span.and_then(OpenSpan::recorded) {
+        let key = key.text();
+        value().with_value(|value| span.record.set(&key, value));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_set(
+    span: Option<&mut OpenSpan>,
+    attributes: First<'_, Attribute<'_>>,
+    count: usize,
+) {
+    border(|| {
+        if let Some(span) = span {
+            set_all(span, attributes, count);
+        }
+    });
+}
+
+fn set_all<'a>(span: &mut OpenSpan, attributes: First<'a, Attribute<'a>>, count: usize) {
+    if let Some(span) = span.recorded() {
+        let arena = Arena::default();
+        arena.attributes(attributes, count).for_each(|(key, value)| span.record.set(key, value));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_event(
+    span: Option<&mut OpenSpan>,
+    name: Chars<'_>,
+    attributes: First<'_, Attribute<'_>>,
+    count: usize,
+) {
+    border(|| {
+        if let Some(span) = span.and_then(OpenSpan::recorded) {
+            let (arena, name) = (Arena::default(), name.text());
+            let mut event = EventBuilder::new(Some(span), &name, None);
+            for (key, value) in arena.attributes(attributes, count) {
+                event.set(key, value);
+            }
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_link(
+    span: Option<&mut OpenSpan>,
+    traceparent: Chars<'_>,
+    tracestate: Chars<'_>,
+    attributes: First<'_, Attribute<'_>>,
+    count: usize,
+) -> Code {
+    border(|| {
+        let Some(other) = remote(traceparent, tracestate) else { return Code::INVALID_ARGUMENT };
+        if let Some(span) = span.and_then(OpenSpan::recorded) {
+            let arena = Arena::default();
+            let mut link = LinkBuilder::new(Some(span), &other);
+            for (key, value) in arena.attributes(attributes, count) {
+                link.set(key, value);
+            }
+        }
+        Code::OK
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_status(span: Option<&mut OpenSpan>, status: i32, message: Chars<'_>) {
+    border(|| {
+        let Some(span) = span.and_then(OpenSpan::recorded) else { return };
+        match status {
+            1 => span.record.set_status(Status::Ok),
+            2 => span.record.set_status(Status::Error(&message.text())),
+            _ => {}
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_rename(span: Option<&mut OpenSpan>, name: Chars<'_>) {
+    border(|| {
+        if let Some(span) = span.and_then(OpenSpan::recorded) {
+            span.rename(&name.text());
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_end(span: Option<&mut Option<Box<OpenSpan>>>) {
+    border(|| drop(span.and_then(Option::take).map(DetachedSpan::from_storage)));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_span_end_at(span: Option<&mut Option<Box<OpenSpan>>>, unix_ns: u64) {
+    border(|| {
+        let Some(span) = span.and_then(Option::take).map(DetachedSpan::from_storage) else { return };
+        match time(unix_ns) {
+            Some(end) => span.end_at(end),
+            None => span.end(),
+        }
+    });
+}
+
+/// The span of another process that these headers name.
+fn remote(traceparent: Chars<'_>, tracestate: Chars<'_>) -> Option<SpanContext> {
+    let context = SpanContext::from_traceparent(&traceparent.option()?).ok()?;
+    Some(match tracestate.option() {
+        Some(state) => context.with_tracestate(&state),
+        None => context,
+    })
+}
+
+/// `None` for zero, which means now.
+pub(super) fn time(unix_ns: u64) -> Option<SystemTime> {
+    (unix_ns != 0).then(|| SystemTime::UNIX_EPOCH + Duration::from_nanos(unix_ns))
+}

@@ -1,0 +1,104 @@
+use std::io::Write as _;
+use std::mem::offset_of;
+use std::panic::panic_any;
+use std::process::{Command, Stdio};
+
+use super::context::Scope;
+use super::input::{AnyValue, Attribute, Text};
+use super::ledger::Ledger;
+use super::lifecycle::Options;
+use super::logs::LogOptions;
+use super::problems::Callback;
+use super::spans::SpanOptions;
+use super::*;
+
+#[test]
+fn a_panic_ends_at_the_border_unseen() {
+    assert!(!is_caught());
+    let code = border(|| -> Code {
+        assert!(is_caught());
+        // within a callback, which calls a function of the header
+        border(|| ());
+        assert!(is_caught());
+        panic_any(7)
+    });
+    assert_eq!(code, Code::PANICKED);
+    assert_eq!(border(|| -> Option<Box<u8>> { panic_any(7) }), None);
+    assert!(!is_caught());
+}
+
+/// Assertions for a C compiler: each struct has its size, and each field its place.
+macro_rules! layouts {
+    ($($c:literal $type:ty { $($c_field:literal $($field:tt).+),+ $(,)? })+) => {{
+        let mut text = String::new();
+        $(
+            text += &format!("_Static_assert(sizeof({}) == {}, \"\");\n", $c, size_of::<$type>());
+            $(text += &format!(
+                "_Static_assert(offsetof({}, {}) == {}, \"\");\n",
+                $c, $c_field, offset_of!($type, $($field).+)
+            );)+
+        )+
+        text
+    }};
+}
+
+#[test]
+fn structs_have_the_layout_of_the_header() {
+    let layouts = layouts! {
+        "standpipe_text" Text<'_> { "ptr" first, "len" len }
+        "standpipe_value" AnyValue<'_> {
+            "kind" kind, "reserved" reserved, "as" content, "as.text" content.text, "as.i" content.int,
+            "as.d" content.double, "as.list.ptr" content.list.first, "as.list.len" content.list.len,
+        }
+        "standpipe_attr" Attribute<'_> { "key" key, "value" value }
+        "standpipe_options" Options<'_> {
+            "size" size, "endpoint" endpoint, "service" service, "flags" flags, "reserved" reserved,
+            "problem" problem, "user" user,
+        }
+        "standpipe_ledger" Ledger {
+            "size" size, "accepted" accepted, "delivered" delivered, "rejected" rejected, "dropped" dropped,
+            "superseded" superseded, "in_flight" in_flight, "not_enqueued" not_enqueued, "filtered" filtered,
+            "attempts" attempts, "open_spans" open_spans,
+        }
+        "standpipe_span_options" SpanOptions<'_> {
+            "size" size, "name" name, "kind" kind, "is_root" is_root, "parent" parent,
+            "traceparent" traceparent, "tracestate" tracestate, "start_unix_ns" start_unix_ns,
+            "attrs" attributes, "n" attribute_count,
+        }
+        "standpipe_log_options" LogOptions<'_> {
+            "size" size, "severity" severity, "reserved" reserved, "body" body, "event_name" event_name,
+            "severity_text" severity_text, "unix_ns" unix_ns, "span" span, "attrs" attributes,
+            "n" attribute_count,
+        }
+        "standpipe_scope" Scope { "opaque" thread }
+    };
+    // Rust has these as types of their own
+    let sizes = [("bool", size_of::<u8>()), ("standpipe_problem_fn", size_of::<Option<Callback>>())];
+    let sizes = sizes.map(|(c, size)| format!("_Static_assert(sizeof({c}) == {size}, \"\");\n")).concat();
+    let options = ["-x", "c", "-std=c11", "-fsyntax-only", "-I", env!("CARGO_MANIFEST_DIR"), "-"];
+    let Ok(mut compiler) = Command::new("cc").args(options).stdin(Stdio::piped()).spawn() else {
+        println!("SKIPPED: there is no cc");
+        return;
+    };
+    let mut program = compiler.stdin.take().unwrap();
+    // the compiler may be for another machine, where layouts are the same if pointers are
+    let (pointer, include) = (size_of::<usize>(), "#include \"src/ffi/standpipe.h\"");
+    write!(program, "{include}\n#if __SIZEOF_POINTER__ == {pointer}\n{layouts}{sizes}#endif\n").unwrap();
+    drop(program);
+    assert!(compiler.wait().unwrap().success(), "{layouts}{sizes}");
+}
+
+#[cfg(feature = "receiver")]
+#[test]
+fn the_ledger_in_json_is_that_of_a_serializer() {
+    let test = crate::receiver::TestTelemetry::start();
+    let _open = test.tracer("shop").build("a \"b\\\n").detached();
+    test.tracer("shop").span("checkout").end();
+    test.received();
+    let ledger = test.ledger();
+    assert_eq!(ledger.total().delivered, 1);
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&ledger::json(&ledger)).unwrap(),
+        serde_json::to_value(&ledger).unwrap()
+    );
+}

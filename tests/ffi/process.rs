@@ -1,0 +1,152 @@
+//! How the library behaves in a process of C: threads, forks, callbacks, signals, and what a program gets wrong.
+
+use std::fs;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use standpipe::receiver::Receiver;
+
+use crate::library::{Built, Language, library};
+use crate::support::scratch::Scratch;
+use crate::support::tls::{TestCa, TlsFront};
+
+/// An address where nobody listens.
+fn refused() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+fn names(receiver: &Receiver) -> Vec<String> {
+    let mut names: Vec<_> = receiver.spans().iter().map(|span| span.name().to_owned()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn no_function_minds_null_other_sizes_or_impossible_lengths() {
+    let Some(program) = Built::new("misuse", Language::C99) else { return };
+    let receiver = Receiver::start().unwrap();
+    program.run(&[&receiver.endpoint()]);
+    let spans = receiver.spans();
+    let impossible = spans.iter().find(|span| span.name() == "impossible").unwrap();
+    assert_eq!(impossible.attribute("after"), 1);
+    assert!(impossible.attribute("circle").is_none());
+    assert_eq!(impossible.span.dropped_attributes_count, 1);
+}
+
+#[test]
+fn a_scope_is_left_by_its_own_thread_only() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    let receiver = Receiver::start().unwrap();
+    program.run(&["scopes", &receiver.endpoint()]);
+    let trace = receiver.only_trace();
+    assert_eq!(trace.span("inner").parent().unwrap().received().name(), "outer");
+}
+
+#[test]
+fn a_forked_child_sends_its_own_spans_and_no_others() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    let receiver = Receiver::start().unwrap();
+    program.run(&["forks", &receiver.endpoint()]);
+    assert_eq!(names(&receiver), ["before", "child", "open"]);
+    let trace = receiver.only_trace();
+    assert_eq!(trace.root().received().name(), "open");
+}
+
+#[test]
+fn free_waits_for_a_callback_that_runs() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    program.run(&["free_waits", &refused()]);
+}
+
+#[test]
+fn a_callback_may_free_the_telemetry() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    program.run(&["free_inside", &refused()]);
+}
+
+#[test]
+fn a_program_without_threads_sends_by_itself() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    let receiver = Receiver::start().unwrap();
+    program.run(&["manual", &receiver.endpoint()]);
+    assert_eq!(names(&receiver), ["pumped"]);
+}
+
+#[test]
+fn a_callback_may_free_the_telemetry_that_its_own_thread_flushes() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    program.run(&["manual_free_inside", &refused()]);
+}
+
+/// Accepts connections, reads a little and hangs up, until it is dropped.
+struct HangsUp {
+    listener: TcpListener,
+    is_over: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl HangsUp {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (incoming, is_over) = (listener.try_clone().unwrap(), Arc::new(AtomicBool::new(false)));
+        let ends = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            for stream in incoming.incoming().map_while(Result::ok) {
+                if ends.load(Ordering::SeqCst) {
+                    return;
+                }
+                // what is not read makes the system reset the connection
+                let _ = (&stream).read(&mut [0; 100]);
+            }
+        });
+        Self { listener, is_over, thread: Some(thread) }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap()
+    }
+}
+
+impl Drop for HangsUp {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // ends its wait
+        let _ = TcpStream::connect(self.address());
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+#[test]
+fn a_server_that_hangs_up_raises_no_sigpipe() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    program.run(&["broken_pipes", &format!("http://{}", HangsUp::start().address())]);
+}
+
+#[test]
+fn a_server_that_hangs_up_over_tls_raises_no_sigpipe() {
+    let Some(program) = Built::new("process", Language::C99) else { return };
+    let (ca, folder, server) = (TestCa::new(), Scratch::new(), HangsUp::start());
+    let front = TlsFront::start(&ca.leaf("localhost"), server.address());
+    let certificate = folder.write("ca.pem", ca.pem());
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", front.url()),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", certificate.to_str().unwrap().to_owned()),
+    ];
+    program
+        .run_with(&["broken_pipes", "-"], &variables.each_ref().map(|(name, value)| (*name, value.as_str())));
+    assert!(front.accepted() > 0);
+}
+
+#[test]
+fn two_copies_of_the_library_work_in_one_process_and_its_fork() {
+    let Some(program) = Built::new("loader", Language::C99) else { return };
+    let (receiver, folder, library) = (Receiver::start().unwrap(), Scratch::new(), library());
+    let copy = folder.path().join("copy");
+    fs::copy(&library, &copy).unwrap();
+    program.run(&[&receiver.endpoint(), library.to_str().unwrap(), copy.to_str().unwrap()]);
+    assert_eq!(names(&receiver), ["child of first", "child of second", "first", "second"]);
+}
