@@ -5,25 +5,20 @@
 const EFFORT: u32 = 2;
 
 /// Fills `compressed` with the body, smaller.
-#[cfg(feature = "gzip")]
 pub(super) fn compress(body: &[&[u8]], compressed: &mut Vec<u8>) {
-    use std::io::Write;
-
-    use crate::config::demand;
-
-    assert!(demand::GZIP.is_raised(), "the setting is not made without the demand");
     compressed.clear();
-    let mut encoder = flate2::write::GzEncoder::new(&mut *compressed, flate2::Compression::new(EFFORT));
-    for piece in body {
-        // writing to memory cannot fail
-        let _ = encoder.write_all(piece);
+    #[cfg(feature = "gzip")]
+    if crate::config::demand::GZIP.is_raised() {
+        use std::io::Write;
+
+        let mut encoder = flate2::write::GzEncoder::new(&mut *compressed, flate2::Compression::new(EFFORT));
+        for piece in body {
+            // writing to memory cannot fail
+            let _ = encoder.write_all(piece);
+        }
+        return;
     }
-}
-
-#[cfg(not(feature = "gzip"))]
-pub(super) fn compress(body: &[&[u8]], compressed: &mut Vec<u8>) {
-    // start() refuses gzip without the feature
-    compressed.clear();
+    // not met: start() refuses gzip without the feature, and what sets it raises the demand
     body.iter().for_each(|piece| compressed.extend_from_slice(piece));
 }
 
