@@ -2,7 +2,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 #[cfg(unix)]
 use std::ffi::OsStr;
 use std::ffi::{CStr, c_char, c_void};
@@ -18,6 +18,8 @@ use crate::record::Value;
 const NUL_TERMINATED: usize = usize::MAX;
 /// More than the deepest value that is written; one that is deeper, or contains itself, is not looked into.
 const DEEPEST: usize = 32;
+/// More than a request may have; a value whose lists within lists have more bytes, as lists do that share others, is left out.
+const MOST_NESTED: usize = 4 << 20;
 
 /// A text from C that ends before its first zero byte. Null is no text.
 #[repr(transparent)]
@@ -84,6 +86,12 @@ impl<'a, T> First<'a, T> {
 }
 
 impl<'a> First<'a, u8> {
+    /// `None` if there is none.
+    #[inline(always)]
+    pub(super) fn option(self, len: usize) -> Option<Cow<'a, str>> {
+        (!self.first.is_null()).then(|| self.text(len))
+    }
+
     /// The text of this length; an empty one if there is none.
     #[inline(always)]
     pub(super) fn text(self, len: usize) -> Cow<'a, str> {
@@ -194,6 +202,8 @@ mod kind {
 #[derive(Default)]
 pub(super) struct Arena {
     kept: RefCell<Vec<(*mut u8, Layout)>>,
+    /// Bytes of all lists within lists.
+    nested: Cell<usize>,
 }
 
 impl Arena {
@@ -227,7 +237,11 @@ impl Arena {
                 kind::INT => Value::Int(value.content.int),
                 kind::DOUBLE => Value::Float(value.content.double),
                 kind::BOOL => Value::Bool(value.content.int != 0),
-                other => return self.list(other, value.content.list, 1),
+                other => {
+                    self.nested.set(0);
+                    let list = self.list(other, value.content.list, 1);
+                    return list.filter(|_| self.nested.get() <= MOST_NESTED);
+                }
             })
         }
     }
@@ -235,6 +249,12 @@ impl Arena {
     #[cold]
     #[inline(never)]
     fn list<'a>(&'a self, kind: u32, list: List, depth: usize) -> Option<Value<'a>> {
+        if depth > 1 {
+            self.nested.set(self.nested.get().saturating_add(list.bytes(kind)));
+        }
+        if self.nested.get() > MOST_NESTED {
+            return None;
+        }
         let element = |value: &AnyValue<'a>| match value.kind {
             // what does not fit makes the whole value too deep, so that it is left out and counted
             kind::BYTES.. if depth < DEEPEST => {
@@ -299,6 +319,15 @@ impl Drop for Arena {
 }
 
 impl List {
+    fn bytes(self, kind: u32) -> usize {
+        let each = match kind {
+            kind::BYTES | kind::BOOLS => 1,
+            kind::INTS | kind::DOUBLES => 8,
+            _ => size_of::<AnyValue<'_>>(),
+        };
+        self.len.saturating_mul(each)
+    }
+
     fn all<'a, T>(self) -> &'a [T] {
         First { first: self.first.cast::<T>(), lifetime: PhantomData }.all(self.len)
     }

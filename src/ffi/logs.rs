@@ -109,8 +109,11 @@ fn emit<'a>(
     }
 }
 
-/// The severity of this number, or the nearest one.
+/// The severity of this number, or the nearest one; zero, which is none, is that of information.
 fn nearest(number: i32) -> Severity {
+    if number == 0 {
+        return Severity::Info;
+    }
     let number = number.clamp(Severity::Trace.number().into(), Severity::Fatal4.number().into());
     u8::try_from(number).ok().and_then(Severity::from_number).unwrap_or(Severity::Info)
 }

@@ -118,7 +118,7 @@ extern "C" fn standpipe_span_set_strn(
     value: First<'_, u8>,
     len: usize,
 ) {
-    border(|| set(span, key, || value.text(len)));
+    border(|| set(span, key, || value.option(len)));
 }
 
 #[unsafe(no_mangle)]

@@ -367,7 +367,7 @@ void standpipe_logger_free(standpipe_logger *logger);
 
 typedef struct {
     size_t size;
-    int32_t severity;
+    int32_t severity; /* 0: that of STANDPIPE_INFO */
     uint32_t reserved;
     standpipe_value body;
     const char *event_name;
@@ -378,7 +378,8 @@ typedef struct {
     size_t n;
 } standpipe_log_options;
 
-/* Whether a record of this severity would go anywhere: worth asking before its text is put together. */
+/* Whether a record of this severity would go anywhere: worth asking before its text is put together. What is below
+   STANDPIPE_INFO is only counted, unless a configuration sets another level. */
 bool standpipe_log_enabled(const standpipe_logger *logger, int32_t severity);
 /* Records a text. It belongs to the span, or to the thread's current one if that is NULL. */
 void standpipe_log(const standpipe_logger *logger, int32_t severity, const char *body, standpipe_span *span,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -193,8 +194,10 @@ impl ExporterHandle {
                 spawn(format!("standpipe-{}", spec.name), move || {
                     own_start.begin();
                     owner.into_iter().for_each(context::export_for);
-                    worker.run();
-                    on_end();
+                    match worker.run() {
+                        true => on_end(),
+                        false => mem::forget(on_end),
+                    }
                 })?;
                 None
             }

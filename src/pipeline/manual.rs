@@ -7,7 +7,7 @@
 use std::fmt;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
 
@@ -15,6 +15,9 @@ use crate::context::{self, Owner};
 use crate::pipeline::queue::{Queue, RoomMaker};
 use crate::pipeline::worker::{Progress, Turn, Worker};
 use crate::process;
+
+/// After this time it is worth asking again what is due, where another thread drives.
+const WHILE_BUSY: Duration = Duration::from_millis(10);
 
 /// The worker of an exporter without a thread.
 pub(crate) struct ManualWorker {
@@ -199,7 +202,7 @@ pub(crate) fn pump(workers: &[&ManualWorker], until: Instant) -> Option<Instant>
             None => return round.due,
             Some(busy) if busy.wait_for_return(until) => {}
             // what will be due is known when the other thread is done
-            Some(_) => return Some(Instant::now()),
+            Some(_) => return Some(Instant::now() + WHILE_BUSY),
         }
     }
 }

@@ -367,7 +367,7 @@ impl SpanRecord {
     }
 
     /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
         self.close_sub_message();
         if self.attributes.dropped() | self.dropped_events | self.dropped_links != 0 {

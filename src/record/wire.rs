@@ -4,8 +4,8 @@
 #[inline]
 pub(crate) const fn encoded_len_varint(value: u64) -> usize {
     // a byte for each 7 bits, and one for 0
-    let last_bit = 63 - (value | 1).leading_zeros() as usize;
-    (last_bit * 9 + 73) / 64
+    let last_bit = 63 ^ (value | 1).leading_zeros();
+    ((last_bit * 9 + 73) / 64) as usize
 }
 
 #[inline]

@@ -221,7 +221,7 @@ impl<'a> SpanSpec<'a> {
     #[inline(always)]
     pub(super) fn start_below_recorded(&self, stack: &mut Stack) -> Option<(Box<OpenSpan>, Entered)> {
         let Frame { context, clock, .. } = stack.top()?;
-        let (mut open, span, clock) = self.open_below_recorded(context, *clock)?;
+        let (mut open, span, clock) = self.open_below_recorded(context, clock.as_ref())?;
         open.context = SpanContext::of(span, None);
         Some((open, stack.push(SpanContext::of(span, None), Some(clock))))
     }
@@ -281,9 +281,9 @@ impl<'a> SpanSpec<'a> {
 
     #[inline(never)]
     fn start_detached(&self, current: Option<&Frame>) -> DetachedSpan {
-        let parent = match self.parent {
-            Parent::Current => current.map(|frame| (&frame.context, frame.clock)),
-            Parent::Given(parent, clock) => Some((parent, clock)),
+        let parent = match &self.parent {
+            Parent::Current => current.map(|frame| (&frame.context, frame.clock.as_ref())),
+            Parent::Given(parent, clock) => Some((*parent, clock.as_ref())),
             Parent::None => None,
         };
         let started = match parent.and_then(|(parent, clock)| self.open_below_recorded(parent, clock)) {
@@ -302,7 +302,7 @@ impl<'a> SpanSpec<'a> {
     fn open_below_recorded(
         &self,
         parent: &SpanContext,
-        clock: Option<Clock>,
+        clock: Option<&Clock>,
     ) -> Option<(Box<OpenSpan>, SpanRef, Clock)> {
         let (Self { tracer, start: None, .. }, Some(clock)) = (self, clock) else { return None };
         let is_usual = parent.is_sampled() && parent.state.is_none();
@@ -310,7 +310,7 @@ impl<'a> SpanSpec<'a> {
             return None;
         }
         let span = parent.child_ref(true);
-        let (open, clock) = self.open(span, Some(parent), "", Some(clock));
+        let (open, clock) = self.open(span, Some(parent), "", Some(*clock));
         Some((open, span, clock))
     }
 

@@ -251,6 +251,8 @@ fn a_collector_that_hangs_leaves_the_others_their_turn() {
     telemetry.logger("shop").info("paid").emit();
     // an attempt of one signal uses up this budget, and one of the other could use up the next
     telemetry.pump(TURN);
+    // a call that only asks for the time is no turn
+    telemetry.pump(Duration::ZERO);
     telemetry.pump(TURN);
     assert_eq!(good.request_count(), 1);
 }

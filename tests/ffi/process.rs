@@ -33,7 +33,9 @@ fn no_function_minds_null_other_sizes_or_impossible_lengths() {
     let spans = receiver.spans();
     let impossible = spans.iter().find(|span| span.name() == "impossible").unwrap();
     assert_eq!(impossible.attribute("after"), 1);
-    assert!(impossible.attribute("circle").is_none());
+    for left_out in ["circle", "pairs of pairs", "no text"] {
+        assert!(impossible.attribute(left_out).is_none(), "{left_out}");
+    }
     assert_eq!(impossible.span.dropped_attributes_count, 1);
 }
 

@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use standpipe::bridge::tracing::TracingLayer;
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point;
-use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
+use standpipe::receiver::{Answer, ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Application, Config, Exporter, Provider, Signal, Telemetry, Tracer};
 use tracing_subscriber::prelude::*;
 
@@ -195,6 +195,49 @@ fn a_child_does_not_send_what_the_parent_had_queued() {
     assert!(reap(fork(|| child_emits(&telemetry))), "the child failed");
     assert_eq!(telemetry.ledger().total().in_flight, 100);
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 101);
+}
+
+/// The worker's thread is all that lives on in such a child, and has nothing to do there.
+#[test]
+fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        receiver.script([Answer::status(503)]);
+        process::run("a_child_forked_by_the_hook_ends_and_sends_nothing", &receiver.endpoint());
+        assert_eq!(receiver.request_count(), 2);
+        return assert_eq!(received_once(&receiver)["parent"], 1);
+    };
+    let (forked, child) = mpsc::channel();
+    let forked = Mutex::new(Some(forked));
+    let config =
+        Config::new().service_name("shop").exporter(Exporter::http(endpoint)).on_problem(move |_| {
+            if let Some(forked) = forked.lock().unwrap().take() {
+                fork_on_this_thread(&forked);
+            }
+        });
+    let telemetry = Telemetry::start(config).unwrap();
+    emit(&telemetry.tracer("shop"), "parent", 1);
+    let child = child.recv_timeout(PATIENCE).expect("the hook is called");
+    assert!(reap(child), "the child did not end by itself");
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
+}
+
+/// Forks, and goes on in parent and child alike. The child is ended by the system if it hangs.
+#[allow(unsafe_code)]
+fn fork_on_this_thread(forked: &mpsc::Sender<libc::pid_t>) {
+    // SAFETY: what a child does with this library is the very question. The set is made by `sigfillset`; a thread of the
+    // library blocks all signals, and the child's timer needs one.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                let mut signals = std::mem::zeroed();
+                libc::sigfillset(&raw mut signals);
+                libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, std::ptr::null_mut());
+                libc::alarm(LONGEST_LIFE);
+            }
+            child => forked.send(child).unwrap(),
+        }
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod periodic_reader;
 mod turn;
 
 use std::cell::OnceCell;
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, select_biased};
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
-use crate::process::contain_panic;
+use crate::process::{self, contain_panic};
 use crate::record::Signal;
 use crate::transport::Transport;
 use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
@@ -95,13 +96,20 @@ enum Event {
 }
 
 impl Worker {
-    /// Works on this thread until it is stopped.
-    pub(crate) fn run(mut self) {
+    /// Works on this thread until it is stopped. False in a child that code of the program has forked here: this thread is all
+    /// that lives on in it, and the worker is the parent's.
+    pub(crate) fn run(mut self) -> bool {
+        let generation = process::generation();
         context::suppress_for_ever();
         while !self.is_done() {
             self.caught(Self::step);
+            if generation != process::generation() {
+                mem::forget(self);
+                return false;
+            }
         }
         self.finish();
+        true
     }
 
     /// What `work` returns; `None` if it panicked, which costs all that had left the queues, not the worker.

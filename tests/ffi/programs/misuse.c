@@ -104,6 +104,7 @@ static void pass_impossible_lengths(const standpipe *telemetry) {
     standpipe_tracer *tracer = standpipe_tracer_new(telemetry, "hostile", NULL);
     standpipe_span *span = standpipe_span_start(tracer, "impossible", NULL);
     standpipe_attr attr, circle;
+    standpipe_value pair[2];
     size_t index;
     for (index = 0; index < sizeof lists / sizeof *lists; index++) {
         attr = standpipe_attr_list("list", lists[index], "x", SIZE_MAX);
@@ -120,6 +121,11 @@ static void pass_impossible_lengths(const standpipe *telemetry) {
     standpipe_span_set_strn(span, "strn", "x", SIZE_MAX - 1);
     circle = standpipe_attr_list("circle", STANDPIPE_MAP, &circle, 1);
     standpipe_span_set(span, &circle, 1);
+    for (index = 0; index < 2; index++)
+        pair[index] = standpipe_attr_list("", STANDPIPE_ARRAY, pair, 2).value;
+    attr = standpipe_attr_list("pairs of pairs", STANDPIPE_ARRAY, pair, 2);
+    standpipe_span_set(span, &attr, 1);
+    standpipe_span_set_strn(span, "no text", NULL, 5);
     standpipe_span_set_int(span, "after", 1);
     standpipe_span_end(&span);
     standpipe_tracer_free(tracer);
