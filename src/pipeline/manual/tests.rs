@@ -43,11 +43,11 @@ fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// Does what is due, within so short a budget that it is one attempt, while the test decides what comes of that.
+/// Does what is due, which is one attempt, while the test decides what comes of that.
 fn pump(handle: &ExporterHandle, decide: impl FnOnce()) {
     let pumped = handle.manual().unwrap();
     thread::scope(|scope| {
-        let pumping = scope.spawn(|| super::pump(&[pumped], Instant::now() + Duration::from_millis(1)));
+        let pumping = scope.spawn(|| super::pump(&[pumped], soon()));
         decide();
         pumping.join().unwrap();
     });
@@ -112,7 +112,9 @@ fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
             assert!(Instant::now() < deadline, "the caller does not want the worker");
             thread::yield_now();
         }
-        gate.answer(Verdict::TryLater { after: None, reason: "busy".to_owned() });
+        // not due again before the thread that drives has stopped
+        let after = Some(Duration::from_millis(500));
+        gate.answer(Verdict::TryLater { after, reason: "busy".to_owned() });
     });
     // from here on the caller is the only one
     gate.answer(Verdict::Accepted);
