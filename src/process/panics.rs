@@ -4,7 +4,7 @@ use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// After so many panics, each in the drop of what the one before it carried, there is no end to expect.
+/// After this many panics, each in the drop of what the one before it carried, no end is to be expected.
 const MOST_IN_A_ROW: usize = 8;
 
 /// Makes a call that may panic: then there is the panic's message, and what it carried is dropped.

@@ -13,7 +13,7 @@ use crate::library::{Built, Language, library};
 use crate::support::scratch::Scratch;
 use crate::support::tls::{TestCa, TlsFront};
 
-/// An address where nobody listens.
+/// An address where no server listens.
 fn refused() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())

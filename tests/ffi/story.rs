@@ -13,7 +13,7 @@ fn span<'a>(spans: &'a [ReceivedSpan], name: &str) -> &'a ReceivedSpan {
     spans.iter().find(|span| span.name() == name).unwrap_or_else(|| panic!("there is no span {name}"))
 }
 
-/// What a program of every language has told.
+/// What a program of every language records.
 fn assert_story(receiver: &Receiver) {
     let (spans, logs) = (receiver.spans(), receiver.logs());
     let (checkout, payment) = (span(&spans, "checkout"), span(&spans, "payment"));
