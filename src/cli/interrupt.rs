@@ -11,7 +11,7 @@ pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Resu
 #[cfg(unix)]
 #[allow(unsafe_code)]
 mod platform {
-    use std::ffi::c_int;
+    use std::ffi::{c_int, c_void};
     use std::io::{self, Read};
     use std::os::fd::IntoRawFd;
     use std::os::unix::net::UnixStream;
@@ -28,7 +28,7 @@ mod platform {
 
     unsafe extern "C" {
         fn signal(number: c_int, handler: usize) -> usize;
-        fn write(file: c_int, bytes: *const u8, count: usize) -> isize;
+        fn write(file: c_int, bytes: *const c_void, count: usize) -> isize;
     }
 
     pub(super) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -56,7 +56,7 @@ mod platform {
         // SAFETY: both functions may be called in a handler (POSIX lists them); the file is open and the byte is there.
         unsafe {
             signal(number, DEFAULT);
-            write(WAKE.load(Ordering::SeqCst), [0].as_ptr(), 1);
+            write(WAKE.load(Ordering::SeqCst), [0_u8].as_ptr().cast(), 1);
         }
     }
 }

@@ -214,8 +214,13 @@ impl LastValue {
 impl LastValue {
     fn shift(&self, by: f64) {
         // at the end of the scale it stays there
-        let shifted = |bits| Some((f64::from_bits(bits) + by).clamp(f64::MIN, f64::MAX).to_bits());
-        let _ = self.bits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shifted);
+        let shifted = |bits| (f64::from_bits(bits) + by).clamp(f64::MIN, f64::MAX).to_bits();
+        let mut bits = self.bits.load(Ordering::Relaxed);
+        while let Err(newer) =
+            self.bits.compare_exchange_weak(bits, shifted(bits), Ordering::Relaxed, Ordering::Relaxed)
+        {
+            bits = newer;
+        }
         self.is_set.store(true, Ordering::Release);
     }
 }

@@ -44,13 +44,11 @@ impl Share {
             return Err(Refusal::too_large_in_memory(limit));
         }
         let reserve = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
-        match self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve) {
-            Ok(_) => {
-                self.bytes += bytes;
-                Ok(())
-            }
-            Err(_) => Err(Refusal::too_much_at_a_time()),
+        if !try_update(&self.budget.used, reserve) {
+            return Err(Refusal::too_much_at_a_time());
         }
+        self.bytes += bytes;
+        Ok(())
     }
 
     /// Gives back all but `bytes`.
@@ -84,8 +82,7 @@ impl Permits {
 
     /// A permit, unless all are given.
     pub(super) fn take(self: &Arc<Self>) -> Option<Permit> {
-        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        taken.is_ok().then(|| Permit(self.clone()))
+        try_update(&self.left, |left| left.checked_sub(1)).then(|| Permit(self.clone()))
     }
 }
 
@@ -97,6 +94,18 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.0.left.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Replaces the number by what `next` makes of it; false, and nothing is done, if that is `None`.
+fn try_update(number: &AtomicUsize, next: impl Fn(usize) -> Option<usize>) -> bool {
+    let mut seen = number.load(Ordering::Relaxed);
+    while let Some(new) = next(seen) {
+        match number.compare_exchange_weak(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(newer) => seen = newer,
+        }
+    }
+    false
 }
 
 #[cfg(test)]

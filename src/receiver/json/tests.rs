@@ -11,7 +11,6 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
 use opentelemetry_proto::tonic::trace::v1::*;
 use proptest::prelude::*;
-use prost::Message as _;
 use serde_json::{Value as Json, json};
 
 use super::*;

@@ -61,21 +61,20 @@ fn who_waited_first_enters_first() {
 fn each_room_that_is_made_lets_one_caller_in() {
     const CALLERS: usize = 8;
     let backpressure = blocking();
-    let rooms = AtomicUsize::new(0);
+    let (make_room, rooms) = unbounded();
     let (entered, entries) = unbounded();
     thread::scope(|scope| {
         for caller in 0..CALLERS {
             let (backpressure, rooms, entered) = (&backpressure, &rooms, &entered);
             scope.spawn(move || {
-                let take = |count: usize| count.checked_sub(1);
-                let enter = || rooms.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).ok();
+                let enter = || rooms.try_recv().ok();
                 backpressure.wait(Instant::now(), 1, || {}, enter, || false, |_| ()).unwrap();
                 entered.send(caller).unwrap();
             });
         }
         until_waiting(&backpressure, CALLERS);
         for still_waiting in (0..CALLERS).rev() {
-            rooms.fetch_add(1, Ordering::SeqCst);
+            make_room.send(()).unwrap();
             backpressure.notify();
             entries.recv_timeout(LONG).expect("one enters");
             until_waiting(&backpressure, still_waiting);
