@@ -35,8 +35,12 @@ fn start(spec: &ExporterSpec) -> ExporterHandle {
     ExporterHandle::start(spec.prepare()).unwrap()
 }
 
+fn scope() -> Arc<Scope> {
+    Arc::new(Scope::new(Signal::Traces, "shop", ""))
+}
+
 fn enqueue(handle: &ExporterHandle) {
-    handle.enqueue(&Arc::new(Scope::new(Signal::Traces, "shop", "")), &[0x12, 0], 1);
+    handle.enqueue(&scope(), &[0x12, 0], 1);
 }
 
 fn soon() -> Instant {
@@ -96,15 +100,19 @@ fn a_turn_gives_an_attempt_its_own_timeout_and_a_flush_no_more_than_is_left() {
 #[test]
 fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
     let gate = Gate::default();
-    let handle = Arc::new(start(&spec(&gate)));
+    let mut spec = spec(&gate);
+    spec.queue.block_timeout = None;
+    let handle = Arc::new(start(&spec));
     (0..2).for_each(|_| enqueue(&handle));
+    // so long that it was reported: from then on nothing but a wake-up ends the wait
+    let since = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let (done, ended) = mpsc::channel();
     pump(&handle, || {
         gate.next();
         let caller = Arc::clone(&handle);
         // not scoped: a caller that never gets in must fail the test, not hold it up
         thread::spawn(move || {
-            enqueue(&caller);
+            caller.enqueue_since(since, &scope(), &[0x12, 0], 1);
             done.send(())
         });
         let deadline = soon();
