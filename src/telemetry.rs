@@ -327,13 +327,11 @@ fn report_configuration(config: &Config) {
 fn missing_name(config: &Config) -> Option<(String, ProblemKind, String)> {
     let exporter = config.exporters.iter().find(|exporter| !config.provider(exporter).is_named())?;
     let fix = match exporter.provider() {
-        Some(ProviderName::Application) => {
-            "Application::service_name, OTEL_SERVICE_NAME or serviceName in the file"
-        }
-        _ => "Config::service_name, OTEL_SERVICE_NAME or service-name in [telemetry] of the file",
+        Some(ProviderName::Application) => "the application's name in the program, serviceName in the file",
+        _ => "the service's name in the program, service-name in [telemetry] of the file",
     };
-    let message =
-        format!("records are sent as {}: set {fix}", config.provider(exporter).shown_service_name());
+    let name = config.provider(exporter).shown_service_name();
+    let message = format!("records are sent as {name}: set {fix}, or OTEL_SERVICE_NAME");
     Some((exporter.name().to_owned(), ProblemKind::NoServiceName, message))
 }
 

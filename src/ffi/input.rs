@@ -18,7 +18,8 @@ use crate::record::Value;
 const NUL_TERMINATED: usize = usize::MAX;
 /// More than the deepest value that is written; one that is deeper, or contains itself, is not looked into.
 const DEEPEST: usize = 32;
-/// More than a request may have; a value whose lists within lists have more bytes, as lists do that share others, is left out.
+/// More than a request may have; a value whose lists within lists have more bytes, as lists do that share others, is not
+/// looked into either.
 const MOST_NESTED: usize = 4 << 20;
 
 /// A text from C that ends before its first zero byte. Null is no text.
@@ -240,7 +241,7 @@ impl Arena {
                 other => {
                     self.nested.set(0);
                     let list = self.list(other, value.content.list, 1);
-                    return list.filter(|_| self.nested.get() <= MOST_NESTED);
+                    return if self.nested.get() <= MOST_NESTED { list } else { Some(self.too_deep()) };
                 }
             })
         }
@@ -282,6 +283,11 @@ impl Arena {
             kind::ARRAY | kind::MAP => Value::Array(&[]),
             _ => return None,
         })
+    }
+
+    /// Stands for a value that is not looked into: the record leaves it out and counts it.
+    fn too_deep(&self) -> Value<'_> {
+        (0..DEEPEST).fold(Value::Array(&[]), |inner, _| Value::Array(self.keep(vec![inner])))
     }
 
     fn keep_text(&self, text: &str) -> &str {

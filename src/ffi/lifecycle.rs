@@ -100,12 +100,15 @@ impl Options<'_> {
 
     /// The exporter at the endpoint, if there is one.
     fn exporter(&self) -> Result<Option<Exporter>, Refusal> {
-        let Some(endpoint) = self.endpoint.option() else { return Ok(None) };
+        let endpoint = self.endpoint.option();
         if !self.has(flag::GRPC) {
-            return Ok(Some(Exporter::http(&*endpoint)));
+            return Ok(endpoint.map(|endpoint| Exporter::http(&*endpoint)));
+        }
+        if endpoint.is_none() {
+            return Err(invalid("STANDPIPE_GRPC says how the endpoint speaks, which is NULL"));
         }
         #[cfg(feature = "grpc")]
-        return Ok(Some(Exporter::grpc(&*endpoint)));
+        return Ok(endpoint.map(|endpoint| Exporter::grpc(&*endpoint)));
         #[cfg(not(feature = "grpc"))]
         Err(invalid("STANDPIPE_GRPC: the library was built without its feature grpc"))
     }
@@ -206,9 +209,9 @@ extern "C" fn standpipe_start_from_env(
     error: Out<'_, OwnedText>,
 ) -> Code {
     border(|| {
-        start(&options, &out, &error, |options| match options.endpoint.is_null() {
-            true => Ok(Config::from_env()?),
-            false => Ok(options.with_exporter(Config::new())?.with_environment()?),
+        start(&options, &out, &error, |options| match options.exporter()? {
+            Some(exporter) => Ok(Config::new().exporter(exporter).with_environment()?),
+            None => Ok(Config::from_env()?),
         })
     })
 }
@@ -237,7 +240,10 @@ extern "C" fn standpipe_start_from_toml(
     error: Out<'_, OwnedText>,
 ) -> Code {
     border(|| {
-        start(&options, &out, &error, |options| options.complete(Config::from_toml_str(&text.text(len))?))
+        start(&options, &out, &error, |options| {
+            let text = text.option(len).ok_or_else(|| invalid("text is NULL"))?;
+            options.complete(Config::from_toml_str(&text)?)
+        })
     })
 }
 

@@ -134,6 +134,9 @@ extern "C" fn standpipe_add_double(
     border(|| {
         match instrument {
             None => {}
+            Some(Instrument::CounterDouble(_) | Instrument::BoundCounterDouble(_)) if value < 0.0 => {
+                return Code::INVALID_ARGUMENT;
+            }
             Some(Instrument::CounterDouble(counter)) => {
                 with_pairs(attributes, count, |pairs| counter.add(value, pairs));
             }

@@ -172,9 +172,10 @@ static inline standpipe_attr standpipe_attr_list(const char *key, uint32_t kind,
 /* ---- Start and end ---- */
 
 /* Called with trouble, once per kind and minute: by a thread of the library, never by two at once; with the last two
- * kinds by standpipe_start, on its caller's thread, and with STANDPIPE_MANUAL by the thread that sends. Never called once standpipe_free has returned. It should return soon,
- * and must neither throw nor jump out. What it records for the same telemetry is dropped and counted. `message` is valid
- * until it returns, and has no secrets; `times` says how often it happened since it was reported last. */
+ * kinds by standpipe_start, on its caller's thread, and with STANDPIPE_MANUAL by the thread that sends. Never called once
+ * standpipe_free has returned. It should return soon, and must neither throw nor jump out. What it records for the same
+ * telemetry is dropped and counted. `message` is valid until it returns, and has no secrets; `times` says how often it
+ * happened since it was reported last. */
 typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *message, uint64_t times);
 
 #define STANDPIPE_PROBLEM_UNAVAILABLE 1        /* the collector cannot be reached; records are kept and tried again */
@@ -194,7 +195,7 @@ typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *messa
 
 /* Flags. */
 #define STANDPIPE_BLOCK_WHEN_FULL 1 /* a caller waits for room in a full queue, as long as the exporter says */
-#define STANDPIPE_GRPC 2            /* `endpoint` speaks gRPC; else HTTP */
+#define STANDPIPE_GRPC 2            /* `endpoint`, which must be set, speaks gRPC; else HTTP */
 #define STANDPIPE_ENVIRONMENT 4     /* OpenTelemetry's variables set what neither the file nor this struct sets */
 #define STANDPIPE_MANUAL 8          /* no thread at all: standpipe_pump, standpipe_flush and standpipe_shutdown send */
 
@@ -229,8 +230,8 @@ typedef struct {
  * The result is STANDPIPE_OK, or a code. *out is a handle or NULL. *error is NULL, or a text of all mistakes at once that
  * the caller frees by standpipe_text_free; where `error` itself is NULL, there is none.
  *
- * Each function takes a configuration of its own. A program that calls none of the last three and is linked with
- * --gc-sections does not contain what reads files and variables. */
+ * Each function takes a configuration of its own; a path or a text that is NULL is STANDPIPE_INVALID_ARGUMENT. A program
+ * that calls none of the last three and is linked with --gc-sections does not contain what reads files and variables. */
 
 /* One exporter, at options->endpoint, which must be set. */
 int32_t standpipe_start(const standpipe_options *options, standpipe **out, char **error);
@@ -411,7 +412,7 @@ standpipe_instrument *standpipe_instrument_bind(const standpipe_instrument *inst
 void standpipe_instrument_free(standpipe_instrument *instrument);
 
 /* Measures. STANDPIPE_INVALID_ARGUMENT, and nothing is measured, for an instrument of another kind, a negative value of
- * STANDPIPE_COUNTER, or attributes where they are bound. NaN and infinities are reported to `problem` and not taken. */
+ * a counter that only rises, or attributes where they are bound. NaN and infinities are reported to `problem` and not taken. */
 int32_t standpipe_add(const standpipe_instrument *instrument, int64_t value, const standpipe_attr *attrs, size_t n);
 int32_t standpipe_add_double(const standpipe_instrument *instrument, double value, const standpipe_attr *attrs, size_t n);
 int32_t standpipe_record(const standpipe_instrument *instrument, double value, const standpipe_attr *attrs, size_t n);

@@ -73,8 +73,8 @@ fn a_start_without_a_name_reports_once_what_to_set() {
     assert_eq!((problem.kind, problem.exporter.as_str()), (ProblemKind::NoServiceName, "otlp"));
     let program = std::env::current_exe().unwrap();
     let expected = format!(
-        "records are sent as unknown_service:{}: set Config::service_name, OTEL_SERVICE_NAME or service-name in \
-         [telemetry] of the file",
+        "records are sent as unknown_service:{}: set the service's name in the program, service-name in [telemetry] \
+         of the file, or OTEL_SERVICE_NAME",
         program.file_name().unwrap().to_string_lossy()
     );
     assert_eq!(problem.message, expected);
@@ -85,11 +85,8 @@ fn a_start_without_a_name_reports_once_what_to_set() {
     else {
         panic!("not one problem")
     };
-    assert!(
-        problem
-            .message
-            .ends_with(": set Application::service_name, OTEL_SERVICE_NAME or serviceName in the file")
-    );
+    let words = ": set the application's name in the program, serviceName in the file, or OTEL_SERVICE_NAME";
+    assert!(problem.message.ends_with(words), "{}", problem.message);
     for silent in [Config::new(), named, unnamed().default_service_name("shop"), unnamed().disabled(true)] {
         assert_eq!(problems_of_start(silent), []);
     }

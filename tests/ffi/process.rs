@@ -36,7 +36,9 @@ fn no_function_minds_null_other_sizes_or_impossible_lengths() {
     for left_out in ["circle", "pairs of pairs", "no text"] {
         assert!(impossible.attribute(left_out).is_none(), "{left_out}");
     }
-    assert_eq!(impossible.span.dropped_attributes_count, 1);
+    // the circle, and the pairs: others were never values
+    assert_eq!(impossible.span.dropped_attributes_count, 2);
+    assert_eq!(receiver.metric("parts").unwrap().value(()), 0.25);
 }
 
 #[test]

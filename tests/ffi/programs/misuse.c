@@ -185,16 +185,66 @@ static void pass_other_sizes(const standpipe *telemetry, const char *endpoint) {
     standpipe_tracer_free(tracer);
 }
 
+/* A counter only rises: what would lower it is not taken. */
+static void lower_counters(const standpipe *telemetry) {
+    standpipe_meter *meter = standpipe_meter_new(telemetry, "hostile", NULL);
+    standpipe_instrument *whole = standpipe_instrument_new(meter, STANDPIPE_COUNTER, "whole", NULL, NULL, NULL, 0);
+    standpipe_instrument *parts = standpipe_instrument_new(meter, STANDPIPE_COUNTER_DOUBLE, "parts", NULL, NULL, NULL, 0);
+    standpipe_instrument *bound = standpipe_instrument_bind(parts, NULL, 0);
+    EXPECT(standpipe_add(whole, -1, NULL, 0) == STANDPIPE_INVALID_ARGUMENT);
+    EXPECT(standpipe_add_double(parts, -0.5, NULL, 0) == STANDPIPE_INVALID_ARGUMENT);
+    EXPECT(standpipe_add_double(bound, -0.5, NULL, 0) == STANDPIPE_INVALID_ARGUMENT);
+    EXPECT(standpipe_add_double(parts, -0.0, NULL, 0) == STANDPIPE_OK);
+    EXPECT(standpipe_add_double(bound, 0.25, NULL, 0) == STANDPIPE_OK);
+    standpipe_instrument_free(bound);
+    standpipe_instrument_free(parts);
+    standpipe_instrument_free(whole);
+    standpipe_meter_free(meter);
+}
+
+/* In words that a program of any language can follow. */
+static void expect_no_name(void *calls, int32_t kind, const char *message, uint64_t times) {
+    EXPECT(kind == STANDPIPE_PROBLEM_NO_SERVICE_NAME && times == 1);
+    EXPECT(strstr(message, "OTEL_SERVICE_NAME") != NULL && strstr(message, "service-name") != NULL);
+    EXPECT(strstr(message, "::") == NULL);
+    ++*(int *)calls;
+}
+
+static void forget_name(const char *endpoint) {
+    standpipe_options options;
+    standpipe *telemetry;
+    int calls = 0;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.endpoint = endpoint;
+    options.problem = expect_no_name;
+    options.user = &calls;
+    EXPECT(standpipe_start(&options, &telemetry, NULL) == STANDPIPE_OK && calls == 1);
+    standpipe_free(telemetry);
+}
+
 /* All mistakes at once; and nothing that was there before is taken for a handle. */
 static void make_mistakes(void) {
     static const char toml[] = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\ntimeout = '0s'\nlinger = 'x'\n";
     standpipe *telemetry = (standpipe *)toml;
     char *error = (char *)toml;
+    standpipe_options options;
     EXPECT(standpipe_start_from_toml(toml, STANDPIPE_NUL_TERMINATED, NULL, &telemetry, &error) == STANDPIPE_CONFIGURATION);
     EXPECT(telemetry == NULL && strstr(error, "timeout") != NULL && strstr(error, "linger") != NULL);
     standpipe_text_free(error);
     EXPECT(standpipe_start_from_file("/no/such/file.toml", NULL, &telemetry, &error) == STANDPIPE_CONFIGURATION);
     EXPECT(telemetry == NULL && strstr(error, "/no/such/file.toml") != NULL);
+    standpipe_text_free(error);
+    EXPECT(standpipe_start_from_toml(NULL, 0, NULL, &telemetry, &error) == STANDPIPE_INVALID_ARGUMENT);
+    EXPECT(telemetry == NULL && strstr(error, "text is NULL") != NULL);
+    standpipe_text_free(error);
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.flags = STANDPIPE_GRPC;
+    EXPECT(standpipe_start_from_env(&options, &telemetry, &error) == STANDPIPE_INVALID_ARGUMENT);
+    EXPECT(telemetry == NULL && strstr(error, "STANDPIPE_GRPC") != NULL);
+    standpipe_text_free(error);
+    EXPECT(standpipe_start_from_toml("", 0, &options, &telemetry, &error) == STANDPIPE_INVALID_ARGUMENT);
     standpipe_text_free(error);
 }
 
@@ -211,6 +261,8 @@ int main(int count, char **arguments) {
     pass_handles_and_nothing(telemetry);
     pass_impossible_lengths(telemetry);
     pass_other_sizes(telemetry, arguments[1]);
+    lower_counters(telemetry);
+    forget_name(arguments[1]);
     make_mistakes();
     EXPECT(standpipe_shutdown(telemetry, 10000, NULL) == STANDPIPE_OK);
     EXPECT(standpipe_shutdown(telemetry, 10000, NULL) == STANDPIPE_OK);
