@@ -59,15 +59,27 @@ unsafe extern "C" fn pthread_create(
     // found before the first fork: the look-up takes a lock
     static NEXT: OnceLock<Create> = OnceLock::new();
     let next = NEXT.get_or_init(|| {
-        // SAFETY: the next one of this name is the C library's own, which has this type.
+        // SAFETY: what is found has this type.
         unsafe {
-            mem::transmute::<*mut c_void, Create>(libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()))
+            mem::transmute::<*mut c_void, Create>(next(c"pthread_create", c"__interceptor_pthread_create"))
         }
     });
     THREADS.fetch_add(1, Ordering::SeqCst);
     let work = if NO_THREAD_BEGINS.load(Ordering::SeqCst) { never_begin } else { work };
     // SAFETY: the C library's own is given what this was given.
     unsafe { next(thread, attributes, work, argument) }
+}
+
+/// The function that one of these stands before: the C library's, or what a sanitizer has in its place. A sanitizer must see
+/// the function called, and gives its own a second name, as it reckons with this.
+fn next(name: &CStr, of_sanitizer: &CStr) -> *mut c_void {
+    // SAFETY: both are names, and only an address is asked for.
+    unsafe {
+        match libc::dlsym(libc::RTLD_DEFAULT, of_sanitizer.as_ptr()) {
+            none if none.is_null() => libc::dlsym(libc::RTLD_NEXT, name.as_ptr()),
+            found => found,
+        }
+    }
 }
 
 extern "C" fn never_begin(_: *mut c_void) -> *mut c_void {
@@ -106,9 +118,9 @@ unsafe extern "C" fn getaddrinfo(
     }
     let is_played = name.to_bytes().ends_with(b".test");
     let node = if is_played { c"127.0.0.1".as_ptr() } else { node };
-    // SAFETY: the next one of this name is the C library's own; what it finds is freed by the library's `freeaddrinfo`.
+    // SAFETY: what is found has this type; what it finds is freed by the C library's `freeaddrinfo`.
     unsafe {
-        let next: GetAddrInfo = mem::transmute(libc::dlsym(libc::RTLD_NEXT, c"getaddrinfo".as_ptr()));
+        let next: GetAddrInfo = mem::transmute(next(c"getaddrinfo", c"__interceptor_getaddrinfo"));
         next(node, service, hints, found)
     }
 }
