@@ -1,3 +1,4 @@
+use std::ffi::{c_char, c_void};
 use std::io::Write as _;
 use std::mem::offset_of;
 use std::panic::panic_any;
@@ -8,9 +9,10 @@ use super::input::{AnyValue, Attribute, Text};
 use super::ledger::Ledger;
 use super::lifecycle::Options;
 use super::logs::LogOptions;
-use super::problems::Callback;
+use super::problems::{Callback, Gate};
 use super::spans::SpanOptions;
 use super::*;
+use crate::config::{Problem, ProblemKind};
 
 #[test]
 fn a_panic_ends_at_the_border_unseen() {
@@ -25,6 +27,28 @@ fn a_panic_ends_at_the_border_unseen() {
     assert_eq!(code, Code::PANICKED);
     assert_eq!(border(|| -> Option<Box<u8>> { panic_any(7) }), None);
     assert!(!is_caught());
+}
+
+#[test]
+fn a_gate_that_is_closed_calls_no_more() {
+    unsafe extern "C" fn count(calls: *mut c_void, kind: i32, _: *const c_char, times: u64) {
+        assert_eq!((kind, times), (7, 3));
+        // SAFETY: it is the counter below, which outlives the gate.
+        unsafe { *calls.cast::<u32>() += 1 };
+    }
+    let mut calls = 0_u32;
+    let gate = Gate::new(Some(count), (&raw mut calls).cast());
+    let problem = Problem {
+        exporter: "otlp".to_owned(),
+        signal: None,
+        kind: ProblemKind::QueueFull,
+        message: "full".to_owned(),
+        occurrences: 3,
+    };
+    gate.call(&problem);
+    gate.close();
+    gate.call(&problem);
+    assert_eq!(calls, 1);
 }
 
 /// Assertions for a C compiler: each struct has its size, and each field its place.
