@@ -269,7 +269,8 @@ impl Config {
     /// [suppressed](crate::ledger::NotEnqueued::suppressed): one report would lead to the next. It may record for another
     /// telemetry, where it never waits for room. A [flush](crate::Telemetry::flush) there waits for nothing, and a
     /// [shutdown](crate::Telemetry::shutdown) only begins. All signals are blocked on this thread, and in a process that the
-    /// hook starts. The same holds for the callbacks of metrics.
+    /// hook starts. A hook that owns a handle of the same telemetry is never dropped, nor is the memory of the telemetry, as
+    /// each owns the other. The same holds for the callbacks of metrics.
     ///
     /// ```
     /// use standpipe::Config;
