@@ -1,5 +1,6 @@
 //! What identifies a series of a metric? A canonical set of attributes, encoded once.
 
+use std::cmp::Reverse;
 use std::hash::{Hash, Hasher};
 
 use super::Value;
@@ -53,8 +54,7 @@ impl AttributeSet {
             .filter_map(|(given, (key, value))| Some((key, Attribute::new(key, value, None)?, given)))
             .collect();
         // later ones first, so that they are the ones that stay
-        attributes.reverse();
-        attributes.sort_by_key(|(key, ..)| *key);
+        attributes.sort_unstable_by_key(|(key, _, given)| (*key, Reverse(*given)));
         attributes.dedup_by_key(|(key, ..)| *key);
         let mut bytes =
             Vec::with_capacity(attributes.iter().map(|(_, attribute, _)| attribute.field_len()).sum());
@@ -68,7 +68,7 @@ impl AttributeSet {
             attribute.write(ANY_TAG, &mut Writer::over(&mut bytes[start..]));
             entries.push((*given, Entry::of_field(&bytes, start, key.len())));
         }
-        entries.sort_by_key(|(given, _)| *given);
+        entries.sort_unstable_by_key(|(given, _)| *given);
         Self { bytes: bytes.into(), entries: entries.into_iter().map(|(_, entry)| entry).collect() }
     }
 
