@@ -72,7 +72,7 @@ const FLUSH_BUDGET: Duration = Duration::from_secs(2);
 /// What no [filter](self#filters) lets pass costs little, and what the exporters' own threads log is not taken in.
 /// Where the queue is full, a record waits or is counted, like any other; after a shutdown it is counted.
 ///
-/// ```
+/// ```standalone_crate
 /// use standpipe::bridge::log::LogBridge;
 ///
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
