@@ -62,7 +62,8 @@ mod signals {
     const SIG_SETMASK: c_int = match () {
         _ if !cfg!(any(target_os = "linux", target_os = "android")) => 3,
         _ if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) => 4,
-        _ if cfg!(any(target_arch = "mips", target_arch = "mips64")) => 3,
+        _ if cfg!(any(target_arch = "mips", target_arch = "mips32r6")) => 3,
+        _ if cfg!(any(target_arch = "mips64", target_arch = "mips64r6")) => 3,
         _ => 2,
     };
 
