@@ -222,6 +222,9 @@ fn split_length(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
     Some((usize::try_from(length).ok()?, bytes))
 }
 
+/// More than any record may have. A few of them can be added up.
+const TOO_LONG: usize = usize::MAX / 16;
+
 /// Whether a value is nested deeper than decoders read.
 #[inline]
 pub(super) fn is_too_deep(value: &Value<'_>) -> bool {
@@ -272,20 +275,22 @@ fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
     }
 }
 
-/// Bytes of the `ArrayValue` or `KeyValueList` message itself.
+/// Bytes of the `ArrayValue` or `KeyValueList` message itself. A list that has the same text many times may have more than a
+/// 32-bit machine can count: [`TOO_LONG`] stands for those.
 fn composite_len(value: &Value<'_>, longest: Longest) -> usize {
-    let element = |value: Value<'_>| field_len(value_len(&value, longest));
-    match value {
+    let element = |value: Value<'_>| field_len(value_len(&value, longest)) as u64;
+    let len: u64 = match value {
         Value::Array(values) => values.iter().map(|value| element(*value)).sum(),
         Value::Strs(values) => values.iter().map(|text| element(Value::Str(text))).sum(),
         Value::Bools(values) => values.iter().map(|boolean| element(Value::Bool(*boolean))).sum(),
         Value::Ints(values) => values.iter().map(|number| element(Value::Int(*number))).sum(),
         Value::Floats(values) => values.iter().map(|number| element(Value::Float(*number))).sum(),
         Value::Map(entries) => last_of_each_key(entries)
-            .map(|(key, value)| field_len(field_len(key.len()) + field_len(value_len(value, longest))))
+            .map(|(key, value)| field_len(field_len(key.len()) + field_len(value_len(value, longest))) as u64)
             .sum(),
         _ => 0,
-    }
+    };
+    len.min(TOO_LONG as u64) as usize
 }
 
 fn write_composite(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {

@@ -17,6 +17,8 @@ mod tag {
     pub(super) const DOUBLE: u8 = 0x21;
 }
 
+/// As much as a request may have: an attribute that would make the set larger could not be sent, and is left out.
+const MOST_BYTES: usize = 64 << 20;
 /// Stands in the stored bytes where the tag goes that a set is written under.
 const ANY_TAG: u8 = 0;
 
@@ -56,15 +58,13 @@ impl AttributeSet {
         // later ones first, so that they are the ones that stay
         attributes.sort_unstable_by_key(|(key, _, given)| (*key, Reverse(*given)));
         attributes.dedup_by_key(|(key, ..)| *key);
-        let mut bytes =
-            Vec::with_capacity(attributes.iter().map(|(_, attribute, _)| attribute.field_len()).sum());
-        let mut entries = Vec::with_capacity(attributes.len());
+        let (mut bytes, mut entries) = (Vec::new(), Vec::with_capacity(attributes.len()));
         for (key, attribute, given) in &attributes {
-            let start = bytes.len();
-            let end = start + attribute.field_len();
-            // beyond this nothing could be sent
-            let Ok(_) = u32::try_from(end) else { break };
-            bytes.resize(end, 0);
+            let (start, len) = (bytes.len(), attribute.field_len());
+            if start + len > MOST_BYTES {
+                continue;
+            }
+            bytes.resize(start + len, 0);
             attribute.write(ANY_TAG, &mut Writer::over(&mut bytes[start..]));
             entries.push((*given, Entry::of_field(&bytes, start, key.len())));
         }

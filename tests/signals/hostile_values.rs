@@ -212,6 +212,30 @@ fn a_span_larger_than_any_request_is_counted_and_takes_no_other_with_it() {
     assert_eq!(names, ["before", "after"]);
 }
 
+/// It has the same text many times, so it needs little memory.
+#[test]
+fn a_list_with_more_bytes_than_32_bits_can_count_is_counted_and_takes_no_other_with_it() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(receiver.endpoint()))).unwrap();
+    let tracer = telemetry.tracer("shop");
+    let text = "v".repeat(1 << 20);
+    let list = vec![text.as_str(); 5000];
+    let lists = [Value::Strs(&list); 20];
+    tracer.span("list").set("list", Value::Strs(&list[..4096]));
+    tracer.span("lists").set("lists", Value::Array(&lists));
+    tracer.span("lists in a map").set("lists", Value::Map(&[("lists", Value::Array(&lists))]));
+    tracer.span("after").end();
+    telemetry
+        .meter("shop")
+        .counter("orders")
+        .add(1, &[("list", Value::Strs(&list)), ("shop", Value::Int(7))]);
+    let ledger = telemetry.shutdown(PATIENCE);
+    let traces = &ledger.exporters[0].traces;
+    assert_eq!((traces.delivered, traces.not_enqueued.too_large), (1, 3), "{ledger}");
+    assert_eq!(receiver.spans()[0].span.name, "after");
+    assert_eq!(receiver.metrics()[0].metric.name, "orders");
+}
+
 #[test]
 fn attributes_above_the_limit_are_dropped_and_their_count_sent() {
     let span = arrived(|span| {
