@@ -1,6 +1,5 @@
 //! What identifies a series of a metric? A canonical set of attributes, encoded once.
 
-use std::cmp::Reverse;
 use std::hash::{Hash, Hasher};
 
 use super::Value;
@@ -56,7 +55,8 @@ impl AttributeSet {
             .filter_map(|(given, (key, value))| Some((key, Attribute::new(key, value, None)?, given)))
             .collect();
         // later ones first, so that they are the ones that stay
-        attributes.sort_unstable_by_key(|(key, _, given)| (*key, Reverse(*given)));
+        attributes.reverse();
+        attributes.sort_by_key(|(key, ..)| *key);
         attributes.dedup_by_key(|(key, ..)| *key);
         let (mut bytes, mut entries) = (Vec::new(), Vec::with_capacity(attributes.len()));
         for (key, attribute, given) in &attributes {
@@ -68,7 +68,7 @@ impl AttributeSet {
             attribute.write(ANY_TAG, &mut Writer::over(&mut bytes[start..]));
             entries.push((*given, Entry::of_field(&bytes, start, key.len())));
         }
-        entries.sort_unstable_by_key(|(given, _)| *given);
+        entries.sort_by_key(|(given, _)| *given);
         Self { bytes: bytes.into(), entries: entries.into_iter().map(|(_, entry)| entry).collect() }
     }
 
