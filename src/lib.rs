@@ -99,6 +99,8 @@ mod process;
 #[cfg(feature = "receiver")]
 pub mod receiver;
 mod record;
+#[cfg(feature = "spool")]
+mod spool;
 mod telemetry;
 pub mod trace;
 mod transport;

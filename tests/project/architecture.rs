@@ -44,6 +44,8 @@ const LAYERS: &[Row] = &[
     row("transport/grpc/target*", &["record", "config", "transport"],                                &["ureq"]),
     // pure: HTTP/2 without a socket
     row("transport/grpc/http2*", &[],                                         &[]),
+    // records that survive the process
+    row("spool",           &["process", "record", "config"],                  &[]),
     // one exporter from queue to verdict, and the fan-out over exporters
     row("pipeline",        &["process", "record", "context", "config", "metrics", "transport"], &["crossbeam_channel", "serde"]),
     // pure: what to send, when, and what follows from a verdict
