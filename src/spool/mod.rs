@@ -3,3 +3,4 @@
 #![cfg_attr(not(test), expect(dead_code, reason = "no exporter writes to a journal yet"))]
 
 mod crc32c;
+mod entry;

@@ -1,0 +1,209 @@
+//! Pure: the header in front of each request in a segment. `proto/spool.md` describes it byte by byte.
+
+use std::array;
+
+use super::crc32c::checksum;
+use crate::record::Signal;
+
+/// No UTF-8 has the first byte, so that a search through damaged requests seldom stops at one.
+pub(crate) const MAGIC: [u8; 4] = [0xf5, b's', b'p', b'l'];
+const VERSION: u8 = 1;
+
+pub(crate) const HEADER_LEN: usize = 32;
+/// Where the mark lies in the header. No checksum covers it, so that it can be set in place.
+pub(crate) const MARK: u64 = 6;
+/// The mark of an entry that needs no more attention. Every other value is that of a pending one, and four bits lie between
+/// this and zero: a flipped bit may send an entry twice, but cannot lose it.
+pub(crate) const DONE: u8 = 0x5a;
+/// A longer body is none of ours: what an entry claims to be is read into memory.
+pub(crate) const LONGEST_BODY: u32 = 64 << 20;
+
+/// What is known of an entry without its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) signal: Signal,
+    pub(crate) records: u32,
+    /// When it was appended, in milliseconds since 1970.
+    pub(crate) time_ms: u64,
+    pub(crate) body_len: u32,
+    pub(crate) body_crc: u32,
+}
+
+/// Where an entry begins. The header's checksum includes it: a copy elsewhere is no entry, be it a segment's bytes in an
+/// attribute or an old block that a file system exposes after power loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) segment: u64,
+    pub(crate) offset: u64,
+}
+
+/// What the bytes at a place are.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decoded {
+    Valid {
+        header: Header,
+        is_done: bool,
+    },
+    /// The beginning of a header.
+    Torn,
+    Corrupt,
+}
+
+impl Header {
+    /// Of a body in pieces, if it is not too long for an entry.
+    pub(crate) fn new(signal: Signal, records: u64, time_ms: u64, body: &[&[u8]]) -> Option<Self> {
+        let len: u64 = body.iter().map(|piece| piece.len() as u64).sum();
+        let body_len = u32::try_from(len).ok().filter(|len| *len <= LONGEST_BODY)?;
+        let records = u32::try_from(records).ok()?;
+        Some(Self { signal, records, time_ms, body_len, body_crc: checksum(body.iter().copied()) })
+    }
+
+    /// The bytes of the header of a pending entry.
+    pub(crate) fn encode(&self, place: Place) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = VERSION;
+        bytes[5] = code(self.signal);
+        bytes[8..16].copy_from_slice(&self.time_ms.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.records.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.body_len.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.body_crc.to_le_bytes());
+        let crc = header_crc(&bytes, place);
+        bytes[28..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the header at the beginning of `bytes`, which are all that the segment has from `place` on, or more than a header.
+    pub(crate) fn decode(bytes: &[u8], place: Place) -> Decoded {
+        let Some(bytes) = bytes.first_chunk::<HEADER_LEN>() else {
+            let is_beginning = MAGIC.iter().chain(&[VERSION]).zip(bytes).all(|(known, byte)| known == byte);
+            return if is_beginning { Decoded::Torn } else { Decoded::Corrupt };
+        };
+        let Some(signal) = Signal::ALL.into_iter().find(|signal| code(*signal) == bytes[5]) else {
+            return Decoded::Corrupt;
+        };
+        let header = Self {
+            signal,
+            time_ms: u64::from_le_bytes(field(bytes, 8)),
+            records: u32::from_le_bytes(field(bytes, 16)),
+            body_len: u32::from_le_bytes(field(bytes, 20)),
+            body_crc: u32::from_le_bytes(field(bytes, 24)),
+        };
+        let is_valid = bytes[..4] == MAGIC
+            && bytes[4] == VERSION
+            && header.body_len <= LONGEST_BODY
+            && u32::from_le_bytes(field(bytes, 28)) == header_crc(bytes, place);
+        if is_valid {
+            Decoded::Valid { header, is_done: bytes[MARK as usize] == DONE }
+        } else {
+            Decoded::Corrupt
+        }
+    }
+
+    /// The bytes that header and body take in a segment.
+    pub(crate) fn entry_len(&self) -> u64 {
+        HEADER_LEN as u64 + u64::from(self.body_len)
+    }
+}
+
+/// As the format has it, whatever the order in the program.
+fn code(signal: Signal) -> u8 {
+    match signal {
+        Signal::Traces => 1,
+        Signal::Logs => 2,
+        Signal::Metrics => 3,
+    }
+}
+
+/// Over the place and all of the header but the mark and this checksum. It includes the body's, so that the two cover all.
+fn header_crc(bytes: &[u8; HEADER_LEN], place: Place) -> u32 {
+    let (segment, offset) = (place.segment.to_le_bytes(), place.offset.to_le_bytes());
+    let mark = MARK as usize;
+    checksum([&segment[..], &offset, &bytes[..mark], &bytes[mark + 1..28]])
+}
+
+fn field<const LEN: usize>(bytes: &[u8; HEADER_LEN], start: usize) -> [u8; LEN] {
+    array::from_fn(|index| bytes[start + index])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PLACE: Place = Place { segment: 7, offset: 4711 };
+
+    fn header() -> Header {
+        Header::new(Signal::Logs, 3, 1_700_000_000_000, &[b"body"]).expect("it is short")
+    }
+
+    /// The example of `proto/spool.md`: other programs and later versions read these bytes.
+    #[test]
+    fn the_bytes_are_those_of_the_description() {
+        let expected = "f573706c 01020000 0068e5cf8b010000 03000000 04000000";
+        let digits: String = header().encode(PLACE).iter().map(|byte| format!("{byte:02x}")).collect();
+        let (fields, checksums) = digits.split_at(48);
+        assert_eq!(fields, expected.replace(' ', ""));
+        let description = include_str!("../../proto/spool.md");
+        assert!(
+            description.contains(&format!("{expected} {} {}", &checksums[..8], &checksums[8..])),
+            "{checksums}"
+        );
+    }
+
+    #[test]
+    fn the_mark_is_no_part_of_what_is_checked() {
+        let mut bytes = header().encode(PLACE);
+        for mark in 0..=u8::MAX {
+            bytes[MARK as usize] = mark;
+            let expected = Decoded::Valid { header: header(), is_done: mark == DONE };
+            assert_eq!(Header::decode(&bytes, PLACE), expected);
+        }
+    }
+
+    #[test]
+    fn a_copy_in_another_place_is_no_entry() {
+        let bytes = header().encode(PLACE);
+        for place in [Place { segment: 8, ..PLACE }, Place { offset: 4712, ..PLACE }] {
+            assert_eq!(Header::decode(&bytes, place), Decoded::Corrupt);
+        }
+    }
+
+    #[test]
+    fn part_of_a_header_is_torn_and_other_bytes_are_corrupt() {
+        let bytes = header().encode(PLACE);
+        for len in 0..HEADER_LEN {
+            assert_eq!(Header::decode(&bytes[..len], PLACE), Decoded::Torn);
+        }
+        for other in [&b"{"[..], b"\xf5spl\x02", &[0; HEADER_LEN - 1], &[0; HEADER_LEN]] {
+            assert_eq!(Header::decode(other, PLACE), Decoded::Corrupt, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_too_long_is_refused_on_both_sides() {
+        assert_eq!(Header::new(Signal::Logs, 1, 0, &[&vec![0; LONGEST_BODY as usize], b"x"]), None);
+        let of = |body_len| Header::decode(&Header { body_len, ..header() }.encode(PLACE), PLACE);
+        assert!(matches!(of(LONGEST_BODY), Decoded::Valid { .. }));
+        assert_eq!(of(LONGEST_BODY + 1), Decoded::Corrupt);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            signal in prop::sample::select(&Signal::ALL[..]),
+            records: u32,
+            time_ms: u64,
+            body_len in 0..=LONGEST_BODY,
+            body_crc: u32,
+            segment: u64,
+            offset: u64,
+        ) {
+            let header = Header { signal, records, time_ms, body_len, body_crc };
+            let place = Place { segment, offset };
+            let decoded = Header::decode(&header.encode(place), place);
+            prop_assert_eq!(decoded, Decoded::Valid { header, is_done: false });
+        }
+    }
+}
