@@ -4,3 +4,4 @@
 
 mod crc32c;
 mod entry;
+mod storage;

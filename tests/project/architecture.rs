@@ -48,6 +48,7 @@ const LAYERS: &[Row] = &[
     row("spool",           &["process", "record", "config"],                  &[]),
     // pure: the format of an entry
     row("spool/entry*", &["record", "spool::crc32c"],                         &[]),
+    row("spool/storage*", &[],                                                &["libc"]),
     // one exporter from queue to verdict, and the fan-out over exporters
     row("pipeline",        &["process", "record", "context", "config", "metrics", "transport"], &["crossbeam_channel", "serde"]),
     // pure: what to send, when, and what follows from a verdict

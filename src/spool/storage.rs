@@ -1,0 +1,156 @@
+//! Where segments are kept: what a journal needs of a file system, and files that provide it.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+/// Numbered segments of bytes. Each call may fail, and then may have had a part of its effect.
+pub(crate) trait Storage {
+    /// Number and length of every segment, in any order; instead of the length, why one cannot be used.
+    fn list(&mut self) -> io::Result<Vec<(u64, io::Result<u64>)>>;
+    /// Makes an empty segment, which must not exist.
+    fn create(&mut self, segment: u64) -> io::Result<()>;
+    /// Writes all pieces to the end of a segment, one behind the other.
+    fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()>;
+    /// Replaces one byte.
+    fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()>;
+    /// Fills `buffer`, or fails with `UnexpectedEof`.
+    fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+    /// Returns once the segment, its name included, would survive power loss.
+    fn sync(&mut self, segment: u64) -> io::Result<()>;
+    fn remove(&mut self, segment: u64) -> io::Result<()>;
+}
+
+/// Segments as files `<instance>-<number>.segment` of a directory. No file stays open between two calls: each is one request's
+/// worth of work, and a forked child inherits nothing.
+#[derive(Debug)]
+pub(crate) struct Files {
+    directory: PathBuf,
+    instance: String,
+}
+
+impl Files {
+    /// The directory must be there, and other users must not be able to write to it.
+    pub(crate) fn new(directory: impl Into<PathBuf>, instance: impl Into<String>) -> Self {
+        Self { directory: directory.into(), instance: instance.into() }
+    }
+
+    fn path(&self, segment: u64) -> PathBuf {
+        self.directory.join(self.name(segment))
+    }
+
+    fn name(&self, segment: u64) -> String {
+        format!("{}-{segment}.segment", self.instance)
+    }
+
+    /// The number of one of this instance's segments. A name that is written differently, such as with `007`, is no segment.
+    fn number(&self, name: &OsStr) -> Option<u64> {
+        let name = name.to_str()?;
+        let number =
+            name.strip_prefix(&self.instance)?.strip_prefix('-')?.strip_suffix(".segment")?.parse().ok()?;
+        (self.name(number) == name).then_some(number)
+    }
+
+    /// Opens a file that exists, if it can be one of ours.
+    fn open(&self, segment: u64, options: &mut OpenOptions) -> io::Result<File> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            // Without O_NONBLOCK, the opening of a planted FIFO waits for its other end.
+            options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        }
+        let file = options.open(self.path(segment))?;
+        check(&file.metadata()?)?;
+        Ok(file)
+    }
+}
+
+impl Storage for Files {
+    fn list(&mut self) -> io::Result<Vec<(u64, io::Result<u64>)>> {
+        let mut segments = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            if let Some(number) = self.number(&entry.file_name()) {
+                let checked = entry.metadata().and_then(|metadata| check(&metadata).map(|()| metadata.len()));
+                segments.push((number, checked));
+            }
+        }
+        Ok(segments)
+    }
+
+    fn create(&mut self, segment: u64) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        }
+        options.open(self.path(segment)).map(drop)
+    }
+
+    fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()> {
+        let mut file = self.open(segment, OpenOptions::new().write(true))?;
+        file.seek(SeekFrom::End(0))?;
+        let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut left = &mut slices[..];
+        // Empty pieces at the front are skipped: for them alone, zero written bytes are no failure.
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match file.write_vectored(left) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut left, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()> {
+        let mut file = self.open(segment, OpenOptions::new().write(true))?;
+        file.seek(SeekFrom::Start(offset))?;
+        file.write_all(&[byte])
+    }
+
+    fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let mut file = self.open(segment, OpenOptions::new().read(true))?;
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(buffer)
+    }
+
+    fn sync(&mut self, segment: u64) -> io::Result<()> {
+        self.open(segment, OpenOptions::new().write(true))?.sync_data()?;
+        // The directory holds the file's name. Windows has no such call and needs none.
+        if cfg!(unix) { File::open(&self.directory)?.sync_all() } else { Ok(()) }
+    }
+
+    fn remove(&mut self, segment: u64) -> io::Result<()> {
+        fs::remove_file(self.path(segment))
+    }
+}
+
+/// Refuses what another user or program may have put in the place of a segment.
+fn check(metadata: &Metadata) -> io::Result<()> {
+    let refuse = |reason| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    if !metadata.is_file() {
+        return refuse("it is not a regular file");
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        if metadata.nlink() != 1 {
+            return refuse("its link count is not 1");
+        }
+        // SAFETY: the call has no arguments and cannot fail
+        #[allow(unsafe_code, reason = "std does not ask for the user")]
+        if metadata.uid() != unsafe { libc::geteuid() } {
+            return refuse("it belongs to another user");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests;

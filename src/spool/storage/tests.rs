@@ -1,0 +1,119 @@
+use std::env;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+
+use super::*;
+
+/// A directory of its own, removed at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = env::temp_dir().join(format!("standpipe-storage-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a temporary directory can be made");
+        Self(path)
+    }
+
+    fn files(&self) -> Files {
+        Files::new(&self.0, "a-b")
+    }
+
+    fn list(&self) -> Vec<(u64, Result<u64, String>)> {
+        let mut list = self.files().list().expect("it can be listed");
+        list.sort_by_key(|(number, _)| *number);
+        list.into_iter().map(|(number, len)| (number, len.map_err(|error| error.to_string()))).collect()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[allow(unsafe_code)]
+fn make_fifo(path: &Path) {
+    let path = CString::new(path.as_os_str().as_bytes()).expect("no zero is in it");
+    // SAFETY: the pointer is that of a string which outlives the call
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+}
+
+#[test]
+fn segments_are_files_for_their_user_alone() {
+    let directory = Directory::new("files");
+    let mut files = directory.files();
+    files.create(7).expect("it is new");
+    assert_eq!(files.create(7).expect_err("it exists").kind(), io::ErrorKind::AlreadyExists);
+    files.append(7, &[b"", b"ab", b"", b"cd"]).expect("there is room");
+    files.append(7, &[b"", b""]).expect("nothing is to be done");
+    files.append(7, &[b"e"]).expect("there is room");
+    files.write_byte(7, 1, b'B').expect("it is there");
+    files.sync(7).expect("it is there");
+    assert_eq!(directory.list(), [(7, Ok(5))]);
+    let mut buffer = [0; 4];
+    files.read(7, 1, &mut buffer).expect("it is there");
+    assert_eq!(&buffer, b"Bcde");
+    assert_eq!(files.read(7, 2, &mut buffer).expect_err("it ends").kind(), io::ErrorKind::UnexpectedEof);
+    let metadata = fs::metadata(directory.0.join("a-b-7.segment")).expect("so it is named");
+    assert_eq!(metadata.mode() & 0o777, 0o600);
+    files.remove(7).expect("it is there");
+    assert_eq!(directory.list(), []);
+}
+
+#[test]
+fn more_pieces_than_one_call_takes_are_written_in_order() {
+    let directory = Directory::new("pieces");
+    let mut files = directory.files();
+    files.create(0).expect("it is new");
+    let body: Vec<u8> = (0..=u8::MAX).cycle().take(100_000).collect();
+    let pieces: Vec<&[u8]> = body.chunks(7).collect();
+    files.append(0, &pieces).expect("there is room");
+    let mut read = vec![0; body.len()];
+    files.read(0, 0, &mut read).expect("it is there");
+    assert!(read == body);
+}
+
+#[test]
+fn files_of_other_names_are_not_seen() {
+    let directory = Directory::new("names");
+    for name in [
+        "a-b-1.segment.bad",
+        "a-b-01.segment",
+        "a-b-+1.segment",
+        "a-b-.segment",
+        "a-1.segment",
+        "x-1.segment",
+    ] {
+        fs::write(directory.0.join(name), "x").expect("there is room");
+    }
+    fs::write(directory.0.join("a-b-18446744073709551615.segment"), "x").expect("there is room");
+    assert_eq!(directory.list(), [(u64::MAX, Ok(1))]);
+}
+
+#[test]
+fn what_was_planted_in_the_place_of_a_segment_is_refused() {
+    let directory = Directory::new("planted");
+    let path = |number: u64| directory.files().path(number);
+    fs::write(directory.0.join("other"), "not to be touched").expect("there is room");
+    symlink(directory.0.join("other"), path(0)).expect("a link can be made");
+    symlink(directory.0.join("nothing"), path(1)).expect("a link can be made");
+    fs::hard_link(directory.0.join("other"), path(2)).expect("a link can be made");
+    fs::create_dir(path(3)).expect("a directory can be made");
+    make_fifo(&path(4));
+    let refused = |reason: &str| Err(reason.to_owned());
+    let (irregular, linked) = ("it is not a regular file", "its link count is not 1");
+    let reasons = [irregular, irregular, linked, irregular, irregular];
+    assert_eq!(directory.list(), (0..).zip(reasons.map(refused)).collect::<Vec<_>>());
+    let mut files = directory.files();
+    for number in 0..5 {
+        files.create(number).expect_err("it exists");
+        files.append(number, &[b"x"]).expect_err("it is refused");
+        files.write_byte(number, 0, b'x').expect_err("it is refused");
+        files.read(number, 0, &mut [0]).expect_err("it is refused");
+        files.sync(number).expect_err("it is refused");
+    }
+    assert_eq!(fs::read(directory.0.join("other")).expect("it is there"), b"not to be touched");
+    assert!(!directory.0.join("nothing").exists());
+}
