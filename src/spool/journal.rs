@@ -1,0 +1,402 @@
+//! The journal of an outage: requests in the order of their appends, from which each signal takes its oldest, until the
+//! collector has answered.
+//!
+//! What a completed append has written survives the process; what a completed sync has covered survives power loss. An entry
+//! is marked or removed only when it is done: delivery is at least once, and after a crash at most the entry in hand of each
+//! signal is sent again. Time is an argument, and [`Storage`] does all I/O.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind::{NotFound, UnexpectedEof};
+use std::time::{Duration, Instant};
+use std::{array, io, mem};
+
+use super::crc32c::checksum;
+use super::entry::{DONE, HEADER_LEN, Header, MARK, Place};
+use super::scan::{LONGEST_SEGMENT, scan};
+use super::storage::Storage;
+use crate::record::Signal;
+
+/// No more are appended. Each takes 40 bytes of memory, 10 MiB in all: three requests a second for a day.
+const MOST_ENTRIES: usize = 1 << 18;
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Entries in segments, and what is known of them. Bodies stay in the storage.
+#[derive(Debug)]
+pub(crate) struct Journal<S> {
+    storage: S,
+    limits: Limits,
+    segments: BTreeMap<u64, Segment>,
+    /// The segment that appends go to. Those of an earlier process, and one whose end is uncertain, get no more entries.
+    current: Option<u64>,
+    next_segment: u64,
+    /// Bytes of segments that are not in use and yet on the disk.
+    left_alone: u64,
+    lanes: [Lane; Signal::COUNT],
+    damage: Damage,
+    last_sync: Option<Instant>,
+}
+
+/// The bounds of a journal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Of all segments together, headers included.
+    pub(crate) bytes: u64,
+    /// How long an entry is worth sending.
+    pub(crate) age: Duration,
+    /// Of one segment, unless a single entry is larger.
+    pub(crate) segment_bytes: u64,
+    pub(crate) sync: SyncPolicy,
+}
+
+/// How much power loss may cost. The end of the process alone costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SyncPolicy {
+    EveryBatch,
+    EverySecond,
+    Never,
+}
+
+/// What a journal found when it was opened, apart from its entries.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) damage: Damage,
+    /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
+    pub(crate) left_alone: Vec<(u64, io::Error)>,
+}
+
+/// What cannot be delivered because its bytes have changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) places: u64,
+    pub(crate) bytes: u64,
+    /// Records of entries whose header is intact; a damaged header hides how many there were.
+    pub(crate) records: [u64; Signal::COUNT],
+}
+
+/// What waits for the collector, the entry in hand included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) entries: u64,
+    pub(crate) records: u64,
+    /// Of bodies.
+    pub(crate) bytes: u64,
+}
+
+/// A request that is in the caller's hands until `done` or `put_back`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) signal: Signal,
+    pub(crate) records: u64,
+    pub(crate) time_ms: u64,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Why nothing was appended.
+#[derive(Debug)]
+pub(crate) enum AppendError {
+    /// A bound would be exceeded: that of the journal or that of one entry.
+    Full,
+    Io(io::Error),
+}
+
+#[derive(Debug)]
+struct Segment {
+    /// What the file has at most: a failed append may have written less.
+    bytes: u64,
+    /// Entries that are not done.
+    left: u64,
+    is_synced: bool,
+}
+
+/// The entries of one signal, oldest first.
+#[derive(Debug, Default)]
+struct Lane {
+    slots: VecDeque<Slot>,
+    /// Whether the first one is being sent.
+    is_in_hand: bool,
+    records: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    place: Place,
+    header: Header,
+}
+
+impl<S: Storage> Journal<S> {
+    /// Opens what the storage holds. Only headers are read; [`next`](Self::next) checks the bodies.
+    ///
+    /// # Errors
+    ///
+    /// The storage cannot be listed. A segment that cannot be read is left alone instead.
+    pub(crate) fn open(mut storage: S, limits: Limits) -> io::Result<(Self, Found)> {
+        let mut listed = storage.list()?;
+        listed.sort_by_key(|(id, _)| *id);
+        let mut journal = Self {
+            storage,
+            limits,
+            segments: BTreeMap::new(),
+            current: None,
+            next_segment: listed.last().map_or(0, |(id, _)| id.saturating_add(1)),
+            left_alone: 0,
+            lanes: array::from_fn(|_| Lane::default()),
+            damage: Damage::default(),
+            last_sync: None,
+        };
+        let mut found = Found::default();
+        for (id, len) in listed {
+            let bytes = *len.as_ref().unwrap_or(&0);
+            if let Err(error) = len.and_then(|len| journal.adopt(id, len, &mut found.damage)) {
+                journal.left_alone = journal.left_alone.saturating_add(bytes);
+                found.left_alone.push((id, error));
+            }
+        }
+        journal.sweep();
+        Ok((journal, found))
+    }
+
+    fn adopt(&mut self, id: u64, len: u64, damage: &mut Damage) -> io::Result<()> {
+        let scan = scan(&mut self.storage, id, len)?;
+        damage.places += scan.damaged_places;
+        damage.bytes += scan.damaged_bytes;
+        // An earlier process may have died before its sync.
+        self.segments.insert(id, Segment { bytes: len, left: scan.pending.len() as u64, is_synced: false });
+        for (offset, header) in scan.pending {
+            self.lanes[header.signal as usize].push(Slot { place: Place { segment: id, offset }, header });
+        }
+        Ok(())
+    }
+
+    /// Appends a request whose body is in pieces.
+    ///
+    /// # Errors
+    ///
+    /// No part of the request will ever be returned as an entry, and later appends are not impaired.
+    pub(crate) fn append(
+        &mut self,
+        signal: Signal,
+        records: u64,
+        body: &[&[u8]],
+        now_ms: u64,
+    ) -> Result<(), AppendError> {
+        self.sweep();
+        let header = Header::new(signal, records, now_ms, body).ok_or(AppendError::Full)?;
+        let entries: usize = self.lanes.iter().map(|lane| lane.slots.len()).sum();
+        if self.bytes().saturating_add(header.entry_len()) > self.limits.bytes || entries >= MOST_ENTRIES {
+            return Err(AppendError::Full);
+        }
+        let place = self.place_for(&header).map_err(AppendError::Io)?;
+        let encoded = header.encode(place);
+        let pieces: Vec<&[u8]> = [&encoded[..]].into_iter().chain(body.iter().copied()).collect();
+        let written = self.storage.append(place.segment, &pieces);
+        if let Some(segment) = self.segments.get_mut(&place.segment) {
+            segment.bytes += header.entry_len();
+            segment.left += u64::from(written.is_ok());
+            segment.is_synced = false;
+        }
+        if let Err(error) = written {
+            // Part of the entry may be there: what followed it would have another place than its header claims.
+            self.current = None;
+            self.sweep();
+            return Err(AppendError::Io(error));
+        }
+        self.lanes[signal as usize].push(Slot { place, header });
+        Ok(())
+    }
+
+    /// The end of the current segment, or the beginning of a new one.
+    fn place_for(&mut self, header: &Header) -> io::Result<Place> {
+        let current =
+            self.current.and_then(|id| Some(Place { segment: id, offset: self.segments.get(&id)?.bytes }));
+        let fits = |place: &Place| {
+            place.offset + header.entry_len() <= self.limits.segment_bytes.min(LONGEST_SEGMENT)
+        };
+        if let Some(place) = current.filter(fits) {
+            return Ok(place);
+        }
+        // A number is tried once: the call may fail and yet leave a file.
+        let id = self.next_segment;
+        self.next_segment = id.saturating_add(1);
+        self.current = None;
+        self.storage.create(id)?;
+        self.segments.insert(id, Segment { bytes: 0, left: 0, is_synced: false });
+        self.current = Some(id);
+        Ok(Place { segment: id, offset: 0 })
+    }
+
+    /// Takes the oldest entry of a signal in hand; none while another one is. Damaged entries are skipped and counted.
+    ///
+    /// # Errors
+    ///
+    /// The entry cannot be read at the moment. It stays the oldest until it can, or expires.
+    pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<Entry>> {
+        if self.lanes[signal as usize].is_in_hand {
+            return Ok(None);
+        }
+        while let Some(Slot { place, header }) = self.lanes[signal as usize].slots.front().copied() {
+            let mut body = vec![0; header.body_len as usize];
+            let read = self.storage.read(place.segment, place.offset + HEADER_LEN as u64, &mut body);
+            match read.map_err(|error| (error.kind(), error)) {
+                Ok(()) if checksum([&body[..]]) == header.body_crc => {
+                    self.lanes[signal as usize].is_in_hand = true;
+                    let (records, time_ms) = (u64::from(header.records), header.time_ms);
+                    return Ok(Some(Entry { signal, records, time_ms, body }));
+                }
+                Ok(()) | Err((UnexpectedEof | NotFound, _)) => {}
+                Err((_, error)) => return Err(error),
+            }
+            self.damage.places += 1;
+            self.damage.bytes += header.entry_len();
+            self.damage.records[signal as usize] += u64::from(header.records);
+            // Without its mark, a later process meets and counts it again.
+            let _ = self.settle_first(signal);
+        }
+        Ok(None)
+    }
+
+    /// The collector has answered for the entry in hand.
+    ///
+    /// # Errors
+    ///
+    /// The entry is done for this process, but a later one may send it again.
+    pub(crate) fn done(&mut self, signal: Signal) -> io::Result<()> {
+        if self.lanes[signal as usize].is_in_hand { self.settle_first(signal) } else { Ok(()) }
+    }
+
+    /// The entry in hand could not be sent: it is the oldest again.
+    pub(crate) fn put_back(&mut self, signal: Signal) {
+        self.lanes[signal as usize].is_in_hand = false;
+    }
+
+    pub(crate) fn pending(&self, signal: Signal) -> Pending {
+        let Lane { slots, records, bytes, .. } = &self.lanes[signal as usize];
+        Pending { entries: slots.len() as u64, records: *records, bytes: *bytes }
+    }
+
+    /// What [`next`](Self::next) found damaged since the last call.
+    pub(crate) fn take_damage(&mut self) -> Damage {
+        mem::take(&mut self.damage)
+    }
+
+    /// Gives up the entries that are too old, except those in hand. Returns the records of each signal.
+    pub(crate) fn expire(&mut self, now_ms: u64) -> [u64; Signal::COUNT] {
+        self.sweep();
+        let oldest = self.limits.age.as_millis();
+        // All are looked at, as the clock may have been set back between two appends.
+        let is_old = |slot: &Slot| u128::from(now_ms.saturating_sub(slot.header.time_ms)) > oldest;
+        Signal::ALL.map(|signal| {
+            let expired = self.lanes[signal as usize].take(is_old);
+            // Without their marks, they expire again in a later process.
+            let _ = self.settle(&expired);
+            expired.iter().map(|slot| u64::from(slot.header.records)).sum()
+        })
+    }
+
+    /// Syncs if the policy wants it now: call it after each append and, for [`SyncPolicy::EverySecond`], from time to time.
+    ///
+    /// # Errors
+    ///
+    /// What is not synced stays due.
+    pub(crate) fn sync_if_due(&mut self, now: Instant) -> io::Result<()> {
+        let is_due = match self.limits.sync {
+            SyncPolicy::EveryBatch => true,
+            SyncPolicy::EverySecond => {
+                self.last_sync.is_none_or(|last| now.saturating_duration_since(last) >= SYNC_INTERVAL)
+            }
+            SyncPolicy::Never => false,
+        };
+        if !is_due || self.segments.values().all(|segment| segment.is_synced) {
+            return Ok(());
+        }
+        self.last_sync = Some(now);
+        self.sync()
+    }
+
+    /// Syncs all entries, whatever the policy. Marks may be lost: that costs a request sent twice.
+    ///
+    /// # Errors
+    ///
+    /// The last of them, after every segment was tried.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        let mut result = Ok(());
+        for (id, segment) in self.segments.iter_mut().filter(|(_, segment)| !segment.is_synced) {
+            let synced = self.storage.sync(*id);
+            segment.is_synced = synced.is_ok();
+            result = synced.and(result);
+        }
+        result
+    }
+
+    /// What all segments take, those that were left alone included.
+    fn bytes(&self) -> u64 {
+        self.segments.values().fold(self.left_alone, |bytes, segment| bytes.saturating_add(segment.bytes))
+    }
+
+    fn settle_first(&mut self, signal: Signal) -> io::Result<()> {
+        let first = self.lanes[signal as usize].pop();
+        self.settle(first.as_slice())
+    }
+
+    /// Entries have left their lane: removes segments that have no others, and marks entries in those that do.
+    fn settle(&mut self, slots: &[Slot]) -> io::Result<()> {
+        for Slot { place, .. } in slots {
+            if let Some(segment) = self.segments.get_mut(&place.segment) {
+                segment.left -= 1;
+            }
+        }
+        self.sweep();
+        let mut result = Ok(());
+        for Slot { place, .. } in slots {
+            if self.segments.contains_key(&place.segment) {
+                result = self.storage.write_byte(place.segment, place.offset + MARK, DONE).and(result);
+            }
+        }
+        result
+    }
+
+    /// Removes the segments without pending entries. One that cannot be removed still counts, and the next sweep tries again.
+    fn sweep(&mut self) {
+        let storage = &mut self.storage;
+        let mut is_gone = |id| storage.remove(id).map_or_else(|error| error.kind() == NotFound, |()| true);
+        self.segments.retain(|id, segment| segment.left > 0 || !is_gone(*id));
+    }
+}
+
+impl Lane {
+    fn push(&mut self, slot: Slot) {
+        self.records += u64::from(slot.header.records);
+        self.bytes += u64::from(slot.header.body_len);
+        self.slots.push_back(slot);
+    }
+
+    fn pop(&mut self) -> Option<Slot> {
+        let slot = self.slots.pop_front()?;
+        self.is_in_hand = false;
+        self.forget(&slot);
+        Some(slot)
+    }
+
+    /// Takes all out that are chosen, except the one in hand.
+    fn take(&mut self, is_chosen: impl Fn(&Slot) -> bool) -> Vec<Slot> {
+        let mut taken = Vec::new();
+        let mut is_in_hand = self.is_in_hand;
+        self.slots.retain(|slot| {
+            let stays = mem::take(&mut is_in_hand) || !is_chosen(slot);
+            if !stays {
+                taken.push(*slot);
+            }
+            stays
+        });
+        taken.iter().for_each(|slot| self.forget(slot));
+        taken
+    }
+
+    fn forget(&mut self, slot: &Slot) {
+        self.records -= u64::from(slot.header.records);
+        self.bytes -= u64::from(slot.header.body_len);
+    }
+}
+
+#[cfg(test)]
+mod tests;

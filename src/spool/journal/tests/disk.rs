@@ -1,0 +1,188 @@
+//! A storage in memory that fails, tears writes and forgets what was not synced.
+
+use std::cell::{RefCell, RefMut};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::*;
+
+/// Its clones are the same disk, so that it outlives a journal.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Disk(Rc<RefCell<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// As the process sees them.
+    files: BTreeMap<u64, Vec<u8>>,
+    /// As they were at their last sync. A removal is never synced.
+    durable: BTreeMap<u64, Vec<u8>>,
+    fault: Option<Fault>,
+    faults: u64,
+    syncs: u64,
+}
+
+/// Lets a call fail.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fault {
+    /// The calls that succeed before.
+    pub(super) after: u8,
+    /// How much of its effect the call has nevertheless: the part of the bytes of an append in 256ths, and of all other
+    /// calls the whole from 128 on.
+    pub(super) effect: u8,
+}
+
+impl Disk {
+    pub(super) fn arm(&self, fault: Fault) {
+        self.state().fault = Some(fault);
+    }
+
+    pub(super) fn disarm(&self) {
+        self.state().fault = None;
+    }
+
+    /// The calls that have failed.
+    pub(super) fn faults(&self) -> u64 {
+        self.state().faults
+    }
+
+    /// The calls of `sync` that succeeded.
+    pub(super) fn syncs(&self) -> u64 {
+        self.state().syncs
+    }
+
+    pub(super) fn lens(&self) -> Vec<(u64, u64)> {
+        self.state().files.iter().map(|(id, bytes)| (*id, bytes.len() as u64)).collect()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.lens().iter().map(|(_, len)| len).sum()
+    }
+
+    /// Changes the bytes of a segment from outside, which may be a new one.
+    pub(super) fn edit(&self, id: u64, change: impl FnOnce(&mut Vec<u8>)) {
+        change(self.state().files.entry(id).or_default());
+    }
+
+    /// Forgets what was not synced, or a part of it, as the choices have it: they are numbers below the given one.
+    pub(super) fn lose_power(&self, mut choose: impl FnMut(usize) -> usize) {
+        let state = &mut *self.state();
+        let ids: BTreeSet<u64> = state.files.keys().chain(state.durable.keys()).copied().collect();
+        for id in ids {
+            let seen = state.files.remove(&id);
+            let synced = state.durable.remove(&id);
+            let survives = seen.is_some() && synced.is_some() || choose(2) == 1;
+            if !survives {
+                continue;
+            }
+            let mut bytes = synced.unwrap_or_default();
+            let synced_len = bytes.len();
+            let seen = seen.unwrap_or_else(|| bytes.clone());
+            for (byte, seen) in bytes.iter_mut().zip(&seen).filter(|(byte, seen)| byte != seen) {
+                *byte = if choose(2) == 1 { *seen } else { *byte };
+            }
+            // A file may have grown before its bytes were written.
+            let len = synced_len + choose(seen.len() - synced_len + 1);
+            let written = synced_len + choose(len - synced_len + 1);
+            bytes.extend(&seen[synced_len..written]);
+            bytes.resize(len, 0);
+            state.files.insert(id, bytes.clone());
+            state.durable.insert(id, bytes);
+        }
+    }
+
+    fn state(&self) -> RefMut<'_, State> {
+        self.0.borrow_mut()
+    }
+
+    /// Does a call, or a part of it, and fails if it is its turn.
+    fn call<T>(&self, act: impl FnOnce(&mut State, Option<u8>) -> io::Result<T>) -> io::Result<T> {
+        let state = &mut *self.state();
+        match state.fault.take() {
+            Some(Fault { after: 0, effect }) => {
+                state.faults += 1;
+                let _ = act(state, Some(effect));
+                Err(io::Error::other("a fault"))
+            }
+            Some(Fault { after, effect }) => {
+                state.fault = Some(Fault { after: after - 1, effect });
+                act(state, None)
+            }
+            None => act(state, None),
+        }
+    }
+
+    /// The same for a call that takes place as a whole or not at all.
+    fn whole<T>(&self, act: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        self.call(
+            |state, effect| if effect.is_none_or(|effect| effect > 127) { act(state) } else { missing() },
+        )
+    }
+}
+
+impl Storage for Disk {
+    fn list(&mut self) -> io::Result<Vec<(u64, io::Result<u64>)>> {
+        let list = |files: &BTreeMap<u64, Vec<u8>>| {
+            files.iter().rev().map(|(id, bytes)| (*id, Ok(bytes.len() as u64))).collect()
+        };
+        self.whole(|state| Ok(list(&state.files)))
+    }
+
+    fn create(&mut self, id: u64) -> io::Result<()> {
+        self.whole(|state| {
+            if state.files.contains_key(&id) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            // A file of this name that was removed before does not come back.
+            state.durable.remove(&id);
+            state.files.insert(id, Vec::new());
+            Ok(())
+        })
+    }
+
+    fn append(&mut self, id: u64, pieces: &[&[u8]]) -> io::Result<()> {
+        self.call(|state, effect| {
+            let bytes = pieces.concat();
+            let written = effect.map_or(bytes.len(), |effect| bytes.len() * usize::from(effect) / 256);
+            state.files.get_mut(&id).map_or_else(missing, |file| {
+                file.extend(&bytes[..written]);
+                Ok(())
+            })
+        })
+    }
+
+    fn write_byte(&mut self, id: u64, offset: u64, byte: u8) -> io::Result<()> {
+        self.whole(|state| {
+            let byte_at = state.files.get_mut(&id).and_then(|file| file.get_mut(offset as usize));
+            byte_at.map_or_else(missing, |old| {
+                *old = byte;
+                Ok(())
+            })
+        })
+    }
+
+    fn read(&mut self, id: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.whole(|state| {
+            let file = state.files.get(&id).map_or_else(missing, Ok)?;
+            let bytes = file.get(offset as usize..).and_then(|bytes| bytes.get(..buffer.len()));
+            buffer.copy_from_slice(bytes.ok_or(UnexpectedEof)?);
+            Ok(())
+        })
+    }
+
+    fn sync(&mut self, id: u64) -> io::Result<()> {
+        self.whole(|state| {
+            let file = state.files.get(&id).map_or_else(missing, Ok)?;
+            state.durable.insert(id, file.clone());
+            state.syncs += 1;
+            Ok(())
+        })
+    }
+
+    fn remove(&mut self, id: u64) -> io::Result<()> {
+        self.whole(|state| state.files.remove(&id).map_or_else(missing, |_| Ok(())))
+    }
+}
+
+fn missing<T>() -> io::Result<T> {
+    Err(NotFound.into())
+}

@@ -1,0 +1,86 @@
+//! Which entries does a segment hold? The walk goes from header to header and, behind damage, on to the next intact one.
+
+use std::io;
+
+use super::entry::{Decoded, HEADER_LEN, Header, MAGIC, Place};
+use super::storage::Storage;
+
+/// Read at once: many small entries, or little more than the header of a large one.
+const WINDOW: u64 = 16 << 10;
+
+/// A longer file is no segment, and nothing to search through at the start of a program.
+pub(crate) const LONGEST_SEGMENT: u64 = 128 << 20;
+
+/// What was found in one segment.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    /// Offset and header of each entry that is not done. Their bodies are in the segment, but unchecked.
+    pub(crate) pending: Vec<(u64, Header)>,
+    /// How often bytes had to be skipped, and how many. The end of an append that did not succeed is among them.
+    pub(crate) damaged_places: u64,
+    pub(crate) damaged_bytes: u64,
+}
+
+/// Looks through a segment of `len` bytes.
+///
+/// # Errors
+///
+/// The segment cannot be read or is too long, or not one entry in it is recognised: it may belong to a later version or to
+/// another program.
+pub(crate) fn scan(storage: &mut impl Storage, segment: u64, len: u64) -> io::Result<Scan> {
+    if len > LONGEST_SEGMENT {
+        return Err(invalid("it is longer than a segment can be"));
+    }
+    let mut window = Window { storage, segment, len, start: 0, bytes: Vec::new() };
+    let mut scan = Scan::default();
+    let (mut offset, mut is_recognized, mut is_damaged) = (0, len == 0, false);
+    while offset < len {
+        let bytes = window.at(offset)?;
+        let decoded = Header::decode(bytes, Place { segment, offset });
+        is_recognized |= decoded != Decoded::Corrupt;
+        match decoded {
+            Decoded::Valid { header, is_done } if header.entry_len() <= len - offset => {
+                if !is_done {
+                    scan.pending.push((offset, header));
+                }
+                is_damaged = false;
+                offset += header.entry_len();
+            }
+            _ => {
+                let next = bytes[1..].iter().position(|byte| *byte == MAGIC[0]);
+                let skipped = next.map_or(bytes.len(), |index| index + 1) as u64;
+                scan.damaged_places += u64::from(!is_damaged);
+                scan.damaged_bytes += skipped;
+                is_damaged = true;
+                offset += skipped;
+            }
+        }
+    }
+    if is_recognized { Ok(scan) } else { Err(invalid("no entry of a known layout is in it")) }
+}
+
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+/// The part of a segment that is in memory.
+struct Window<'a, S> {
+    storage: &'a mut S,
+    segment: u64,
+    len: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<S: Storage> Window<'_, S> {
+    /// The bytes from `offset` on: at least a header, unless the segment ends before.
+    fn at(&mut self, offset: u64) -> io::Result<&[u8]> {
+        let wanted_end = self.len.min(offset + HEADER_LEN as u64);
+        if wanted_end > self.start + self.bytes.len() as u64 {
+            self.bytes.resize(WINDOW.min(self.len - offset) as usize, 0);
+            self.storage.read(self.segment, offset, &mut self.bytes)?;
+            self.start = offset;
+        }
+        Ok(&self.bytes[(offset - self.start) as usize..])
+    }
+}
