@@ -171,6 +171,15 @@ mod tests {
     }
 
     #[test]
+    fn another_version_is_not_read_though_its_checksum_is_right() {
+        let mut bytes = header().encode(PLACE);
+        bytes[4] = 2;
+        let crc = header_crc(&bytes, PLACE);
+        bytes[28..].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(Header::decode(&bytes, PLACE), Decoded::Corrupt);
+    }
+
+    #[test]
     fn part_of_a_header_is_torn_and_other_bytes_are_corrupt() {
         let bytes = header().encode(PLACE);
         for len in 0..HEADER_LEN {

@@ -306,7 +306,7 @@ impl<S: Storage> Journal<S> {
             }
             SyncPolicy::Never => false,
         };
-        if !is_due || self.segments.values().all(|segment| segment.is_synced) {
+        if !is_due || !self.segments.values().any(Segment::needs_sync) {
             return Ok(());
         }
         self.last_sync = Some(now);
@@ -320,7 +320,7 @@ impl<S: Storage> Journal<S> {
     /// The last of them, after every segment was tried.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         let mut result = Ok(());
-        for (id, segment) in self.segments.iter_mut().filter(|(_, segment)| !segment.is_synced) {
+        for (id, segment) in self.segments.iter_mut().filter(|(_, segment)| segment.needs_sync()) {
             let synced = self.storage.sync(*id);
             segment.is_synced = synced.is_ok();
             result = synced.and(result);
@@ -360,6 +360,13 @@ impl<S: Storage> Journal<S> {
         let storage = &mut self.storage;
         let mut is_gone = |id| storage.remove(id).map_or_else(|error| error.kind() == NotFound, |()| true);
         self.segments.retain(|id, segment| segment.left > 0 || !is_gone(*id));
+    }
+}
+
+impl Segment {
+    /// Without pending entries, it is about to be removed, or gone by a removal that was reported to fail.
+    fn needs_sync(&self) -> bool {
+        self.left > 0 && !self.is_synced
     }
 }
 

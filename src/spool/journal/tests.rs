@@ -2,7 +2,7 @@ mod disk;
 mod model;
 
 use super::*;
-use crate::spool::entry::LONGEST_BODY;
+use crate::spool::entry::{LONGEST_BODY, MAGIC};
 use disk::{Disk, Fault};
 
 const LIMITS: Limits =
@@ -125,6 +125,22 @@ fn segments_that_vanish_or_shrink_under_it_are_damage() {
     disk.clone().remove(1).expect("it is there");
     assert_eq!(journal.drain_texts(Signal::Logs), ["third"]);
     assert_eq!((journal.take_damage().records, journal.bytes()), ([0, 11, 0], 0));
+}
+
+#[test]
+fn a_removal_that_failed_is_made_up_for_and_disturbs_no_sync() {
+    for effect in [0, u8::MAX] {
+        let disk = Disk::default();
+        let (mut journal, _) = open(&disk);
+        journal.append_text(Signal::Logs, "body");
+        assert!(journal.next(Signal::Logs).expect("it is read").is_some());
+        disk.arm(Fault { after: 0, effect });
+        assert_eq!(journal.done(Signal::Logs).is_ok(), effect == 0, "it is marked, if it is still there");
+        assert!(journal.bytes() > 0, "it may still take room");
+        journal.sync().expect("there is nothing to sync");
+        journal.expire(0);
+        assert_eq!((journal.bytes(), disk.bytes()), (0, 0));
+    }
 }
 
 #[test]
@@ -280,6 +296,35 @@ fn a_changed_byte_costs_the_entry_it_is_in_and_no_other() {
             }
         }
     }
+}
+
+#[test]
+fn damage_in_two_places_is_counted_as_two() {
+    let (mut image, extents) = segment();
+    [1, 3].iter().for_each(|index: &usize| image[extents[*index].0 as usize] ^= 1);
+    let (texts, damage) = delivered(&image);
+    assert_eq!(texts, expect(|index| index != 1 && index != 3));
+    assert_eq!(damage.places, 2);
+}
+
+/// Larger than what is in memory at once; entries of all lengths lie across the borders.
+#[test]
+fn a_long_segment_is_found_whole_and_with_a_hole() {
+    let disk = Disk::default();
+    let (mut journal, _) = open_with(&disk, Limits { segment_bytes: 1 << 20, ..LIMITS });
+    let texts: Vec<String> = (0..2000).map(|index| format!("{index} {}", "x".repeat(index % 97))).collect();
+    let mut ends = Vec::new();
+    for text in &texts {
+        journal.append_text(Signal::Logs, text);
+        ends.push(disk.bytes() as usize);
+    }
+    let hole = 20_000..60_000;
+    let is_intact = |index: &usize| ends[*index] <= hole.start || *index > 0 && ends[*index - 1] >= hole.end;
+    let intact: Vec<_> = (0..2000).filter(is_intact).map(|index| texts[index].clone()).collect();
+    assert_eq!(open(&disk).0.pending(Signal::Logs).entries, 2000);
+    disk.edit(0, |bytes| bytes[hole.clone()].fill(MAGIC[0]));
+    let (mut journal, found) = open(&disk);
+    assert_eq!((journal.drain_texts(Signal::Logs), found.damage.places), (intact, 1));
 }
 
 #[test]

@@ -96,10 +96,11 @@ fn files_of_other_names_are_not_seen() {
 fn what_was_planted_in_the_place_of_a_segment_is_refused() {
     let directory = Directory::new("planted");
     let path = |number: u64| directory.files().path(number);
-    fs::write(directory.0.join("other"), "not to be touched").expect("there is room");
-    symlink(directory.0.join("other"), path(0)).expect("a link can be made");
+    let others = ["other", "linked"].map(|name| directory.0.join(name));
+    others.iter().for_each(|other| fs::write(other, "not to be touched").expect("there is room"));
+    symlink(&others[0], path(0)).expect("a link can be made");
     symlink(directory.0.join("nothing"), path(1)).expect("a link can be made");
-    fs::hard_link(directory.0.join("other"), path(2)).expect("a link can be made");
+    fs::hard_link(&others[1], path(2)).expect("a link can be made");
     fs::create_dir(path(3)).expect("a directory can be made");
     make_fifo(&path(4));
     let refused = |reason: &str| Err(reason.to_owned());
@@ -114,6 +115,8 @@ fn what_was_planted_in_the_place_of_a_segment_is_refused() {
         files.read(number, 0, &mut [0]).expect_err("it is refused");
         files.sync(number).expect_err("it is refused");
     }
-    assert_eq!(fs::read(directory.0.join("other")).expect("it is there"), b"not to be touched");
+    for other in others {
+        assert_eq!(fs::read(other).expect("it is there"), b"not to be touched");
+    }
     assert!(!directory.0.join("nothing").exists());
 }

@@ -141,14 +141,14 @@ struct Item {
     body: Vec<u8>,
     /// Whether a sync has covered it since.
     is_synced: bool,
+    /// Whether power loss has changed the body.
+    is_damaged: bool,
     state: State,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Pending,
-    /// Pending, but power loss has changed the body.
-    Damaged,
     Settled,
     /// Settled, but its mark may be missing, as a call failed.
     PerhapsUnmarked,
@@ -261,7 +261,7 @@ impl<M: Medium> Model<M> {
         let now_ms = self.now_ms as u64;
         let header = Header::new(signal, records, now_ms, &[&body]).expect("it is short");
         let bytes = self.journal.bytes();
-        // What fails is an item as well, so that its number is not used again.
+        // What fails is an item without a body: its number is not used again, and it must never be found.
         let mut state = State::Settled;
         match self.journal.append(signal, records, &[front, back], now_ms) {
             Ok(()) => {
@@ -271,13 +271,10 @@ impl<M: Medium> Model<M> {
             Err(AppendError::Full) => assert!(bytes + header.entry_len() > LIMITS.bytes),
             Err(AppendError::Io(_)) => assert!(self.medium.faults() > faults),
         }
-        let was_appended = state == State::Pending;
-        self.items.push(Item {
-            header,
-            body: if was_appended { body } else { Vec::new() },
-            is_synced: false,
-            state,
-        });
+        if state == State::Settled {
+            body.clear();
+        }
+        self.items.push(Item { header, body, is_synced: false, is_damaged: false, state });
     }
 
     fn next(&mut self, signal: Signal) {
@@ -293,7 +290,7 @@ impl<M: Medium> Model<M> {
         let mut damage = [0; Signal::COUNT];
         for _ in 0..skipped {
             let item = &self.items[self.lanes[signal as usize][0]];
-            assert_eq!(item.state, State::Damaged, "only such entries are skipped");
+            assert!(item.is_damaged, "no other entry is skipped");
             damage[signal as usize] += u64::from(item.header.records);
             self.settle(signal, 0, has_failed);
         }
@@ -371,14 +368,11 @@ impl<M: Medium> Model<M> {
                 .read(place.segment, place.offset + HEADER_LEN as u64, &mut body)
                 .expect("it is there");
             let is_intact = body == item.body;
-            let is_expected = match item.state {
-                State::Pending => is_intact || is_power_loss && !item.is_synced,
-                State::Damaged => !is_intact,
-                State::PerhapsUnmarked => is_intact || is_power_loss,
-                State::Settled => is_power_loss,
-            };
-            assert!(is_expected, "{item:?}");
-            item.state = if is_intact { State::Pending } else { State::Damaged };
+            let may_be_damaged = item.is_damaged || is_power_loss && !item.is_synced;
+            assert!(is_intact || may_be_damaged, "it has changed: {item:?}");
+            assert!(item.state != State::Settled || is_power_loss, "it comes again: {item:?}");
+            item.state = State::Pending;
+            item.is_damaged = !is_intact;
             item.is_synced |= is_power_loss;
             found.push(number);
         }
