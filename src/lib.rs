@@ -99,7 +99,7 @@ mod process;
 #[cfg(feature = "receiver")]
 pub mod receiver;
 mod record;
-#[cfg(feature = "spool")]
+#[cfg_attr(not(all(feature = "spool", target_os = "linux")), path = "spool/absent.rs")]
 mod spool;
 mod telemetry;
 pub mod trace;
@@ -109,8 +109,8 @@ mod transport;
 ///
 /// [`Telemetry::shutdown`] returns a ledger, and [`Telemetry::ledger`] reads it at any time: one
 /// [`ExporterLedger`](ledger::ExporterLedger) per exporter, with [`Counts`](ledger::Counts) per signal. At every moment
-/// accepted = delivered + rejected + dropped + superseded + in flight; records that were never accepted are in
-/// `not_enqueued`, and log records below the exporter's level in `filtered`.
+/// accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight; records that were never accepted
+/// are in `not_enqueued`, and log records below the exporter's level in `filtered`.
 ///
 /// ```no_run
 /// use std::time::Duration;

@@ -44,14 +44,28 @@ pub(crate) enum Next {
 pub(crate) struct Batch {
     pub(crate) signal: Signal,
     pub(crate) records: u64,
-    /// Whether the worker has collected them itself.
-    pub(crate) is_snapshot: bool,
+    pub(crate) origin: Origin,
     /// What the records took of the queue.
     pub(crate) queued_bytes: usize,
     groups: Vec<Group>,
     /// The framing of the records: resources, scopes, and the headers of messages.
     framing: Vec<u8>,
     chunks: VecDeque<Box<Chunk>>,
+    /// Of a half: the chunks that its records were copied from, which the flight recorder keeps until both are settled.
+    copied_from: Option<Arc<VecDeque<Box<Chunk>>>>,
+}
+
+/// Where the records of a batch come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Queue,
+    /// The worker has collected them itself.
+    Collection,
+    /// An entry of the spool, which keeps it until it is settled.
+    Spool {
+        /// Whether this process has accepted them.
+        is_own: bool,
+    },
 }
 
 /// All records of one scope in a request.
@@ -136,8 +150,8 @@ impl Backlog {
             }
             return Some(Next::TooLarge { records: records as u64, bytes });
         }
-        let batch = Batch::assemble(signal, plan, taken);
-        Some(Next::Batch(Batch { is_snapshot, ..batch }))
+        let origin = if is_snapshot { Origin::Collection } else { Origin::Queue };
+        Some(Next::Batch(Batch::assemble(signal, origin, plan, taken)))
     }
 }
 
@@ -160,7 +174,7 @@ impl Group {
 
 impl Batch {
     /// Writes the framing of the records.
-    fn assemble(signal: Signal, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>) -> Self {
+    fn assemble(signal: Signal, origin: Origin, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>) -> Self {
         let Plan { mut groups, resource, records, .. } = plan;
         let (records, mut queued_bytes, mut framing) = (records as u64, 0, Vec::new());
         for groups in of_resources(&mut groups) {
@@ -175,7 +189,30 @@ impl Batch {
                 queued_bytes += group.bytes;
             }
         }
-        Self { signal, records, is_snapshot: false, queued_bytes, groups, framing, chunks }
+        Self { signal, records, origin, queued_bytes, groups, framing, chunks, copied_from: None }
+    }
+
+    /// A request of all records of a chunk.
+    fn of_chunk(origin: Origin, mut chunk: Box<Chunk>, resource: &[u8]) -> Self {
+        let no_limits = BatchSettings { records: usize::MAX, bytes: usize::MAX };
+        let mut plan = Plan::new(&no_limits, usize::MAX, usize::MAX, resource);
+        plan.take(0, &mut chunk);
+        Self::assemble(chunk.signal(), origin, plan, VecDeque::from([chunk]))
+    }
+
+    /// The request that an entry of the spool holds; `None` if it cannot be read.
+    pub(crate) fn of_spool(signal: Signal, is_own: bool, request: &[u8]) -> Option<Self> {
+        let chunk = Chunk::of_request(signal, request)?;
+        Some(Self::of_chunk(Origin::Spool { is_own }, Box::new(chunk), &[]))
+    }
+
+    pub(crate) fn is_spooled(&self) -> bool {
+        matches!(self.origin, Origin::Spool { .. })
+    }
+
+    /// Whether the worker has collected its records itself.
+    pub(crate) fn is_snapshot(&self) -> bool {
+        self.origin == Origin::Collection
     }
 
     /// A whole `Export…ServiceRequest`, piece by piece.
@@ -222,12 +259,10 @@ impl Batch {
                 chunk.append(&group.scope, frame, more);
             }
         }
-        halves.map(|(_, mut chunk)| {
-            let no_limits = BatchSettings { records: usize::MAX, bytes: usize::MAX };
-            let mut plan = Plan::new(&no_limits, usize::MAX, usize::MAX, resource);
-            plan.take(0, &mut chunk);
-            let half = Batch::assemble(self.signal, plan, VecDeque::from([chunk]));
-            Batch { is_snapshot: self.is_snapshot, ..half }
+        let copied_from = self.copied_from.or_else(|| Some(Arc::new(self.chunks)));
+        halves.map(|(_, chunk)| Batch {
+            copied_from: copied_from.clone(),
+            ..Batch::of_chunk(self.origin, chunk, resource)
         })
     }
 

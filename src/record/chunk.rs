@@ -3,16 +3,81 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Scope, Signal, frames, metric};
+use super::{Scope, Settler, Signal, Slot, frames, metric};
 
 /// Framed records back to back, with a note of which scope each run of them belongs to.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     signal: Signal,
-    bytes: Vec<u8>,
+    bytes: Storage,
     runs: Vec<Run>,
     /// Runs before this one are taken.
     first: usize,
+    /// Of a copy: what it is a copy of.
+    settler: Option<Settler>,
+}
+
+/// Where the bytes are.
+#[derive(Debug)]
+enum Storage {
+    Heap(Vec<u8>),
+    /// In the flight recorder, where each run has its scope in front of it.
+    Slot(Slot),
+}
+
+impl Storage {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        match self {
+            Self::Heap(bytes) => bytes.len(),
+            Self::Slot(slot) => slot.len(),
+        }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Slot(slot) => slot.bytes(),
+        }
+    }
+
+    /// Whether a record can be appended to a chunk that is not full.
+    #[inline(always)]
+    fn has_room(&self, bytes: usize) -> bool {
+        match self {
+            Self::Heap(stored) => stored.len() + bytes <= Chunk::BYTES,
+            Self::Slot(slot) => slot.has_room(bytes),
+        }
+    }
+
+    /// Appends a record to the last run.
+    #[inline(always)]
+    fn append(&mut self, frame: &[u8]) {
+        match self {
+            Self::Heap(bytes) => bytes.extend_from_slice(frame),
+            Self::Slot(slot) => {
+                slot.append(frame);
+                slot.commit();
+            }
+        }
+    }
+
+    /// What a new run needs beside its records.
+    #[inline(always)]
+    fn run_header<'s>(&self, scope: &'s Scope) -> &'s [u8] {
+        match self {
+            Self::Heap(_) => &[],
+            Self::Slot(_) => scope.run_header(),
+        }
+    }
+
+    /// Appends what stands in front of a new run; it counts with the first record.
+    fn begin_run(&mut self, scope: &Scope) {
+        match self {
+            Self::Heap(_) => {}
+            Self::Slot(slot) => slot.append(scope.run_header()),
+        }
+    }
 }
 
 /// Consecutive records of one scope.
@@ -30,7 +95,33 @@ impl Chunk {
     pub(crate) const BYTES: usize = 32 << 10;
 
     pub(crate) fn with_capacity(signal: Signal, bytes: usize) -> Self {
-        Self { signal, bytes: Vec::with_capacity(bytes), runs: Vec::with_capacity(4), first: 0 }
+        Self::stored_in(Storage::Heap(Vec::with_capacity(bytes)), signal, Vec::with_capacity(4))
+    }
+
+    fn stored_in(bytes: Storage, signal: Signal, runs: Vec<Run>) -> Self {
+        Self { signal, bytes, runs, first: 0, settler: None }
+    }
+
+    /// Puts an empty chunk into the flight recorder.
+    pub(crate) fn move_to(&mut self, slot: Slot) {
+        self.bytes = Storage::Slot(slot);
+    }
+
+    /// Takes it out of the flight recorder, and all that is in it; true if it was there.
+    pub(crate) fn leave_slot(&mut self) -> bool {
+        self.settler = None;
+        let is_in_slot = matches!(self.bytes, Storage::Slot(_));
+        if is_in_slot {
+            self.bytes = Storage::Heap(Vec::new());
+        }
+        is_in_slot
+    }
+
+    /// Notes the checksum of a chunk that is complete, for a reader that cannot rely on its process's death alone.
+    pub(crate) fn seal(&self, checksum: impl FnOnce(&[u8]) -> u32) {
+        if let Storage::Slot(slot) = &self.bytes {
+            slot.seal(checksum(slot.bytes()));
+        }
     }
 
     pub(crate) fn signal(&self) -> Signal {
@@ -39,14 +130,30 @@ impl Chunk {
 
     /// Nothing but a copy of some of its bytes.
     pub(crate) fn copy_bytes(&self, start: usize, end: usize) -> Self {
-        Self { signal: self.signal, bytes: self.bytes[start..end].to_vec(), runs: Vec::new(), first: 0 }
+        let copy = Storage::Heap(self.bytes(start, end).to_vec());
+        let settler = match &self.bytes {
+            Storage::Heap(_) => None,
+            Storage::Slot(slot) => slot.settler(end),
+        };
+        Self { settler, ..Self::stored_in(copy, self.signal, Vec::new()) }
     }
 
     /// Whether a record can be appended to a chunk that is not full, without an allocation.
     #[inline(always)]
     pub(crate) fn has_place(&self, scope: &Arc<Scope>, bytes: usize) -> bool {
-        self.bytes.len() + bytes <= Self::BYTES
-            && (self.runs.len() < self.runs.capacity() || self.is_at_run_of(scope))
+        let is_at_run = self.is_at_run_of(scope);
+        self.fits_at(is_at_run, scope, bytes) && (is_at_run || self.runs.len() < self.runs.capacity())
+    }
+
+    /// The same, once its run can be noted.
+    pub(crate) fn fits(&self, scope: &Arc<Scope>, bytes: usize) -> bool {
+        self.fits_at(self.is_at_run_of(scope), scope, bytes)
+    }
+
+    #[inline(always)]
+    fn fits_at(&self, is_at_run: bool, scope: &Scope, bytes: usize) -> bool {
+        let header = if is_at_run { 0 } else { self.bytes.run_header(scope).len() };
+        self.bytes.has_room(bytes + header)
     }
 
     #[inline(always)]
@@ -65,20 +172,24 @@ impl Chunk {
         mem::swap(larger, &mut self.runs);
     }
 
-    /// Makes an empty chunk large enough for `bytes`.
+    /// Makes an empty chunk on the heap large enough for `bytes`.
     pub(crate) fn reserve(&mut self, bytes: usize) {
-        self.bytes.reserve_exact(bytes);
+        if let Storage::Heap(stored) = &mut self.bytes {
+            stored.reserve_exact(bytes);
+        }
     }
 
-    /// Whether the storage is for exactly this many `bytes`.
+    /// Whether the storage is on the heap and for exactly this many `bytes`.
     pub(crate) fn is_for(&self, bytes: usize) -> bool {
-        self.bytes.capacity() == bytes
+        matches!(&self.bytes, Storage::Heap(stored) if stored.capacity() == bytes)
     }
 
     /// Forgets the records and keeps the storage.
     pub(crate) fn recycle(&mut self, signal: Signal) {
         self.signal = signal;
-        self.bytes.clear();
+        if let Storage::Heap(bytes) = &mut self.bytes {
+            bytes.clear();
+        }
         self.runs.clear();
         self.first = 0;
     }
@@ -95,15 +206,18 @@ impl Chunk {
     /// Appends one frame that counts as `records`.
     #[inline]
     pub(crate) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(frame);
-        let end = self.bytes.len();
         match self.runs.last_mut() {
             Some(run) if Arc::ptr_eq(&run.scope, scope) => {
+                self.bytes.append(frame);
                 run.records += records;
-                run.end = end;
+                run.end = self.bytes.len();
             }
-            _ => self.runs.push(Run { scope: Arc::clone(scope), records, start, end }),
+            _ => {
+                self.bytes.begin_run(scope);
+                let start = self.bytes.len();
+                self.bytes.append(frame);
+                self.runs.push(Run { scope: Arc::clone(scope), records, start, end: self.bytes.len() });
+            }
         }
     }
 
@@ -115,20 +229,22 @@ impl Chunk {
         frame: &[u8],
         reserve: impl FnOnce() -> Option<T>,
     ) -> Option<T> {
-        let end = self.bytes.len() + frame.len();
-        if end > Self::BYTES {
-            return None;
-        }
         let can_add_run = self.runs.len() < self.runs.capacity();
         match self.runs.last_mut() {
             Some(run) if Arc::ptr_eq(&run.scope, scope) => {
+                if !self.bytes.has_room(frame.len()) {
+                    return None;
+                }
                 let reserved = reserve()?;
-                self.bytes.extend_from_slice(frame);
+                self.bytes.append(frame);
                 run.records += 1;
-                run.end = end;
+                run.end = self.bytes.len();
                 Some(reserved)
             }
             _ if can_add_run => {
+                if !self.fits_at(false, scope, frame.len()) {
+                    return None;
+                }
                 let reserved = reserve()?;
                 self.append(scope, frame, 1);
                 Some(reserved)
@@ -143,7 +259,7 @@ impl Chunk {
     }
 
     pub(crate) fn bytes(&self, start: usize, end: usize) -> &[u8] {
-        &self.bytes[start..end]
+        &self.bytes.as_slice()[start..end]
     }
 
     /// The first run without its scope is gone.
@@ -157,7 +273,7 @@ impl Chunk {
             return (run.records, run.end - run.start);
         }
         let (mut records, mut bytes) = (0, 0);
-        for frame in frames(&self.bytes[run.start..run.end]) {
+        for frame in frames(self.bytes(run.start, run.end)) {
             let more = records_in(self.signal, frame);
             if records + more > most_records || bytes + frame.len() > most_bytes {
                 break;
@@ -181,7 +297,7 @@ impl Chunk {
     /// The first frame that is still there: records and bytes.
     pub(crate) fn first_frame(&self) -> (usize, usize) {
         let Some(run) = self.runs.get(self.first) else { return (0, 0) };
-        let first = frames(&self.bytes[run.start..run.end]).next();
+        let first = frames(self.bytes(run.start, run.end)).next();
         first.map_or((0, 0), |frame| (records_in(self.signal, frame), frame.len()))
     }
 }

@@ -72,7 +72,7 @@ impl ForeignScope {
         let mut field = Vec::new();
         encode_field(SCOPE, &message, &mut field);
         write_schema(&schema_url, &mut field);
-        Scope { signal, name, version, field, resource: resource.map(|resource| Arc::clone(&resource.0)) }
+        Scope::of_fields(signal, name, version, field, resource.map(|resource| Arc::clone(&resource.0)))
     }
 }
 

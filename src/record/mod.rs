@@ -16,6 +16,8 @@
 //! | `id.rs` | [`TraceId`], [`SpanId`], random numbers |
 //! | `buffer.rs` | a record's bytes, its frame, and the pool of storage that a thread reuses |
 //! | `chunk.rs` | framed records back to back, as the queue takes them |
+//! | `request.rs` | the records of a request that is read again |
+//! | `slot.rs` | the memory of a chunk that survives the process |
 //! | `wire.rs` | varints, and the fields of a message that is read |
 
 mod attribute;
@@ -31,8 +33,11 @@ mod limits;
 mod log;
 mod metric;
 mod point;
+mod request;
 mod resource;
 mod short_text;
+#[cfg_attr(not(all(feature = "spool", target_os = "linux")), path = "no_slot.rs")]
+mod slot;
 mod span;
 mod value;
 pub(crate) mod wire;
@@ -55,8 +60,13 @@ pub(crate) use metric::{
     AggregationTemporality, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, PointKind,
 };
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
+#[cfg(all(feature = "spool", target_os = "linux"))]
+pub(crate) use request::{RECORD, RESOURCE_RECORDS, SCOPE_RECORDS, content};
 pub(crate) use resource::Resource;
 pub(crate) use resource::Scope;
+#[cfg(all(feature = "spool", target_os = "linux"))]
+pub(crate) use slot::{FREE, IN_USE, RESOURCE_TAG, SCOPE_TAG, SlotHeader, SlotOwner, SlotPlace};
+pub(crate) use slot::{Settler, Slot};
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
 pub use span::{SpanKind, Status};
 pub use value::{IntoValue, Value};

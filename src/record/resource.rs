@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use super::attribute::{Attribute, key_of_field};
 use super::wire::{Fields, Raw, encode_field};
+#[cfg(all(feature = "spool", target_os = "linux"))]
+use super::{RESOURCE_TAG, SCOPE_TAG};
 use super::{Signal, Value};
 
 /// Field numbers as tags: the message in its parent, and the fields of `InstrumentationScope`.
@@ -111,14 +113,37 @@ pub(crate) struct Scope {
     /// `InstrumentationScope` as field 1 of `ScopeSpans`, and the other fields in front of its records.
     pub(super) field: Vec<u8>,
     /// What goes with its records instead of the exporter's resource: fields of `ResourceSpans`.
-    pub(super) resource: Option<Arc<[u8]>>,
+    resource: Option<Arc<[u8]>>,
+    /// Both, as they stand in front of a run of records in the flight recorder.
+    run_header: Vec<u8>,
 }
 
 impl Scope {
     pub(crate) fn new(signal: Signal, name: &str, version: &str) -> Self {
         let mut field = Vec::new();
         encode_field(MESSAGE, &scope_message(name, version), &mut field);
-        Self { signal, name: name.to_owned(), version: version.to_owned(), field, resource: None }
+        Self::of_fields(signal, name.to_owned(), version.to_owned(), field, None)
+    }
+
+    /// One of a request that is read again: it has no name here, but its fields as they stand.
+    pub(super) fn of_request(signal: Signal, field: Vec<u8>, resource: Arc<[u8]>) -> Self {
+        Self::of_fields(signal, String::new(), String::new(), field, Some(resource))
+    }
+
+    pub(super) fn of_fields(
+        signal: Signal,
+        name: String,
+        version: String,
+        field: Vec<u8>,
+        resource: Option<Arc<[u8]>>,
+    ) -> Self {
+        let run_header = run_header(&field, resource.as_deref());
+        Self { signal, name, version, field, resource, run_header }
+    }
+
+    /// What stands in front of its records in the flight recorder.
+    pub(crate) fn run_header(&self) -> &[u8] {
+        &self.run_header
     }
 
     /// The fields in front of its records.
@@ -130,6 +155,21 @@ impl Scope {
     pub(crate) fn resource(&self) -> Option<&[u8]> {
         self.resource.as_deref()
     }
+}
+
+#[cfg(all(feature = "spool", target_os = "linux"))]
+fn run_header(scope: &[u8], resource: Option<&[u8]>) -> Vec<u8> {
+    let mut header = Vec::new();
+    if let Some(resource) = resource {
+        encode_field(RESOURCE_TAG, resource, &mut header);
+    }
+    encode_field(SCOPE_TAG, scope, &mut header);
+    header
+}
+
+#[cfg(not(all(feature = "spool", target_os = "linux")))]
+fn run_header(_: &[u8], _: Option<&[u8]>) -> Vec<u8> {
+    Vec::new()
 }
 
 /// `InstrumentationScope`, as far as every scope has it.

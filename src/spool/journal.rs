@@ -14,6 +14,7 @@ use super::crc32c::checksum;
 use super::entry::{DONE, HEADER_LEN, Header, MARK, Place};
 use super::scan::{LONGEST_SEGMENT, scan};
 use super::storage::Storage;
+use crate::config::SpoolSync;
 use crate::record::Signal;
 
 /// No more are appended. Each takes 40 bytes of memory, 10 MiB in all: three requests a second for a day.
@@ -45,15 +46,7 @@ pub(crate) struct Limits {
     pub(crate) age: Duration,
     /// Of one segment, unless a single entry is larger.
     pub(crate) segment_bytes: u64,
-    pub(crate) sync: SyncPolicy,
-}
-
-/// How much power loss may cost. The end of the process alone costs nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SyncPolicy {
-    EveryBatch,
-    EverySecond,
-    Never,
+    pub(crate) sync: SpoolSync,
 }
 
 /// What a journal found when it was opened, apart from its entries.
@@ -269,6 +262,11 @@ impl<S: Storage> Journal<S> {
         self.lanes[signal as usize].is_in_hand = false;
     }
 
+    /// Sets how many bytes all segments may have.
+    pub(crate) fn limit_to(&mut self, bytes: u64) {
+        self.limits.bytes = bytes;
+    }
+
     pub(crate) fn pending(&self, signal: Signal) -> Pending {
         let Lane { slots, records, bytes, .. } = &self.lanes[signal as usize];
         Pending { entries: slots.len() as u64, records: *records, bytes: *bytes }
@@ -293,18 +291,18 @@ impl<S: Storage> Journal<S> {
         })
     }
 
-    /// Syncs if the policy wants it now: call it after each append and, for [`SyncPolicy::EverySecond`], from time to time.
+    /// Syncs if the policy wants it now: call it after each append and, for [`SpoolSync::EverySecond`], from time to time.
     ///
     /// # Errors
     ///
     /// What is not synced stays due.
     pub(crate) fn sync_if_due(&mut self, now: Instant) -> io::Result<()> {
         let is_due = match self.limits.sync {
-            SyncPolicy::EveryBatch => true,
-            SyncPolicy::EverySecond => {
+            SpoolSync::EveryBatch => true,
+            SpoolSync::EverySecond => {
                 self.last_sync.is_none_or(|last| now.saturating_duration_since(last) >= SYNC_INTERVAL)
             }
-            SyncPolicy::Never => false,
+            SpoolSync::Never => false,
         };
         if !is_due || !self.segments.values().any(Segment::needs_sync) {
             return Ok(());
@@ -329,7 +327,7 @@ impl<S: Storage> Journal<S> {
     }
 
     /// What all segments take, those that were left alone included.
-    fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.segments.values().fold(self.left_alone, |bytes, segment| bytes.saturating_add(segment.bytes))
     }
 

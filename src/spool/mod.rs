@@ -1,18 +1,304 @@
-//! Records that survive the process: while a collector cannot be reached, ready requests wait in segment files.
+//! Records that survive the process, in the directory of an exporter.
 //!
 //! ```text
-//!  append ─► Journal ─► Storage ─► <instance>-0.segment  entry entry entry …
-//!  next ◄── (order,     (files, or               1.segment  entry …
-//!  done ──►  bounds)     a fake)
+//!  queue ─► chunks in Recorder ─► batch ─► collector
+//!           (a mapped file)         │        ▲
+//!                                   ▼        │ oldest first
+//!                                 Journal ───┤
+//!                       (segments of requests)│
+//!                  Estate of a dead process ──┘
 //! ```
 //!
-//! [`journal`] is a state machine over [`storage`], which the tests replace by one that fails. [`entry`] is the format, and
-//! [`scan`] finds the entries of a segment, damaged or not. `proto/spool.md` describes the bytes.
+//! [`recorder`] has the queue's chunks: what was accepted survives the death of the process. [`journal`] has requests that
+//! could not be delivered; it is a state machine over [`storage`], which tests replace by one that fails. [`entry`] is the
+//! format of a request there, and [`scan`] finds the entries of a segment, damaged or not. [`estate`] is what another process has
+//! left of both. `proto/spool.md` describes the bytes.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "no exporter writes to a journal yet"))]
-
-mod crc32c;
+pub(crate) mod crc32c;
+mod directory;
 mod entry;
+mod estate;
 mod journal;
+mod recorder;
 mod scan;
 mod storage;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fmt, fs};
+
+use crate::config::SpoolSettings;
+use crate::record::Signal;
+pub(crate) use crc32c::checksum;
+use directory::Directory;
+use estate::{Estate, Refusal};
+use journal::{AppendError, Journal, Limits};
+use recorder::Header;
+pub(crate) use recorder::Recorder;
+use storage::Files;
+
+/// Of one segment, unless a single request is larger.
+const SEGMENT_BYTES: u64 = 8 << 20;
+/// As good as no limit.
+const LONGEST_AGE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// What one exporter keeps in its directory.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    directory: Directory,
+    instance: String,
+    recorder: Arc<Recorder>,
+    journal: Journal<Files>,
+    /// What the journal and the estates may take together.
+    bytes: u64,
+    /// What others have left, oldest first.
+    estates: VecDeque<Estate>,
+    /// Of each signal, whether the request in hand is of the journal.
+    is_own_loaded: [bool; Signal::COUNT],
+    notes: Vec<String>,
+}
+
+/// A request that was taken from the spool, and stays there until it is settled.
+#[derive(Debug)]
+pub(crate) struct SpooledRequest {
+    pub(crate) records: u64,
+    pub(crate) body: Vec<u8>,
+    /// Whether this process has accepted its records.
+    pub(crate) is_own: bool,
+}
+
+/// Records that were dropped: those of this process, and those that others have left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    pub(crate) own: u64,
+    pub(crate) of_others: u64,
+}
+
+impl Spool {
+    /// Opens the spool of an exporter, with room for as many chunks in its flight recorder, and finds what others have left.
+    ///
+    /// # Errors
+    /// When the directory cannot be used, or has no room.
+    pub(crate) fn open(
+        settings: &SpoolSettings,
+        exporter: &str,
+        resource: &[u8],
+        slots: usize,
+    ) -> io::Result<Option<Self>> {
+        let Some(path) = &settings.directory else { return Ok(None) };
+        let in_words = |error: io::Error| {
+            io::Error::new(error.kind(), format!("the spool \"{}\": {error}", path.display()))
+        };
+        Self::open_in(settings, exporter, resource, slots, &Directory::open(path).map_err(in_words)?)
+            .map(Some)
+            .map_err(in_words)
+    }
+
+    fn open_in(
+        settings: &SpoolSettings,
+        exporter: &str,
+        resource: &[u8],
+        slots: usize,
+        directory: &Directory,
+    ) -> io::Result<Self> {
+        let limits = Limits {
+            bytes: settings.bytes as u64,
+            age: settings.age.unwrap_or(LONGEST_AGE),
+            segment_bytes: SEGMENT_BYTES,
+            sync: settings.sync,
+        };
+        let boot_id = boot_id();
+        let (estates, mut notes) = take_over_all(directory, exporter, limits, boot_id)?;
+        // a process that dies again and again does not fill the disk
+        let left: u64 = estates.iter().map(Estate::bytes).sum();
+        let is_full = left > limits.bytes;
+        if is_full {
+            notes.push(format!(
+                "a process that dies loses its queue: {left} bytes of others are there already"
+            ));
+        }
+        let (instance, file) = directory.create_recorder()?;
+        let header = Header {
+            slots: if is_full { 0 } else { slots as u32 },
+            resource_bytes: resource.len() as u32,
+            created: now_ms(),
+            boot_id,
+            exporter: exporter.to_owned(),
+        };
+        let recorder = Recorder::create(&file, header, resource).inspect_err(|_| {
+            // what a full disk has given already
+            let _ = fs::remove_file(directory.recorder_path(&instance));
+        })?;
+        notes.extend(recorder.unfit().map(|why| format!("a process that dies loses its queue: {why}")));
+        let (journal, _) = Journal::open(Files::new(directory.path(), &instance), limits)?;
+        Ok(Self {
+            directory: directory.clone(),
+            instance,
+            recorder,
+            journal,
+            bytes: limits.bytes,
+            estates,
+            is_own_loaded: [false; Signal::COUNT],
+            notes,
+        })
+    }
+
+    /// What it found at the start that is worth reporting.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    /// Writes a request to the disk.
+    ///
+    /// # Errors
+    /// When it has no room there; then it is not there.
+    pub(crate) fn append(&mut self, signal: Signal, records: u64, body: &[&[u8]]) -> io::Result<()> {
+        let left: u64 = self.estates.iter().map(Estate::bytes).sum();
+        self.journal.limit_to(self.bytes.saturating_sub(left));
+        let appended = self.journal.append(signal, records, body, now_ms());
+        appended.map_err(|error| match error {
+            AppendError::Full => {
+                io::Error::new(io::ErrorKind::StorageFull, "it has no room within spool-bytes")
+            }
+            AppendError::Io(error) => error,
+        })?;
+        // it is there, and survives the process; a later call tries again
+        let _ = self.journal.sync_if_due(Instant::now());
+        Ok(())
+    }
+
+    pub(crate) fn has_pending(&self, signal: Signal) -> bool {
+        self.journal.pending(signal).entries > 0
+            || self.estates.iter().any(|estate| estate.has_pending(signal))
+    }
+
+    /// The oldest request of a signal.
+    ///
+    /// # Errors
+    /// When it cannot be read now.
+    pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<SpooledRequest>> {
+        // nothing else may come along for a long time
+        let _ = self.journal.sync_if_due(Instant::now());
+        for estate in &mut self.estates {
+            if let Some(entry) = estate.next(signal)? {
+                return Ok(Some(SpooledRequest { records: entry.records, body: entry.body, is_own: false }));
+            }
+        }
+        let entry = self.journal.next(signal)?;
+        self.is_own_loaded[signal as usize] = entry.is_some();
+        Ok(entry.map(|entry| SpooledRequest { records: entry.records, body: entry.body, is_own: true }))
+    }
+
+    /// The request of this signal that is in hand is not to be sent again.
+    ///
+    /// # Errors
+    /// When that cannot be noted: the next process may send it once more.
+    pub(crate) fn settle(&mut self, signal: Signal) -> io::Result<()> {
+        if std::mem::take(&mut self.is_own_loaded[signal as usize]) {
+            return self.journal.done(signal);
+        }
+        let Some(at) = self.estates.iter().position(|estate| estate.is_loaded(signal)) else { return Ok(()) };
+        let settled = self.estates[at].settle(signal);
+        if self.estates[at].is_settled() {
+            settled.and(self.estates.remove(at).map_or(Ok(()), Estate::remove))
+        } else {
+            settled
+        }
+    }
+
+    /// The request of this signal that is in hand could not be sent: it is the oldest again.
+    pub(crate) fn put_back(&mut self, signal: Signal) {
+        self.is_own_loaded[signal as usize] = false;
+        self.journal.put_back(signal);
+    }
+
+    /// Drops what is too old. Returns what that was, by signal.
+    pub(crate) fn expire(&mut self) -> [Dropped; Signal::COUNT] {
+        let now = now_ms();
+        let own = self.journal.expire(now);
+        let mut dropped = Signal::ALL.map(|signal| Dropped { own: own[signal as usize], of_others: 0 });
+        for estate in &mut self.estates {
+            let of_others = estate.expire(now);
+            dropped.iter_mut().zip(of_others).for_each(|(dropped, records)| dropped.of_others += records);
+        }
+        dropped
+    }
+
+    /// What could not be read of this process's requests, by signal.
+    pub(crate) fn take_damaged(&mut self) -> [u64; Signal::COUNT] {
+        self.journal.take_damage().records
+    }
+
+    /// The exporter ends: what is left is for the next process.
+    pub(crate) fn close(&mut self) {
+        let _ = self.journal.sync();
+        let has_requests = Signal::ALL.into_iter().any(|signal| self.journal.pending(signal).entries > 0);
+        if !self.recorder.close() {
+            return;
+        }
+        // what cannot be removed is found empty by the next process
+        let _ = match has_requests {
+            true => self.directory.replace_recorder(&self.instance, &self.recorder.empty_file()),
+            false => fs::remove_file(self.directory.recorder_path(&self.instance)),
+        };
+    }
+}
+
+/// All that others have left of this exporter, oldest first, and what is worth reporting.
+fn take_over_all(
+    directory: &Directory,
+    exporter: &str,
+    limits: Limits,
+    boot_id: [u8; 16],
+) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
+    let (mut estates, mut notes) = (Vec::new(), Vec::new());
+    for instance in directory.instances()? {
+        let note = match Estate::take_over(directory, &instance, Some(exporter), limits, boot_id) {
+            Ok(estate) => {
+                estates.push(estate);
+                continue;
+            }
+            Err(Refusal::InUse) => continue,
+            Err(refusal) => refusal,
+        };
+        notes.push(format!("{}: {note}", directory.recorder_path(&instance).display()));
+    }
+    estates.sort_by_key(Estate::created);
+    let (empty, estates): (Vec<_>, Vec<_>) = estates.into_iter().partition(Estate::is_settled);
+    empty.into_iter().try_for_each(Estate::remove)?;
+    Ok((estates.into(), notes))
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse => f.write_str("in use"),
+            Self::OtherExporter(name) => {
+                write!(
+                    f,
+                    "left by an exporter \"{name}\"; name this one alike, or send it by standpipe drain"
+                )
+            }
+            Self::Unreadable(unreadable) => write!(f, "left alone: {unreadable}"),
+            Self::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Which start of the system this is; zeros if the system does not know.
+fn boot_id() -> [u8; 16] {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let hex: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&hex, 16).unwrap_or(0).to_be_bytes()
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 /// Numbered segments of bytes. Each call may fail, and then may have had a part of its effect.
 pub(crate) trait Storage {
@@ -52,18 +53,23 @@ impl Files {
         (self.name(number) == name).then_some(number)
     }
 
-    /// Opens a file that exists, if it can be one of ours.
     fn open(&self, segment: u64, options: &mut OpenOptions) -> io::Result<File> {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            // Without O_NONBLOCK, the opening of a planted FIFO waits for its other end.
-            options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        }
-        let file = options.open(self.path(segment))?;
-        check(&file.metadata()?)?;
-        Ok(file)
+        open_own(&self.path(segment), options)
     }
+}
+
+/// Makes a file that is this user's alone.
+pub(super) fn create(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW;
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(flags).open(path)
+}
+
+/// Opens a file that exists, if it can be one of ours.
+pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    // without O_NONBLOCK, the opening of a planted FIFO waits for its other end
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    check(&file.metadata()?)?;
+    Ok(file)
 }
 
 impl Storage for Files {
@@ -80,14 +86,7 @@ impl Storage for Files {
     }
 
     fn create(&mut self, segment: u64) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        }
-        options.open(self.path(segment)).map(drop)
+        create(&self.path(segment)).map(drop)
     }
 
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()> {
@@ -122,8 +121,8 @@ impl Storage for Files {
 
     fn sync(&mut self, segment: u64) -> io::Result<()> {
         self.open(segment, OpenOptions::new().write(true))?.sync_data()?;
-        // The directory holds the file's name. Windows has no such call and needs none.
-        if cfg!(unix) { File::open(&self.directory)?.sync_all() } else { Ok(()) }
+        // the directory holds the file's name
+        File::open(&self.directory)?.sync_all()
     }
 
     fn remove(&mut self, segment: u64) -> io::Result<()> {
@@ -137,20 +136,20 @@ fn check(metadata: &Metadata) -> io::Result<()> {
     if !metadata.is_file() {
         return refuse("it is not a regular file");
     }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        if metadata.nlink() != 1 {
-            return refuse("its link count is not 1");
-        }
-        // SAFETY: the call has no arguments and cannot fail
-        #[allow(unsafe_code, reason = "std does not ask for the user")]
-        if metadata.uid() != unsafe { libc::geteuid() } {
-            return refuse("it belongs to another user");
-        }
+    if metadata.nlink() != 1 {
+        return refuse("its link count is not 1");
+    }
+    if metadata.uid() != user() {
+        return refuse("it belongs to another user");
     }
     Ok(())
 }
 
-#[cfg(all(test, unix))]
+#[allow(unsafe_code, reason = "std does not ask for the user")]
+pub(super) fn user() -> u32 {
+    // SAFETY: the call has no arguments and cannot fail
+    unsafe { libc::geteuid() }
+}
+
+#[cfg(test)]
 mod tests;

@@ -49,8 +49,10 @@ const LAYERS: &[Row] = &[
     // pure: the format of an entry
     row("spool/entry*", &["record", "spool::crc32c"],                         &[]),
     row("spool/storage*", &[],                                                &["libc"]),
+    row("spool/directory*", &["record", "spool"],                             &["libc"]),
+    row("spool/recorder*", &["record", "spool"],                              &["libc"]),
     // one exporter from queue to verdict, and the fan-out over exporters
-    row("pipeline",        &["process", "record", "context", "config", "metrics", "transport"], &["crossbeam_channel", "serde"]),
+    row("pipeline",        &["process", "record", "context", "config", "metrics", "transport", "spool"], &["crossbeam_channel", "serde"]),
     // pure: what to send, when, and what follows from a verdict
     row("pipeline/batch*", &["record", "config"],                             &[]),
     row("pipeline/throttle*", &["config"],                                    &[]),

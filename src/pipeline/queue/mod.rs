@@ -27,7 +27,8 @@ use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::pipeline::problems::ProblemReporter;
 use crate::process;
 use crate::process::atomic::AtomicU64;
-use crate::record::{Chunk, Scope, Signal};
+use crate::record::{Chunk, Scope, Signal, Slot};
+use crate::spool::{Recorder, checksum};
 use backpressure::{Backpressure, Latch};
 pub(crate) use backpressure::{RoomMaker, WorkerStart};
 pub(crate) use level::WakeAt;
@@ -62,6 +63,7 @@ pub(crate) struct Queue {
     admitted: AtomicU64,
     counters: Arc<Counters>,
     reporter: Arc<ProblemReporter>,
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// What the queues of an exporter have in common.
@@ -72,11 +74,13 @@ pub(crate) struct Shared {
     /// A message wakes the worker.
     pub(crate) wake: Sender<()>,
     latch: Arc<Latch>,
+    /// Where chunks survive the process.
+    pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
 impl Shared {
     pub(crate) fn new(counters: Arc<Counters>, reporter: Arc<ProblemReporter>, wake: Sender<()>) -> Self {
-        Self { counters, reporter, wake, latch: Arc::default() }
+        Self { counters, reporter, wake, latch: Arc::default(), recorder: None }
     }
 }
 
@@ -84,10 +88,12 @@ impl Queue {
     /// A queue for records of at most `largest_record` bytes, which wakes the worker at the level that it set with
     /// [`wake_at`](Self::wake_at).
     pub(crate) fn new(settings: &QueueSettings, largest_record: usize, shared: Shared) -> Self {
-        let Shared { counters, reporter, wake, latch } = shared;
+        let Shared { counters, reporter, wake, latch, recorder } = shared;
         let shards = Shards::new();
         // two chunks in a row hold more than one chunk's bytes, or the second would not have been begun
         let most_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
+        // in the recorder scopes take room as well, but there are no more chunks than it has slots
+        let most_chunks = most_chunks + recorder.as_ref().map_or(0, |recorder| recorder.slots());
         Self {
             level: Level::new(settings.records, settings.bytes, largest_record),
             wake_threshold: WakeThreshold::new(wake),
@@ -101,6 +107,7 @@ impl Queue {
             admitted: AtomicU64::new(0),
             counters,
             reporter,
+            recorder,
         }
     }
 
@@ -256,7 +263,7 @@ impl Queue {
     ) -> MutexGuard<'s, OpenChunk> {
         while let Some(missing) = open.missing(scope, bytes, preallocated) {
             drop(open);
-            preallocated.allocate(missing, scope.signal, bytes, self);
+            preallocated.allocate(missing, scope, bytes, self);
             open = shard.lock();
         }
         open
@@ -385,12 +392,15 @@ impl Queue {
         self.shards.take_open(|chunk| open.push(chunk));
         // callers go on filling chunks meanwhile: those are for the next round
         let full = self.full.1.len();
-        self.full.1.try_iter().take(full).chain(open).for_each(&mut take);
+        for chunk in self.full.1.try_iter().take(full).chain(open) {
+            chunk.seal(|bytes| checksum([bytes]));
+            take(chunk);
+        }
     }
 
     /// Gives an emptied chunk back to the callers.
     pub(crate) fn give_back(&self, mut chunk: Box<Chunk>) {
-        if chunk.is_for(Chunk::BYTES) {
+        if chunk.leave_slot() || chunk.is_for(Chunk::BYTES) {
             chunk.recycle(chunk.signal());
             let _ = self.spare.0.try_send(chunk);
         }
@@ -429,15 +439,26 @@ impl Queue {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// An empty chunk, used before if possible.
-    fn fresh_chunk(&self, signal: Signal) -> Box<Chunk> {
-        match self.spare.1.try_recv() {
+    /// An empty chunk for `bytes` bytes of this scope, used before if possible.
+    fn fresh_chunk(&self, scope: &Scope, bytes: usize) -> Box<Chunk> {
+        let mut chunk = match self.spare.1.try_recv() {
             Ok(mut chunk) => {
-                chunk.recycle(signal);
+                chunk.recycle(scope.signal);
                 chunk
             }
-            Err(_) => Box::new(Chunk::with_capacity(signal, Chunk::BYTES)),
+            Err(_) => Box::new(Chunk::with_capacity(scope.signal, 0)),
+        };
+        if let Some(slot) = self.take_slot(scope, bytes) {
+            chunk.move_to(slot);
+            return chunk;
         }
+        chunk.reserve(bytes.max(Chunk::BYTES));
+        chunk
+    }
+
+    /// A place in the flight recorder.
+    fn take_slot(&self, scope: &Scope, bytes: usize) -> Option<Slot> {
+        self.recorder.as_ref()?.take(scope.signal, scope.run_header().len() + bytes)
     }
 
     /// Hands a chunk over; gives it back if there is no place, to be filled further.

@@ -8,7 +8,7 @@ use super::Queue;
 use super::level::Reservation;
 use crate::process;
 use crate::process::atomic::AtomicU64;
-use crate::record::{Chunk, Run, Scope, Signal};
+use crate::record::{Chunk, Run, Scope};
 
 /// More would only spread the records over more half-empty chunks.
 const MOST_SHARDS: usize = 16;
@@ -140,9 +140,7 @@ impl OpenChunk {
     ) {
         match &mut self.chunk {
             Some(chunk) if chunk.has_place(scope, frame.len()) => {}
-            Some(chunk) if chunk.len() + frame.len() <= Chunk::BYTES => {
-                chunk.swap_runs(&mut preallocated.runs)
-            }
+            Some(chunk) if chunk.fits(scope, frame.len()) => chunk.swap_runs(&mut preallocated.runs),
             // one that finds no place, which the bound of the chunks rules out, is filled further
             full => {
                 let kept = full.take().and_then(|full| queue.hand_over(full));
@@ -180,7 +178,7 @@ impl Preallocated {
     pub(super) fn missing(&self, open: Option<&Chunk>, scope: &Arc<Scope>, bytes: usize) -> Option<Missing> {
         match open {
             Some(chunk) if chunk.has_place(scope, bytes) => None,
-            Some(chunk) if chunk.len() + bytes <= Chunk::BYTES => {
+            Some(chunk) if chunk.fits(scope, bytes) => {
                 let most_runs = chunk.most_runs();
                 (self.runs.capacity() <= most_runs).then_some(Missing::Runs(most_runs))
             }
@@ -189,14 +187,12 @@ impl Preallocated {
     }
 
     /// Allocates what is missing for a record of `bytes` bytes. No lock may be held.
-    pub(super) fn allocate(&mut self, missing: Missing, signal: Signal, bytes: usize, queue: &Queue) {
+    pub(super) fn allocate(&mut self, missing: Missing, scope: &Scope, bytes: usize, queue: &Queue) {
         match missing {
             Missing::Chunk => {
                 // in a child that ran no handlers this is the parent's queue; what comes next goes to the child's own
                 process::notice();
-                let mut chunk = queue.fresh_chunk(signal);
-                chunk.reserve(bytes);
-                self.chunk = Some(chunk);
+                self.chunk = Some(queue.fresh_chunk(scope, bytes));
             }
             Missing::Runs(most_runs) => self.runs = Vec::with_capacity(2 * most_runs + 1),
         }

@@ -98,9 +98,9 @@ fn a_chunk_that_has_a_place_for_a_record_appends_it_without_an_allocation() {
             chunk.swap_runs(&mut longer);
             assert!(longer.is_empty(), "all runs have moved");
         }
-        let storage = (chunk.bytes.as_ptr(), chunk.runs.as_ptr());
+        let storage = (chunk.bytes.as_slice().as_ptr(), chunk.runs.as_ptr());
         chunk.append(of, &record(10), 1);
-        assert_eq!((chunk.bytes.as_ptr(), chunk.runs.as_ptr()), storage);
+        assert_eq!((chunk.bytes.as_slice().as_ptr(), chunk.runs.as_ptr()), storage);
     }
     assert_eq!(runs(&chunk), scopes.iter().map(|scope| (scope.name.clone(), 1, 10)).collect::<Vec<_>>());
 }

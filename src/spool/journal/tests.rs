@@ -6,7 +6,7 @@ use crate::spool::entry::{LONGEST_BODY, MAGIC};
 use disk::{Disk, Fault};
 
 const LIMITS: Limits =
-    Limits { bytes: 1 << 20, age: Duration::from_secs(1), segment_bytes: 1 << 16, sync: SyncPolicy::Never };
+    Limits { bytes: 1 << 20, age: Duration::from_secs(1), segment_bytes: 1 << 16, sync: SpoolSync::Never };
 
 fn open(disk: &Disk) -> (Journal<Disk>, Found) {
     open_with(disk, LIMITS)
@@ -220,16 +220,16 @@ fn syncs_come_as_the_policy_has_it() {
             disk.syncs()
         })
     };
-    assert_eq!(syncs(SyncPolicy::EveryBatch), [1, 2, 3, 4, 5]);
-    assert_eq!(syncs(SyncPolicy::EverySecond), [1, 1, 1, 2, 2]);
-    assert_eq!(syncs(SyncPolicy::Never), [0; 5]);
+    assert_eq!(syncs(SpoolSync::EveryBatch), [1, 2, 3, 4, 5]);
+    assert_eq!(syncs(SpoolSync::EverySecond), [1, 1, 1, 2, 2]);
+    assert_eq!(syncs(SpoolSync::Never), [0; 5]);
 }
 
 #[test]
 fn a_sync_that_failed_stays_due_and_holds_up_no_other() {
     let disk = Disk::default();
     let (mut journal, _) =
-        open_with(&disk, Limits { segment_bytes: 1, sync: SyncPolicy::EveryBatch, ..LIMITS });
+        open_with(&disk, Limits { segment_bytes: 1, sync: SpoolSync::EveryBatch, ..LIMITS });
     ["first", "second"].iter().for_each(|text| journal.append_text(Signal::Logs, text));
     disk.arm(Fault { after: 0, effect: 0 });
     journal.sync_if_due(Instant::now()).expect_err("the first one fails");

@@ -9,7 +9,7 @@ use super::*;
 use crate::spool::storage::Files;
 
 const LIMITS: Limits =
-    Limits { bytes: 2000, age: Duration::from_secs(1), segment_bytes: 400, sync: SyncPolicy::Never };
+    Limits { bytes: 2000, age: Duration::from_secs(1), segment_bytes: 400, sync: SpoolSync::Never };
 
 #[derive(Debug, Clone)]
 enum Step {

@@ -1,0 +1,191 @@
+//! Memory that outlives the process: a stretch of the flight recorder's file that one chunk fills.
+//!
+//! The process may be killed between any two instructions, and what is found then is read by the header alone. So each change
+//! is made in an order in which the header never promises what is not there yet:
+//!
+//! - append: the bytes, then `committed`, which is their length;
+//! - begin: `committed` = 0, then what describes the chunk, then `state`;
+//! - free: `state`, then the slot is given to others.
+
+use std::fmt;
+use std::sync::Arc;
+#[cfg(test)]
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::Signal;
+
+/// What the file says about one slot. Words of 32 bits: every machine writes them in one step.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct SlotHeader {
+    /// [`FREE`] or [`IN_USE`].
+    pub(crate) state: AtomicU32,
+    /// Bytes of whole records.
+    pub(crate) committed: AtomicU32,
+    /// Bytes of records whose outcome is known: they are not to be sent again.
+    pub(crate) settled: AtomicU32,
+    pub(crate) signal: AtomicU32,
+    /// Which chunk was begun before which.
+    pub(crate) order: AtomicU32,
+    /// How many slots in a row it has.
+    pub(crate) slots: AtomicU32,
+    /// Bytes that `checksum` is of, and the CRC32C: written by the worker when the chunk is complete.
+    pub(crate) sealed: AtomicU32,
+    pub(crate) checksum: AtomicU32,
+}
+
+pub(crate) const FREE: u32 = 0;
+pub(crate) const IN_USE: u32 = 1;
+
+/// Tags that OTLP does not use where records stand: the fields in front of the records that follow, of their scope and of
+/// their resource. Without the latter it is the exporter's.
+pub(crate) const SCOPE_TAG: u8 = 0x7a;
+pub(crate) const RESOURCE_TAG: u8 = 0x72;
+
+/// Where slots come from and return to.
+pub(crate) trait SlotOwner: fmt::Debug + Send + Sync {
+    /// Whether slots that are dropped keep their records: the exporter has ended, and the next process is to find them.
+    fn keeps_records(&self) -> bool;
+    /// Takes back a slot that is marked as free.
+    fn take_back(&self, number: usize, slots: usize);
+}
+
+/// Where a slot lies. The references last as long as the owner: see [`Slot::new`].
+#[derive(Debug, Clone)]
+pub(crate) struct SlotPlace {
+    pub(crate) header: &'static SlotHeader,
+    /// Not zero, but in a forked child, where the memory of slots is not there.
+    pub(crate) is_mapped: &'static AtomicU32,
+    pub(crate) owner: Arc<dyn SlotOwner>,
+    pub(crate) number: usize,
+}
+
+impl SlotPlace {
+    #[inline(always)]
+    fn is_mapped(&self) -> bool {
+        self.is_mapped.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// Whether a test wants this in the wrong order, to see that it would notice.
+#[cfg(test)]
+fn is_wrong(what: &str) -> bool {
+    static WRONG: LazyLock<String> =
+        LazyLock::new(|| std::env::var("STANDPIPE_WRONG_ORDER").unwrap_or_default());
+    *WRONG == what
+}
+
+/// A slot that a chunk fills; free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    place: SlotPlace,
+    data: &'static mut [u8],
+    len: usize,
+}
+
+impl Slot {
+    /// # Safety
+    /// As long as the owner of the place lives, all that is referred to stays where it is, unless the process forks, and the
+    /// data is referred to by nothing else.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn new(place: SlotPlace, data: &'static mut [u8]) -> Self {
+        Self { place, data, len: 0 }
+    }
+
+    /// Begins a chunk.
+    pub(crate) fn begin(&mut self, signal: Signal, order: u32, slots: usize) {
+        let header = self.place.header;
+        self.len = 0;
+        #[cfg(test)]
+        if is_wrong("begin") {
+            header.state.store(IN_USE, Ordering::Release);
+        }
+        header.committed.store(0, Ordering::Release);
+        header.settled.store(0, Ordering::Release);
+        header.sealed.store(0, Ordering::Release);
+        header.signal.store(signal as u32, Ordering::Release);
+        header.order.store(order, Ordering::Release);
+        header.slots.store(slots as u32, Ordering::Release);
+        header.state.store(IN_USE, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.place.is_mapped() { &self.data[..self.len] } else { &[] }
+    }
+
+    /// Whether as many bytes fit behind what is there. Nothing does in a forked child.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.data.len() - self.len >= bytes && self.place.is_mapped()
+    }
+
+    /// Appends bytes for which there is room. They are found after a [`commit`](Self::commit).
+    #[inline(always)]
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        #[cfg(test)]
+        if is_wrong("commit") {
+            self.place.header.committed.store(end as u32, Ordering::Release);
+        }
+        self.data[self.len..end].copy_from_slice(bytes);
+        self.len = end;
+    }
+
+    /// From now on all that was appended survives the process.
+    #[inline(always)]
+    pub(crate) fn commit(&self) {
+        self.place.header.committed.store(self.len as u32, Ordering::Release);
+    }
+
+    /// Nothing is appended any more: what is there can be proven by its checksum.
+    pub(crate) fn seal(&self, checksum: u32) {
+        let header = self.place.header;
+        header.checksum.store(checksum, Ordering::Release);
+        header.sealed.store(self.len as u32, Ordering::Release);
+    }
+
+    /// What settles the records up to `end` when it is dropped, unless the slot is free by then.
+    pub(super) fn settler(&self, end: usize) -> Option<Settler> {
+        let order = self.place.header.order.load(Ordering::Relaxed);
+        Some(Settler { place: self.place.clone(), order, end: end as u32 })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let SlotPlace { header, owner, number, .. } = &self.place;
+        if self.place.is_mapped() && !owner.keeps_records() {
+            let slots = header.slots.load(Ordering::Relaxed) as usize;
+            header.state.store(FREE, Ordering::Release);
+            owner.take_back(*number, slots);
+        }
+    }
+}
+
+/// Settles some records of a slot, when it is dropped. On the thread that frees the slot as well: it cannot be freed meanwhile.
+#[derive(Debug)]
+pub(crate) struct Settler {
+    place: SlotPlace,
+    order: u32,
+    end: u32,
+}
+
+impl Drop for Settler {
+    fn drop(&mut self) {
+        let SlotPlace { header, owner, .. } = &self.place;
+        if !self.place.is_mapped() || owner.keeps_records() {
+            return;
+        }
+        let is_same = header.state.load(Ordering::Acquire) == IN_USE
+            && header.order.load(Ordering::Relaxed) == self.order;
+        if is_same {
+            header.settled.fetch_max(self.end, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The directory of a spool: only its user may use it, and each file in it has one writer.
+//!
+//! `<instance>.recorder` is the flight recorder of one exporter in one process, and its lock; `<instance>-<number>.segment` are
+//! its requests. A file that cannot be locked belongs to a process that lives.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::storage::{create, open_own, user};
+use crate::record::random;
+
+const RECORDER: &str = ".recorder";
+
+#[derive(Debug, Clone)]
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    /// Makes the directory if it is not there.
+    ///
+    /// # Errors
+    /// When it could not be made, or is not this user's alone.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        Self::open_existing(path)
+    }
+
+    /// # Errors
+    /// When it is not there, or not this user's alone.
+    pub(crate) fn open_existing(path: &Path) -> io::Result<Self> {
+        let found = fs::symlink_metadata(path)?;
+        let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        match found.mode() & 0o777 {
+            _ if found.is_symlink() => refuse("it is a symbolic link; name the directory itself".to_owned()),
+            _ if !found.is_dir() => refuse("it is no directory".to_owned()),
+            _ if found.uid() != user() => {
+                refuse(format!("it belongs to the user with the id {}", found.uid()))
+            }
+            mode if mode & 0o077 != 0 => refuse(format!("others may use it (mode {mode:o}); chmod 700 it")),
+            _ => Ok(Self(path.to_owned())),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn recorder_path(&self, instance: &str) -> PathBuf {
+        self.0.join(format!("{instance}{RECORDER}"))
+    }
+
+    /// A new file for a recorder, locked.
+    pub(super) fn create_recorder(&self) -> io::Result<(String, File)> {
+        for _ in 0..16 {
+            let instance = format!("{:016x}", random());
+            let file = create(&self.recorder_path(&instance))?;
+            // a process that looks for what others have left may have been faster, and have removed it
+            if lock(&file)? && file.metadata()?.nlink() == 1 {
+                return Ok((instance, file));
+            }
+        }
+        Err(io::Error::other("another process removes each file that is made there"))
+    }
+
+    /// Puts a small file in the place of a recorder that has nothing: its segments have a lock still.
+    pub(super) fn replace_recorder(&self, instance: &str, page: &[u8]) -> io::Result<()> {
+        let new = self.0.join(format!("{instance}.new"));
+        let written = create(&new).and_then(|mut file| io::Write::write_all(&mut file, page));
+        written.and_then(|()| fs::rename(&new, self.recorder_path(instance)))
+    }
+
+    /// Locks what a process has left; `None` if the process lives, or the file is gone.
+    pub(super) fn lock_recorder(&self, instance: &str) -> io::Result<Option<File>> {
+        let path = self.recorder_path(instance);
+        let file = match open_own(&path, OpenOptions::new().read(true).write(true)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        // another process may have delivered and removed it meanwhile
+        let is_there = |file: &File| Ok::<_, io::Error>(file.metadata()?.nlink() == 1);
+        Ok(if lock(&file)? && is_there(&file)? { Some(file) } else { None })
+    }
+
+    /// The instances whose recorders are there.
+    pub(super) fn instances(&self) -> io::Result<Vec<String>> {
+        let mut instances = Vec::new();
+        for entry in fs::read_dir(&self.0)? {
+            let name = entry?.file_name();
+            if let Some(instance) = name.to_str().and_then(|name| name.strip_suffix(RECORDER)) {
+                instances.push(instance.to_owned());
+            }
+        }
+        Ok(instances)
+    }
+}
+
+/// Locks a file for as long as it is open or mapped; false if it is locked already.
+#[allow(unsafe_code)]
+fn lock(file: &File) -> io::Result<bool> {
+    // SAFETY: a call on an open file
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
+}

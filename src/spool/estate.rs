@@ -1,0 +1,143 @@
+//! What a process has left behind in the spool: the requests in its segments, and then what was in its queues.
+
+use std::fs::{self, File};
+use std::io;
+
+use super::directory::Directory;
+use super::journal::{Entry, Found, Journal, Limits};
+use super::recorder::{Leftover, Unreadable};
+use super::storage::Files;
+use crate::record::Signal;
+
+/// All that one instance has left. It is locked: no other process delivers it.
+#[derive(Debug)]
+pub(crate) struct Estate {
+    directory: Directory,
+    instance: String,
+    journal: Journal<Files>,
+    /// What journals found that cannot be read.
+    pub(crate) found: Found,
+    /// `None` if its file cannot be read: that one stays where it is.
+    recorder: Option<Leftover>,
+    loaded: [Option<Source>; Signal::COUNT],
+    _lock: File,
+}
+
+/// Where a request that is being sent was.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Journal,
+    Slot(u32),
+}
+
+/// Why nothing of an instance can be delivered.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// Its process lives, or another delivers it.
+    InUse,
+    /// It was made by an exporter of another name.
+    OtherExporter(String),
+    Unreadable(Unreadable),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Estate {
+    /// Takes over what an instance has left, if it is of this exporter, or of any.
+    pub(crate) fn take_over(
+        directory: &Directory,
+        instance: &str,
+        exporter: Option<&str>,
+        limits: Limits,
+        boot_id: [u8; 16],
+    ) -> Result<Self, Refusal> {
+        let lock = directory.lock_recorder(instance)?.ok_or(Refusal::InUse)?;
+        let recorder = match Leftover::read(lock.try_clone()?, boot_id)? {
+            Ok(recorder) => Some(recorder),
+            // its process died before it could write anything
+            Err(Unreadable::NotReady) => None,
+            Err(unreadable) => return Err(Refusal::Unreadable(unreadable)),
+        };
+        let of = recorder.as_ref().map(|recorder| recorder.header.exporter.as_str());
+        if exporter.is_some() && of.is_some() && exporter != of {
+            return Err(Refusal::OtherExporter(of.unwrap_or_default().to_owned()));
+        }
+        recorder.iter().for_each(Leftover::release_free_slots);
+        let files = Files::new(directory.path(), instance);
+        let (journal, found) = Journal::open(files, limits)?;
+        Ok(Self {
+            directory: directory.clone(),
+            instance: instance.to_owned(),
+            journal,
+            found,
+            recorder,
+            loaded: [None; Signal::COUNT],
+            _lock: lock,
+        })
+    }
+
+    /// When its process began, in milliseconds since 1970.
+    pub(crate) fn created(&self) -> u64 {
+        self.recorder.as_ref().map_or(0, |recorder| recorder.header.created)
+    }
+
+    pub(crate) fn has_pending(&self, signal: Signal) -> bool {
+        self.journal.pending(signal).entries > 0
+            || self.recorder.as_ref().is_some_and(|recorder| recorder.has(signal))
+    }
+
+    /// The next request of a signal, oldest first.
+    pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<Entry>> {
+        if let Some(entry) = self.journal.next(signal)? {
+            self.loaded[signal as usize] = Some(Source::Journal);
+            return Ok(Some(entry));
+        }
+        let Some(request) = self.recorder.as_mut().and_then(|recorder| recorder.next(signal)) else {
+            return Ok(None);
+        };
+        self.loaded[signal as usize] = Some(Source::Slot(request.slot));
+        Ok(Some(Entry { signal, records: request.records, time_ms: self.created(), body: request.body }))
+    }
+
+    /// The request of this signal that is in hand is not to be sent again.
+    pub(crate) fn settle(&mut self, signal: Signal) -> io::Result<()> {
+        match (self.loaded[signal as usize].take(), &self.recorder) {
+            (Some(Source::Journal), _) => self.journal.done(signal),
+            (Some(Source::Slot(slot)), Some(recorder)) => recorder.settle(slot),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a request of this signal is in hand.
+    pub(crate) fn is_loaded(&self, signal: Signal) -> bool {
+        self.loaded[signal as usize].is_some()
+    }
+
+    pub(crate) fn expire(&mut self, now_ms: u64) -> [u64; Signal::COUNT] {
+        self.journal.expire(now_ms)
+    }
+
+    /// Bytes that it takes on the disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.journal.bytes() + self.recorder.as_ref().map_or(0, Leftover::bytes)
+    }
+
+    /// Whether all is settled.
+    pub(crate) fn is_settled(&self) -> bool {
+        Signal::ALL.into_iter().all(|signal| !self.has_pending(signal) && !self.is_loaded(signal))
+    }
+
+    /// Removes the file of an instance of which all is settled.
+    pub(crate) fn remove(self) -> io::Result<()> {
+        match self.found.left_alone.is_empty() {
+            true => fs::remove_file(self.directory.recorder_path(&self.instance)),
+            // segments that cannot be read keep their lock
+            false => Ok(()),
+        }
+    }
+}

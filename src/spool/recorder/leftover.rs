@@ -1,0 +1,236 @@
+//! What a flight recorder of another process holds: read from the file, as its memory may be anything by now, and never
+//! trusted.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use super::layout::{Header, PAGE, SLOT_BYTES, SLOT_HEADER_BYTES, Unreadable};
+use crate::record::wire::encode_field;
+use crate::record::{
+    FREE, IN_USE, RECORD, RESOURCE_RECORDS, RESOURCE_TAG, SCOPE_RECORDS, SCOPE_TAG, Signal, content, frames,
+    records_in,
+};
+use crate::spool::checksum;
+
+/// The chunks in the file of a dead process, oldest first.
+#[derive(Debug)]
+pub(crate) struct Leftover {
+    file: File,
+    pub(crate) header: Header,
+    resource: Vec<u8>,
+    chunks: VecDeque<LeftChunk>,
+    /// Whether the system was started again since: then only checksums prove what is there.
+    is_of_other_boot: bool,
+    /// Chunks in which something could not be read.
+    pub(crate) damaged: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LeftChunk {
+    number: u32,
+    signal: Signal,
+    order: u32,
+    committed: u32,
+    settled: u32,
+    sealed: u32,
+    checksum: u32,
+}
+
+/// Records of one chunk, as a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LeftRequest {
+    pub(crate) slot: u32,
+    pub(crate) signal: Signal,
+    pub(crate) records: u64,
+    /// An `Export…ServiceRequest`.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Leftover {
+    /// Reads what the file says about its chunks.
+    pub(crate) fn read(file: File, boot_id: [u8; 16]) -> io::Result<Result<Self, Unreadable>> {
+        let bytes = file.metadata()?.len();
+        let mut page = [0; PAGE];
+        match file.read_exact_at(&mut page, 0) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Ok(Err(Unreadable::NotReady));
+            }
+            result => result?,
+        }
+        let header = match Header::read(&page) {
+            Ok(header) if header.data_at() as u64 > bytes => return Ok(Err(Unreadable::Damaged)),
+            Ok(header) => header,
+            Err(unreadable) => return Ok(Err(unreadable)),
+        };
+        let mut resource = vec![0; header.resource_bytes as usize];
+        file.read_exact_at(&mut resource, PAGE as u64)?;
+        if !Header::is_intact(&page, &resource) {
+            return Ok(Err(Unreadable::Damaged));
+        }
+        let mut slot_headers = vec![0; header.slots as usize * SLOT_HEADER_BYTES];
+        file.read_exact_at(&mut slot_headers, header.slot_headers_at() as u64)?;
+        let mut damaged = 0;
+        let mut chunks: Vec<_> = (0u32..)
+            .zip(slot_headers.chunks_exact(SLOT_HEADER_BYTES))
+            .filter(|(_, header)| word(header, 0) != FREE)
+            .filter_map(|(number, slot)| {
+                let chunk = LeftChunk::read(number, slot, header.slots);
+                damaged += u64::from(chunk.is_none());
+                chunk
+            })
+            .filter(|chunk| chunk.committed > chunk.settled)
+            .collect();
+        chunks.sort_by_key(|chunk| chunk.order);
+        let is_of_other_boot = header.boot_id != boot_id;
+        Ok(Ok(Self { file, header, resource, chunks: chunks.into(), is_of_other_boot, damaged }))
+    }
+
+    /// Gives the room of free slots back to the file system: a process that dies again and again leaves what it had, and not
+    /// a whole recorder each time.
+    #[allow(unsafe_code)]
+    pub(crate) fn release_free_slots(&self) {
+        let mut in_use: Vec<_> = self.chunks.iter().map(|chunk| (chunk.number, chunk.slots())).collect();
+        in_use.sort_unstable();
+        let end = (self.header.slots, 0);
+        let mut free_from = 0;
+        for (number, slots) in in_use.into_iter().chain([end]) {
+            let at = |slot: u32| self.header.data_at() as u64 + u64::from(slot) * SLOT_BYTES as u64;
+            let (offset, bytes) = (at(free_from), at(number).saturating_sub(at(free_from)));
+            if let (Ok(offset), Ok(bytes @ 1..)) = (offset.try_into(), bytes.try_into()) {
+                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                // SAFETY: a call on an open file; what cannot be given back stays
+                unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, bytes) };
+            }
+            free_from = free_from.max(number + slots);
+        }
+    }
+
+    /// Bytes that the file takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.blocks() * 512)
+    }
+
+    /// Takes the records of the next chunk of a signal. What cannot be read is counted and left out.
+    pub(crate) fn next(&mut self, signal: Signal) -> Option<LeftRequest> {
+        while let Some(at) = self.chunks.iter().position(|chunk| chunk.signal == signal) {
+            let chunk = self.chunks.remove(at)?;
+            if let Some(request) = self.request(&chunk) {
+                return Some(request);
+            }
+        }
+        None
+    }
+
+    fn request(&mut self, chunk: &LeftChunk) -> Option<LeftRequest> {
+        let mut data = vec![0; chunk.committed as usize];
+        let at = self.header.data_at() as u64 + u64::from(chunk.number) * SLOT_BYTES as u64;
+        let is_read = self.file.read_exact_at(&mut data, at).is_ok();
+        let is_proven = chunk.sealed == chunk.committed && checksum([&data[..]]) == chunk.checksum;
+        if !is_read || !is_proven && (self.is_of_other_boot || chunk.sealed != 0) {
+            self.damaged += 1;
+            return None;
+        }
+        let ((body, records), is_whole) =
+            request_of(chunk.signal, &data, chunk.settled as usize, &self.resource);
+        self.damaged += u64::from(!is_whole);
+        (records > 0).then_some(LeftRequest { slot: chunk.number, signal: chunk.signal, records, body })
+    }
+
+    /// The collector has answered: the chunk is not to be sent again.
+    pub(crate) fn settle(&self, slot: u32) -> io::Result<()> {
+        let at = self.header.slot_headers_at() + slot as usize * SLOT_HEADER_BYTES;
+        self.file.write_all_at(&FREE.to_ne_bytes(), at as u64)
+    }
+
+    /// Whether there is a chunk of this signal that was not taken yet.
+    pub(crate) fn has(&self, signal: Signal) -> bool {
+        self.chunks.iter().any(|chunk| chunk.signal == signal)
+    }
+}
+
+impl LeftChunk {
+    /// How many slots its records take.
+    fn slots(&self) -> u32 {
+        self.committed.div_ceil(SLOT_BYTES as u32)
+    }
+
+    /// `None` if it cannot be what a recorder wrote.
+    fn read(number: u32, header: &[u8], all_slots: u32) -> Option<Self> {
+        let [state, committed, settled, signal, order, slots, sealed, checksum] =
+            [0, 1, 2, 3, 4, 5, 6, 7].map(|at| word(header, at));
+        let signal = Signal::ALL.into_iter().find(|known| *known as u32 == signal)?;
+        let is_sound = state == IN_USE
+            && slots > 0
+            && number.checked_add(slots).is_some_and(|end| end <= all_slots)
+            && u64::from(committed) <= u64::from(slots) * SLOT_BYTES as u64
+            && settled <= committed
+            && sealed <= committed;
+        is_sound.then_some(Self { number, signal, order, committed, settled, sealed, checksum })
+    }
+}
+
+fn word(header: &[u8], at: usize) -> u32 {
+    header[4 * at..4 * at + 4].try_into().map_or(0, u32::from_ne_bytes)
+}
+
+/// The records of a chunk from `settled` on, as a request with their number; and whether all could be read.
+fn request_of(signal: Signal, data: &[u8], settled: usize, resource: &[u8]) -> ((Vec<u8>, u64), bool) {
+    let mut request = RequestWriter::default();
+    let (mut own_resource, mut has_scope, mut end) = (None, false, 0);
+    for frame in frames(data) {
+        match (frame[0], content(frame)) {
+            (RESOURCE_TAG, resource) => own_resource = resource,
+            (SCOPE_TAG, Some(scope)) => {
+                request.begin_scope(own_resource.take().unwrap_or(resource), scope);
+                has_scope = true;
+            }
+            (RECORD, _) if has_scope && end < settled => {}
+            (RECORD, _) if has_scope => request.append(frame, records_in(signal, frame) as u64),
+            _ => break,
+        }
+        end += frame.len();
+    }
+    (request.finish(), end == data.len())
+}
+
+/// A request, scope by scope.
+#[derive(Default)]
+struct RequestWriter<'a> {
+    body: Vec<u8>,
+    count: u64,
+    /// The fields in front of them, and the records themselves.
+    resource: &'a [u8],
+    scope: &'a [u8],
+    records: Vec<u8>,
+}
+
+impl<'a> RequestWriter<'a> {
+    fn begin_scope(&mut self, resource: &'a [u8], scope: &'a [u8]) {
+        self.end_scope();
+        (self.resource, self.scope) = (resource, scope);
+    }
+
+    fn append(&mut self, frame: &[u8], records: u64) {
+        self.records.extend_from_slice(frame);
+        self.count += records;
+    }
+
+    fn end_scope(&mut self) {
+        if self.records.is_empty() {
+            return;
+        }
+        let scope_records = [self.scope, &self.records].concat();
+        let mut resource_records = self.resource.to_vec();
+        encode_field(SCOPE_RECORDS, &scope_records, &mut resource_records);
+        encode_field(RESOURCE_RECORDS, &resource_records, &mut self.body);
+        self.records.clear();
+    }
+
+    fn finish(mut self) -> (Vec<u8>, u64) {
+        self.end_scope();
+        (self.body, self.count)
+    }
+}

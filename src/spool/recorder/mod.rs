@@ -1,0 +1,207 @@
+//! The flight recorder: where the queue's chunks are when the process dies. They lie in a file that is mapped to memory, so
+//! a record that was accepted survives `kill -9` without a system call.
+//!
+//! The file is made and locked at start, with all its blocks: a full disk is met there and not later. The mapping keeps the
+//! lock for as long as the process lives, and no child inherits it.
+
+mod layout;
+mod leftover;
+#[allow(unsafe_code)]
+mod map;
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::record::{Signal, Slot, SlotHeader, SlotOwner, SlotPlace};
+pub(super) use layout::{Header, Unreadable};
+use layout::{PAGE, READY_AT, SLOT_BYTES};
+pub(super) use leftover::Leftover;
+use map::{ForkFlag, Map};
+
+/// The chunks of one exporter's queues that survive its process.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    map: Map,
+    fork_flag: ForkFlag,
+    header: Header,
+    pool: Mutex<Pool>,
+    next_order: AtomicU32,
+    keeps_records: AtomicBool,
+    /// Why it has no slots.
+    unfit: Option<io::Error>,
+    /// Whether a chunk has ever found no slot.
+    has_missed: AtomicBool,
+}
+
+/// Which slots are in use.
+#[derive(Debug)]
+struct Pool {
+    in_use: Vec<bool>,
+    /// The search begins here: slots are used in turn.
+    next: usize,
+}
+
+impl Recorder {
+    /// Makes the file of a recorder with as many slots as `header` asks for, and locks it. `file` is empty, and this
+    /// process's alone.
+    pub(super) fn create(file: &File, mut header: Header, resource: &[u8]) -> io::Result<Arc<Self>> {
+        let unfit = check_file_system(file).err();
+        if unfit.is_some() {
+            header.slots = 0;
+        }
+        allocate(file, header.file_bytes())?;
+        file.write_all_at(&header.to_page(resource), 0)?;
+        file.write_all_at(resource, PAGE as u64)?;
+        let too_large = |_| io::Error::from(io::ErrorKind::OutOfMemory);
+        let map = Map::of_file(file, usize::try_from(header.file_bytes()).map_err(too_large)?)?;
+        let fork_flag = ForkFlag::new()?;
+        file.write_all_at(&1u32.to_ne_bytes(), READY_AT as u64)?;
+        let pool = Pool { in_use: vec![false; header.slots as usize], next: 0 };
+        Ok(Arc::new(Self {
+            map,
+            fork_flag,
+            pool: Mutex::new(pool),
+            next_order: AtomicU32::new(0),
+            keeps_records: AtomicBool::new(false),
+            has_missed: AtomicBool::new(header.slots == 0),
+            header,
+            unfit,
+        }))
+    }
+
+    /// A slot for a chunk of this signal that begins with `bytes` bytes; `None` if no slots in a row are free, and in a forked
+    /// child.
+    pub(crate) fn take(self: &Arc<Self>, signal: Signal, bytes: usize) -> Option<Slot> {
+        if !self.fork_flag.is_set() {
+            return None;
+        }
+        let slots = bytes.div_ceil(SLOT_BYTES).max(1);
+        let Some(number) = self.lock().take(slots) else {
+            self.has_missed.store(true, Ordering::SeqCst);
+            return None;
+        };
+        let mut slot = self.slot(number, slots);
+        slot.begin(signal, self.next_order.fetch_add(1, Ordering::Relaxed), slots);
+        Some(slot)
+    }
+
+    /// The slots that were just taken from the pool.
+    #[allow(unsafe_code)]
+    fn slot(self: &Arc<Self>, number: usize, slots: usize) -> Slot {
+        let header_at = self.header.slot_headers_at() + number * size_of::<SlotHeader>();
+        let data_at = self.header.data_at() + number * SLOT_BYTES;
+        assert!(data_at + slots * SLOT_BYTES <= self.map.bytes(), "the pool has as many slots as the file");
+        // SAFETY: all lies within the mapping, which lives as long as this recorder and is not there in a forked child, as
+        // the flag shows. Headers are atomic, of the right alignment and size. The pool gives each slot to one chunk at a
+        // time, so that nothing else in this process refers to the data; other processes read the file after its end.
+        unsafe {
+            let header = self.map.start().add(header_at).cast::<SlotHeader>().as_ref();
+            let is_mapped = mem::transmute::<&AtomicU32, &'static AtomicU32>(self.fork_flag.word());
+            let data = self.map.start().add(data_at).as_ptr();
+            let data = std::slice::from_raw_parts_mut(data, slots * SLOT_BYTES);
+            Slot::new(SlotPlace { header, is_mapped, owner: Arc::clone(self) as _, number }, data)
+        }
+    }
+
+    /// Slots that are dropped from now on keep their records for the next process. Returns whether there are none.
+    pub(super) fn close(&self) -> bool {
+        self.keeps_records.store(true, Ordering::SeqCst);
+        !self.lock().in_use.contains(&true)
+    }
+
+    /// The file of a recorder without slots.
+    pub(super) fn empty_file(&self) -> Vec<u8> {
+        let mut page = Header { slots: 0, resource_bytes: 0, ..self.header.clone() }.to_page(&[]);
+        page[READY_AT..][..4].copy_from_slice(&1u32.to_ne_bytes());
+        page
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.header.slots as usize
+    }
+
+    /// Whether all chunks have had a slot so far.
+    pub(crate) fn has_all(&self) -> bool {
+        !self.has_missed.load(Ordering::SeqCst)
+    }
+
+    /// Why it protects nothing, if it does not.
+    pub(super) fn unfit(&self) -> Option<&io::Error> {
+        self.unfit.as_ref()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SlotOwner for Recorder {
+    fn keeps_records(&self) -> bool {
+        self.keeps_records.load(Ordering::SeqCst)
+    }
+
+    fn take_back(&self, number: usize, slots: usize) {
+        self.lock().in_use[number..number + slots].fill(false);
+    }
+}
+
+impl Pool {
+    /// As many slots in a row.
+    fn take(&mut self, slots: usize) -> Option<usize> {
+        let last = self.in_use.len().checked_sub(slots)?;
+        let is_free = |first: &usize| !self.in_use[*first..*first + slots].contains(&true);
+        let first = (self.next..=last).chain(0..self.next.min(last + 1)).find(is_free)?;
+        self.in_use[first..first + slots].fill(true);
+        self.next = first + slots;
+        Some(first)
+    }
+}
+
+/// Allocates all blocks of a file, or fails.
+#[allow(unsafe_code)]
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    #[cfg(not(target_env = "gnu"))]
+    use libc::posix_fallocate;
+    #[cfg(target_env = "gnu")]
+    use libc::posix_fallocate64 as posix_fallocate;
+
+    let bytes = bytes.try_into().map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    // SAFETY: a call on an open file
+    match unsafe { posix_fallocate(file.as_raw_fd(), 0, bytes) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Others allocate blocks anew when they are written again, so that a full disk would be met in the middle of a record, as
+/// SIGBUS.
+#[allow(unsafe_code)]
+#[allow(clippy::unnecessary_cast, reason = "the type differs between machines")]
+fn check_file_system(file: &File) -> io::Result<()> {
+    const TMPFS: i64 = 0x0102_1994;
+    const EXT: i64 = 0xef53;
+    const XFS: i64 = 0x5846_5342;
+    let mut found = mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the call fills the structure that it is given
+    if unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is a structure of numbers, and filled
+    match unsafe { found.assume_init() }.f_type as i64 {
+        TMPFS | EXT | XFS => Ok(()),
+        _ => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "only tmpfs, ext4 and xfs keep the blocks of a file",
+        )),
+    }
+}
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests;

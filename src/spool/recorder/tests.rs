@@ -1,0 +1,388 @@
+//! What a process leaves behind, at every instruction at which it may be killed.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::bounded;
+
+use super::layout::SLOT_HEADER_BYTES;
+use super::*;
+use crate::config::{QueueSettings, WhenFull};
+use crate::pipeline::ledger::Counters;
+use crate::pipeline::problems::ProblemReporter;
+use crate::pipeline::queue::{Queue, Shared};
+use crate::record::{Chunk, Scope, content, frames};
+use crate::spool::checksum;
+use crate::spool::directory::Directory;
+
+/// A directory that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("standpipe-recorder-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Directory::open(&path).unwrap();
+        Self(path)
+    }
+
+    fn recorder(&self) -> PathBuf {
+        let directory = Directory::open(&self.0).unwrap();
+        directory.recorder_path(&directory.instances().unwrap()[0])
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn create(folder: &Path, slots: u32) -> Arc<Recorder> {
+    let (_, file) = Directory::open(folder).unwrap().create_recorder().unwrap();
+    let header = Header {
+        slots,
+        resource_bytes: RESOURCE.len() as u32,
+        created: 7,
+        boot_id: [1; 16],
+        exporter: "otlp".to_owned(),
+    };
+    Recorder::create(&file, header, RESOURCE).unwrap()
+}
+
+/// An empty `Resource`, as field 1 of `ResourceSpans`.
+const RESOURCE: &[u8] = &[0x0a, 0x00];
+
+/// A framed record that is known by its number, of `4 * words` bytes.
+fn record(number: u32, words: usize) -> Vec<u8> {
+    let mut frame = Vec::new();
+    crate::record::wire::encode_field(0x12, &number.to_be_bytes().repeat(words), &mut frame);
+    frame
+}
+
+/// The numbers of all records in the file, and how much was damaged.
+fn recovered(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u32>, u64), &'static str> {
+    let mut numbers = BTreeSet::new();
+    let file = File::open(path).unwrap();
+    let Ok(mut leftover) = Leftover::read(file, boot_id).unwrap() else { return Ok((numbers, 1)) };
+    for signal in Signal::ALL {
+        while let Some(request) = leftover.next(signal) {
+            let chunk = Chunk::of_request(signal, &request.body).expect("it is a request");
+            for run in chunk.runs() {
+                for frame in frames(chunk.bytes(run.start, run.end)) {
+                    let words = content(frame).unwrap();
+                    let Some(number) = words.first_chunk() else { return Err("a record is torn") };
+                    if !words.chunks(4).all(|word| word == number) {
+                        return Err("a record is torn");
+                    }
+                    if !numbers.insert(u32::from_be_bytes(*number)) {
+                        return Err("a record is there twice");
+                    }
+                }
+            }
+        }
+    }
+    Ok((numbers, leftover.damaged))
+}
+
+/// What the process that is watched does.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Enqueue {
+        scope: usize,
+        words: usize,
+    },
+    /// The worker takes all that is queued, and the collector answers.
+    Settle,
+}
+
+/// The first record of a chunk, one more, another scope, a chunk that is full, slots that are given back and used again, and a
+/// record of several slots. What is not watched comes before.
+fn script() -> Vec<Step> {
+    let small = |scope| Step::Enqueue { scope, words: 6 };
+    let large = |words| Step::Enqueue { scope: 0, words };
+    vec![
+        small(0),
+        small(0),
+        small(1),
+        large(7_900),
+        small(0),
+        large(8_400),
+        small(0),
+        Step::Settle,
+        small(1),
+        Step::Settle,
+    ]
+}
+
+impl Step {
+    fn frame(self, number: u32) -> Vec<u8> {
+        match self {
+            Self::Enqueue { words, .. } => record(number, words),
+            Self::Settle => Vec::new(),
+        }
+    }
+}
+
+/// How many steps are over, for the process that watches.
+static OVER: AtomicU32 = AtomicU32::new(0);
+/// Tells the process that is watched its folder, and which order is to be wrong.
+const WATCHED: &str = "STANDPIPE_WATCHED";
+/// If set, large records are watched as well.
+const EVERY_BYTE: &str = "STANDPIPE_EVERY_BYTE";
+
+fn run_script(folder: &Path) {
+    let recorder = create(folder, 6);
+    let reporter = Arc::new(ProblemReporter::new("otlp", None, None));
+    let mut shared = Shared::new(Arc::new(Counters::default()), reporter, bounded(1).0);
+    shared.recorder = Some(recorder);
+    let settings = QueueSettings { when_full: WhenFull::DropNewest, ..QueueSettings::default() };
+    let queue = Queue::new(&settings, usize::MAX, shared);
+    let scopes = ["a", "b"].map(|name| Arc::new(Scope::new(Signal::Traces, name, "")));
+    let steps: Vec<_> = (0..).zip(script()).map(|(number, step)| (step, step.frame(number))).collect();
+    stop_to_be_watched(folder);
+    for (step, frame) in steps {
+        match step {
+            Step::Enqueue { scope, words } => {
+                // not byte by byte, unless asked for: a large record takes most of the time
+                let is_unwatched = words > 1000 && std::env::var_os(EVERY_BYTE).is_none();
+                if is_unwatched {
+                    stop();
+                }
+                queue.enqueue(&scopes[scope], &frame, 1);
+                if is_unwatched {
+                    stop();
+                }
+            }
+            Step::Settle => {
+                let mut chunks = Vec::new();
+                // not instruction by instruction: a checksum has millions, and changes nothing that counts
+                stop();
+                queue.drain(|chunk| chunks.push(chunk));
+                stop();
+                for chunk in chunks {
+                    let (records, bytes) = chunk.runs().iter().fold((0, 0), |(records, bytes), run| {
+                        (records + run.records, bytes + run.end - run.start)
+                    });
+                    queue.give_back(chunk);
+                    queue.release(records, bytes);
+                }
+            }
+        }
+        OVER.fetch_add(1, Ordering::SeqCst);
+    }
+    std::process::exit(0);
+}
+
+/// Has the parent process watch this thread, which stops.
+fn stop_to_be_watched(folder: &Path) {
+    // SAFETY: calls without memory; the parent knows what follows
+    let thread = unsafe {
+        libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+        libc::syscall(libc::SYS_gettid)
+    };
+    fs::write(folder.join("new"), format!("{thread} {}", &raw const OVER as usize)).unwrap();
+    fs::rename(folder.join("new"), folder.join("watch")).unwrap();
+    stop();
+}
+
+/// Stops to be watched from here on, or no more.
+fn stop() {
+    // SAFETY: a call without memory
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// What was found in the file, state by state.
+#[derive(Debug, Default)]
+struct Watched {
+    instructions: u64,
+    faults: u64,
+    last_fault: String,
+}
+
+/// Runs the script in a process of its own, and looks at the file after each instruction.
+fn watch(test: &str, wrong: &str) -> Watched {
+    let folder = Folder::new(&format!("{test}-{wrong}"));
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([&format!("spool::recorder::tests::{test}"), "--exact", "--nocapture"])
+        .env(WATCHED, &folder.0)
+        .env("STANDPIPE_WRONG_ORDER", wrong)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let by = Instant::now() + Duration::from_secs(60);
+    let handed_over = loop {
+        match fs::read_to_string(folder.0.join("watch")) {
+            Ok(text) => break text,
+            Err(_) if child.try_wait().unwrap().is_none() && Instant::now() < by => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => panic!("the process is not there: {error}"),
+        }
+    };
+    let (thread, over) = handed_over.split_once(' ').unwrap();
+    let thread = thread.parse().unwrap();
+    let watched = single_step(thread, over.parse().unwrap(), child.id(), &folder.recorder());
+    let _ = child.kill();
+    // SAFETY: waits for the end of a thread that this one traces: before that the process does not end
+    unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) };
+    let _ = child.wait();
+    watched
+}
+
+fn single_step(thread: libc::pid_t, over: u64, process: u32, path: &Path) -> Watched {
+    const MOST: u64 = 5_000_000;
+    /// Faults that show that faults are seen.
+    const ENOUGH: u64 = 20;
+    let memory = File::open(format!("/proc/{process}/mem")).unwrap();
+    let file = File::open(path).unwrap();
+    let mut page = [0; PAGE];
+    file.read_exact_at(&mut page, 0).unwrap();
+    let headers_at = Header::read(&page).unwrap().slot_headers_at() as u64;
+    let (mut headers, mut headers_before) = ([0; 6 * SLOT_HEADER_BYTES], [1; 6 * SLOT_HEADER_BYTES]);
+    let mut watched = Watched::default();
+    let (mut status, mut is_stepping) = (0, false);
+    loop {
+        // SAFETY: the thread is a traced one of a child of this thread, and `status` outlives the call
+        let reaped = unsafe { libc::waitpid(thread, &mut status, libc::__WALL) };
+        assert_eq!(reaped, thread, "{}", io::Error::last_os_error());
+        if !libc::WIFSTOPPED(status) {
+            return watched;
+        }
+        assert!(watched.instructions < MOST, "the process does not come to its end");
+        file.read_exact_at(&mut headers, headers_at).unwrap();
+        // what is below the length of a chunk does not change; that is looked at now and then
+        if headers != headers_before || watched.instructions % 64 == 0 {
+            headers_before = headers;
+            let mut word = [0; 4];
+            memory.read_exact_at(&mut word, over).unwrap();
+            if let Err(fault) = judge(u32::from_ne_bytes(word) as usize, path) {
+                watched.faults += 1;
+                watched.last_fault = fault;
+                if watched.faults == ENOUGH {
+                    return watched;
+                }
+            }
+        }
+        watched.instructions += 1;
+        is_stepping ^= libc::WSTOPSIG(status) == libc::SIGSTOP;
+        let request = if is_stepping { libc::PTRACE_SINGLESTEP } else { libc::PTRACE_CONT };
+        // SAFETY: the thread is stopped, and its tracer is this thread
+        let stepped = unsafe { libc::ptrace(request, thread, 0, 0) };
+        assert_eq!(stepped, 0, "{}", io::Error::last_os_error());
+    }
+}
+
+/// All that was enqueued must be there when `over` steps are over, and nothing that was settled; what the next step changes
+/// may be there or not.
+fn judge(over: usize, path: &Path) -> Result<(), String> {
+    let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
+    for (number, step) in (0..).zip(script()).take(over + 1) {
+        match step {
+            Step::Enqueue { .. } if (number as usize) < over => _ = must.insert(number),
+            Step::Enqueue { .. } => _ = may.insert(number),
+            Step::Settle if (number as usize) < over => must.clear(),
+            Step::Settle => may.append(&mut must),
+        }
+    }
+    let (found, damaged) = recovered(path, [1; 16])?;
+    let is_right =
+        must.is_subset(&found) && found.iter().all(|number| must.contains(number) || may.contains(number));
+    if is_right && damaged == 0 {
+        return Ok(());
+    }
+    Err(format!("after {over} steps: {found:?} instead of {must:?} and perhaps {may:?}, {damaged} damaged"))
+}
+
+#[test]
+fn a_record_is_found_from_the_instruction_on_that_accepts_it_and_never_torn() {
+    let test = "a_record_is_found_from_the_instruction_on_that_accepts_it_and_never_torn";
+    if let Some(folder) = std::env::var_os(WATCHED) {
+        run_script(Path::new(&folder));
+    }
+    let right = watch(test, "");
+    println!("{} instructions, {} faults", right.instructions, right.faults);
+    assert!(right.instructions > 10_000 && right.faults == 0, "{right:?}");
+    // the control: such faults are seen
+    for wrong in ["commit", "begin"] {
+        let watched = watch(test, wrong);
+        println!("{wrong}: {} faults, the last: {}", watched.faults, watched.last_fault);
+        assert!(watched.faults > 0, "{wrong}: {watched:?}");
+    }
+}
+
+/// A file with three chunks: one that is complete, one that is partly settled, and one that is being filled.
+fn three_chunks(folder: &Folder) -> PathBuf {
+    let recorder = create(&folder.0, 3);
+    let scope = Arc::new(Scope::new(Signal::Logs, "a", ""));
+    let chunk_of = |numbers: Range<u32>| {
+        let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
+        chunk.move_to(recorder.take(Signal::Logs, 0).unwrap());
+        numbers.for_each(|number| chunk.append(&scope, &record(number, 8), 1));
+        chunk
+    };
+    let (complete, settled, open) = (chunk_of(0..5), chunk_of(5..10), chunk_of(10..15));
+    complete.seal(|bytes| checksum([bytes]));
+    settled.seal(|bytes| checksum([bytes]));
+    let end = settled.runs()[0].start + 2 * record(5, 8).len();
+    drop(settled.copy_bytes(settled.runs()[0].start, end));
+    recorder.close();
+    drop((complete, settled, open));
+    folder.recorder()
+}
+
+#[test]
+fn what_was_settled_does_not_come_again_and_another_boot_needs_checksums() {
+    let folder = Folder::new("settled");
+    let path = three_chunks(&folder);
+    let all = (0..5).chain(7..15).collect();
+    assert_eq!(recovered(&path, [1; 16]), Ok((all, 0)));
+    let proven = (0..5).chain(7..10).collect();
+    assert_eq!(recovered(&path, [2; 16]), Ok((proven, 1)), "the open chunk may not have reached the disk");
+}
+
+#[test]
+fn whatever_byte_has_changed_no_record_is_found_that_was_not_there() {
+    let folder = Folder::new("flips");
+    let path = three_chunks(&folder);
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let all: BTreeSet<u32> = (0..15).collect();
+    let data_at = 3 * PAGE as u64;
+    let used = 5 * record(0, 8).len() as u64 + 32;
+    // of the open chunk there is no checksum yet
+    let slots = (0..2).map(|slot| data_at + slot * SLOT_BYTES as u64).map(|at| at..at + used);
+    for at in (0..PAGE as u64 + 8).chain(2 * PAGE as u64..2 * PAGE as u64 + 3 * 64).chain(slots.flatten()) {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        for changed in [byte[0] ^ 1, byte[0] ^ 0x80, !byte[0]] {
+            file.write_all_at(&[changed], at).unwrap();
+            let (found, _) = recovered(&path, [1; 16]).unwrap_or_else(|fault| panic!("{fault}: byte {at}"));
+            assert!(found.is_subset(&all), "byte {at}: {found:?}");
+        }
+        file.write_all_at(&byte, at).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_gives_the_chunks_that_are_whole() {
+    let folder = Folder::new("cut");
+    let path = three_chunks(&folder);
+    let file = File::options().write(true).open(&path).unwrap();
+    let mut before = recovered(&path, [1; 16]).unwrap().0.len();
+    for bytes in (0..=file.metadata().unwrap().len()).rev().step_by(97) {
+        file.set_len(bytes).unwrap();
+        let found =
+            recovered(&path, [1; 16]).unwrap_or_else(|fault| panic!("{fault}: {bytes} bytes")).0.len();
+        assert!(found <= before, "{bytes} bytes");
+        before = found;
+    }
+    assert_eq!(before, 0);
+}
