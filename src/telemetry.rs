@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use crate::config::{
     Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, ProblemKind,
-    ProviderName, ProviderSettings, Transport, WhenFull, demand,
+    ProviderName, ProviderSettings, SpoolSettings, Transport, WhenFull, demand,
 };
 use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
-use crate::pipeline::exporter_handle::{ExporterSpec, RecordFilter};
+use crate::pipeline::exporter_handle::{ExporterSpec, RecordFilter, StartError};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::open_spans::OpenMarks;
@@ -104,7 +104,12 @@ impl Telemetry {
                 report_configuration(&config);
                 Ok(telemetry)
             }
-            Err(error) => Err(ConfigError::at_start(no_thread(&config, &error), config)),
+            Err(StartError::NoThread(error)) => {
+                Err(ConfigError::at_start(no_thread(&config, &error), config))
+            }
+            Err(StartError::Spool { exporter, error }) => {
+                Err(ConfigError::at_start(vec![(exporter, error.to_string())], config))
+            }
         }
     }
 
@@ -155,7 +160,7 @@ impl Telemetry {
         Self::start_driven_by(Driver::Caller, config)
     }
 
-    fn start_providers(specs: ProviderSpecs, drop_budget: Duration) -> io::Result<Self> {
+    fn start_providers(specs: ProviderSpecs, drop_budget: Duration) -> Result<Self, StartError> {
         let [main, application] = specs.providers.map(|(spec, registry)| Provider::start(spec, registry));
         Ok(Self { main: main?, application: application?, drop_budget, pumps: AtomicUsize::new(0) })
     }
@@ -459,6 +464,11 @@ fn exporter_spec(
         batch: exporter.batch,
         pace: exporter.pace,
         retry: exporter.retry,
+        spool: if exporter.connection.transport.connects() {
+            exporter.spool.clone()
+        } else {
+            SpoolSettings::default()
+        },
         attempt_timeout: exporter.connection.timeout,
         resource: resource.to_vec(),
         metrics: reader.map(|reader| (reader, exporter.reader.interval)),

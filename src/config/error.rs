@@ -308,10 +308,13 @@ pub enum ProblemKind {
     /// No `service.name` is set, so records are sent under a name that is made of the program's file. Reported once, by
     /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
     NoServiceName,
+    /// The [spool](crate::Exporter::spool) could not do its part: it has no room, cannot be read, or found something that is
+    /// not its own. What it cannot take stays in memory, as if there were none.
+    Spool,
 }
 
 impl ProblemKind {
-    pub(crate) const COUNT: usize = 14;
+    pub(crate) const COUNT: usize = 15;
 }
 
 #[cfg(test)]

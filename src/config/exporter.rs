@@ -12,8 +12,8 @@ use super::summary::Few;
 use super::text::quoted;
 use super::{
     BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PeriodicReaderSettings, ProviderName,
-    QueueSettings, RetrySettings, Secret, Setting, SettingSource, Signals, Transport, WhenFull, endpoint,
-    header,
+    QueueSettings, RetrySettings, Secret, Setting, SettingSource, Signals, SpoolSettings, Transport,
+    WhenFull, endpoint, header,
 };
 use crate::record::Signal;
 
@@ -47,6 +47,7 @@ pub struct Exporter {
     pub(crate) level: Level,
     pub(crate) signals: Signals,
     pub(crate) reader: PeriodicReaderSettings,
+    pub(crate) spool: SpoolSettings,
     origins: Few<&'static SettingRow, Origin>,
     /// Beside `http.headers`, one for each.
     header_sources: Vec<SettingSource>,
@@ -142,6 +143,7 @@ impl Exporter {
             level: Level::default(),
             signals: Signals::default(),
             reader: PeriodicReaderSettings::default(),
+            spool: SpoolSettings::default(),
             origins: Few::new(),
             header_sources: Vec::new(),
             refused: Vec::new(),

@@ -50,11 +50,11 @@ pub use sampler::Sampler;
 pub(crate) use settings::TlsSettings;
 pub(crate) use settings::{
     BatchSettings, ConnectionSettings, MOST_QUEUE_RECORDS, PaceSettings, PeriodicReaderSettings,
-    QueueSettings, RetrySettings,
+    QueueSettings, RetrySettings, SpoolSettings,
 };
 pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
 pub(crate) use text::Secret;
-pub use values::words::{Compression, Histograms, Proxy, Temporality, Transport, WhenFull};
+pub use values::words::{Compression, Histograms, Proxy, SpoolSync, Temporality, Transport, WhenFull};
 pub(crate) use values::words::{Level, Signals};
 
 use self::settings::general::{

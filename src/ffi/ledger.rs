@@ -23,6 +23,8 @@ pub(super) struct Ledger {
     pub(super) filtered: u64,
     pub(super) attempts: u64,
     pub(super) open_spans: u64,
+    pub(super) recovered: u64,
+    pub(super) spooled: u64,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and has only numbers.
@@ -43,6 +45,8 @@ impl Ledger {
             filtered: total.filtered,
             attempts: ledger.exporters.iter().map(|exporter| exporter.attempts).sum(),
             open_spans: ledger.open_spans.count,
+            recovered: total.recovered,
+            spooled: total.spooled,
         }
     }
 }
@@ -93,15 +97,27 @@ fn exporter(exporter: &ExporterLedger) -> String {
 }
 
 fn counts(counts: &Counts) -> String {
-    let Counts { accepted, delivered, rejected, dropped, superseded, in_flight, not_enqueued, filtered } =
-        *counts;
-    let Dropped { refused, gave_up, too_large, shutdown, worker_panicked } = dropped;
+    let Counts {
+        accepted,
+        recovered,
+        delivered,
+        rejected,
+        dropped,
+        superseded,
+        spooled,
+        in_flight,
+        not_enqueued,
+        filtered,
+    } = *counts;
+    let Dropped { refused, gave_up, too_large, shutdown, worker_panicked, expired, damaged } = dropped;
     let dropped = object(&[
         ("refused", refused),
         ("gave_up", gave_up),
         ("too_large", too_large),
         ("shutdown", shutdown),
         ("worker_panicked", worker_panicked),
+        ("expired", expired),
+        ("damaged", damaged),
     ]);
     let NotEnqueued { queue_full, too_large, after_shutdown, suppressed, no_worker, panicked } = not_enqueued;
     let not_enqueued = object(&[
@@ -113,8 +129,9 @@ fn counts(counts: &Counts) -> String {
         ("panicked", panicked),
     ]);
     format!(
-        "{{\"accepted\":{accepted},\"delivered\":{delivered},\"rejected\":{rejected},\"dropped\":{dropped},\
-         \"superseded\":{superseded},\"in_flight\":{in_flight},\"not_enqueued\":{not_enqueued},\"filtered\":{filtered}}}"
+        "{{\"accepted\":{accepted},\"recovered\":{recovered},\"delivered\":{delivered},\"rejected\":{rejected},\
+         \"dropped\":{dropped},\"superseded\":{superseded},\"spooled\":{spooled},\"in_flight\":{in_flight},\
+         \"not_enqueued\":{not_enqueued},\"filtered\":{filtered}}}"
     )
 }
 

@@ -87,5 +87,6 @@ fn number(kind: ProblemKind) -> i32 {
         ProblemKind::CardinalityLimit => 12,
         ProblemKind::Configuration => 13,
         ProblemKind::NoServiceName => 14,
+        ProblemKind::Spool => 15,
     }
 }

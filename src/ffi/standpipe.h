@@ -192,6 +192,7 @@ typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *messa
 #define STANDPIPE_PROBLEM_CARDINALITY 12       /* an instrument has too many sets of attributes; the rest is put together */
 #define STANDPIPE_PROBLEM_CONFIGURATION 13     /* something in the configuration is probably not what was meant */
 #define STANDPIPE_PROBLEM_NO_SERVICE_NAME 14   /* records are sent under a name that is made up */
+#define STANDPIPE_PROBLEM_SPOOL 15             /* the spool could not do its part; what it cannot take stays in memory */
 
 /* Flags. */
 #define STANDPIPE_BLOCK_WHEN_FULL 1 /* a caller waits for room in a full queue, as long as the exporter says */
@@ -210,7 +211,7 @@ typedef struct {
 } standpipe_options;
 
 /* What became of all records, all signals and exporters together:
- * accepted = delivered + rejected + dropped + superseded + in_flight, at every moment. */
+ * accepted + recovered = delivered + rejected + dropped + superseded + spooled + in_flight, at every moment. */
 typedef struct {
     size_t size;
     uint64_t accepted;     /* taken into a queue */
@@ -223,6 +224,8 @@ typedef struct {
     uint64_t filtered;     /* log records below the level of the exporter, which is no loss */
     uint64_t attempts;     /* requests, retries included */
     uint64_t open_spans;   /* spans that have not ended, and are in no queue */
+    uint64_t recovered;    /* taken over from an earlier process, which had left them in the spool */
+    uint64_t spooled;      /* kept in the spool, to be sent by this process or the next one */
 } standpipe_ledger;
 
 /* Starts the telemetry, with one thread for each exporter. It connects when there is something to send.

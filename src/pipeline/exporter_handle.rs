@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 
-use crate::config::{BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals};
+use crate::config::{
+    BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals, SpoolSettings,
+};
 use crate::context::{self, Owner};
 use crate::metrics::Reader;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
@@ -16,15 +18,19 @@ use crate::pipeline::manual::{Goal, ManualWorker};
 use crate::pipeline::queue::{Queue, RoomMaker, Shared, WorkerStart};
 use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{Commands, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
-use crate::process::{Driver, spawn};
-use crate::record::{FrameLimits, Scope, Severity, Signal};
+use crate::process::{self, Driver, spawn};
+use crate::record::{Chunk, FrameLimits, Scope, Severity, Signal};
+use crate::spool::{Recorder, Spool};
 use crate::transport::{Opener, Transport};
-use crate::{config::ProblemHook, pipeline::problems::ProblemReporter};
+use crate::{config::ProblemHook, config::ProblemKind, pipeline::problems::ProblemReporter};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;
 /// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
 const MOST_METRIC_BYTES: usize = 64 << 10;
+
+/// Chunks of each signal that may be open, or be sent, beside a full queue.
+const SPARE_SLOTS: usize = 32;
 
 /// A thread that has not begun to run in this time will never do so.
 const LONGEST_START: Duration = Duration::from_secs(5);
@@ -37,6 +43,7 @@ pub(crate) struct ExporterSpec {
     pub(crate) batch: BatchSettings,
     pub(crate) pace: PaceSettings,
     pub(crate) retry: RetrySettings,
+    pub(crate) spool: SpoolSettings,
     pub(crate) attempt_timeout: Duration,
     /// The resource as it stands in every request.
     pub(crate) resource: Vec<u8>,
@@ -64,13 +71,23 @@ impl ExporterSpec {
         }
     }
 
-    /// Opens the transport. That may call the program's loggers, so no lock may be held; what they log is suppressed.
+    /// Opens the transport and the spool. That may call the program's loggers, so no lock may be held; what they log is
+    /// suppressed.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
+        // a child that is forked in the middle of it would share the spool's lock
+        let open = || Spool::open(&self.spool, &self.name, &self.resource, self.slots());
         Prepared {
             spec: self,
             transport: context::suppress_instrumentation(|| (self.transport)()),
+            spool: process::with_fork_lock(open),
             owner: None,
         }
+    }
+
+    /// How many chunks its flight recorder has room for: full queues of all signals, of which some chunks are not full.
+    fn slots(&self) -> usize {
+        let signals = Signal::ALL.into_iter().filter(|signal| self.filter.takes(*signal)).count();
+        signals * (self.queue.bytes / Chunk::BYTES * 5 / 4 + SPARE_SLOTS)
     }
 
     fn periodic_reader(&self) -> Option<PeriodicReader> {
@@ -83,10 +100,32 @@ impl ExporterSpec {
 pub(crate) struct Prepared<'b> {
     spec: &'b ExporterSpec,
     transport: Box<dyn Transport>,
+    spool: io::Result<Option<Spool>>,
     owner: Option<Owner>,
 }
 
+/// Why an exporter could not be started.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    NoThread(io::Error),
+    Spool { exporter: String, error: io::Error },
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::NoThread(error)
+    }
+}
+
 impl Prepared<'_> {
+    /// Insists on the spool.
+    pub(crate) fn with_spool(self) -> Result<Self, StartError> {
+        match self.spool {
+            Err(error) => Err(StartError::Spool { exporter: self.spec.name.clone(), error }),
+            Ok(_) => Ok(self),
+        }
+    }
+
     /// Sets which telemetry it exports for.
     pub(crate) fn for_owner(mut self, owner: Owner) -> Self {
         self.owner = Some(owner);
@@ -141,14 +180,16 @@ pub(crate) struct ExporterHandle {
     start: Arc<WorkerStart>,
     /// `None` if it has a thread.
     manual: Option<Arc<ManualWorker>>,
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl ExporterHandle {
-    /// Starts the exporter's thread, unless callers drive its worker.
+    /// Starts the exporter's thread, unless callers drive its worker. Without its spool, if there was none to be had: in a
+    /// forked child that is no reason to lose records.
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub(crate) fn start(Prepared { spec, transport, owner }: Prepared<'_>) -> io::Result<Self> {
+    pub(crate) fn start(Prepared { spec, transport, spool, owner }: Prepared<'_>) -> io::Result<Self> {
         let (wake, woken) = bounded(1);
         let (stop, stops) = bounded(1);
         let (flush, flushes) = unbounded();
@@ -156,10 +197,20 @@ impl ExporterHandle {
         let counters = Arc::new(Counters::default());
         let reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner).driven_by(spec.driver);
         let reporter = Arc::new(reporter);
-        let queues = open_queues(spec, Shared::new(Arc::clone(&counters), Arc::clone(&reporter), wake));
+        let spool = spool.unwrap_or_else(|error| {
+            let what = format!("records do not survive this process: {error}");
+            reporter.report_once(Signal::Traces, ProblemKind::Spool, what);
+            None
+        });
+        let recorder = spool.as_ref().map(|spool| Arc::clone(spool.recorder()));
+        let mut shared = Shared::new(Arc::clone(&counters), Arc::clone(&reporter), wake);
+        shared.recorder = recorder.clone();
+        let queues = open_queues(spec, shared);
         let delivery = |signal: Signal| {
             let queue = Arc::clone(queues[signal as usize].as_ref()?);
-            Some(Delivery::new(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace)))
+            let mut delivery = Delivery::new(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace));
+            delivery.has_spooled = spool.as_ref().is_some_and(|spool| spool.has_pending(signal));
+            Some(delivery)
         };
         let (interrupt, cut) = (transport.interrupter(), transport.cutter());
         let current_attempt = Arc::new(CurrentAttempt::default());
@@ -173,17 +224,19 @@ impl ExporterHandle {
             attempt_timeout: spec.attempt_timeout,
             resource: spec.resource.clone(),
             reader: spec.periodic_reader(),
+            spool,
             reporter,
             commands: Commands { stop: stops, flush: flushes, wake: woken },
             state: State::default(),
         };
         worker.schedule_first_collection();
-        let (own_queues, own_counters) = (queues.clone(), Arc::clone(&counters));
+        let (own_queues, own_counters, own_recorder) =
+            (queues.clone(), Arc::clone(&counters), recorder.clone());
         let stopped = Arc::new(OnceLock::new());
         let own_stopped = Arc::clone(&stopped);
         let on_end = move || {
             // a stop from the worker's own thread does not wait for it
-            own_counters.close(|| accepted(&own_queues));
+            own_counters.close(has_all(own_recorder.as_ref()), || accepted(&own_queues));
             drop((own_stopped, running));
         };
         let start = Arc::new(WorkerStart::due(Instant::now() + LONGEST_START));
@@ -228,6 +281,7 @@ impl ExporterHandle {
             reader,
             start,
             manual,
+            recorder,
         })
     }
 
@@ -253,6 +307,7 @@ impl ExporterHandle {
             reader: None,
             start: Arc::new(WorkerStart::due(Instant::now())),
             manual: None,
+            recorder: None,
         }
     }
 
@@ -364,7 +419,7 @@ impl ExporterHandle {
 
     /// Counts what is not settled as lost to the stop.
     pub(crate) fn finish_stop(&self) {
-        self.counters.close(|| accepted(&self.queues));
+        self.counters.close(has_all(self.recorder.as_ref()), || accepted(&self.queues));
     }
 
     /// Waits for the end of the worker; false if it has not come by then. One that should have begun to run and has not is
@@ -386,6 +441,11 @@ impl ExporterHandle {
 fn open_queues(spec: &ExporterSpec, shared: Shared) -> Queues {
     let queue = || Queue::new(&spec.queue, spec.largest_record(), shared.clone());
     Signal::ALL.map(|signal| spec.filter.takes(signal).then(|| Arc::new(queue())))
+}
+
+/// Whether the flight recorder has all that is not settled.
+fn has_all(recorder: Option<&Arc<Recorder>>) -> bool {
+    recorder.is_some_and(|recorder| recorder.has_all())
 }
 
 fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {

@@ -11,7 +11,7 @@ use crossbeam_channel::Receiver;
 use crate::config::Temporality;
 use crate::config::sampler::Sampler;
 use crate::context::{self, Baggage, Owner, Suppression};
-use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter, StartError};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::pipeline::manual;
 use crate::pipeline::open_spans::OpenMarks;
@@ -80,10 +80,10 @@ impl ExporterSet {
     /// Starts all exporters.
     ///
     /// # Errors
-    /// When a thread could not be started; none is left running then.
-    pub(crate) fn start(spec: Arc<ProviderSpec>) -> io::Result<Self> {
+    /// When a thread could not be started, or a spool not be opened; none is left running then.
+    pub(crate) fn start(spec: Arc<ProviderSpec>) -> Result<Self, StartError> {
         process::watch();
-        let prepared = spec.prepare();
+        let prepared = spec.prepare().into_iter().map(Prepared::with_spool).collect::<Result<Vec<_>, _>>()?;
         let start = || prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<_>>();
         let handles = PerProcess::new(process::with_fork_lock(start)?);
         let largest_of = |signal| {

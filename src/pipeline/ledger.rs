@@ -1,6 +1,7 @@
 //! Why was a span lost? Every record is counted here, by reason.
 //!
-//! At every moment accepted = delivered + rejected + dropped + superseded + in flight; what was not enqueued stands
+//! At every moment accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight; what was not
+//! enqueued stands
 //! beside it. `Telemetry::ledger` reads the counts, and `Config::on_problem` reports what the collector or the queue's bounds caused
 //! when it happens.
 //! Find the count that is not zero in this table, paths below `src/`:
@@ -26,16 +27,15 @@
 //! `trace/builder.rs`, `is_recorded`. A process that ends without a shutdown loses what is in flight, and no ledger with it: see
 //! the guide's chapter on exits.
 
+mod counters;
+
 use std::fmt;
 use std::ops::AddAssign;
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use crate::pipeline::queue::ShardedCounter;
-use crate::process::atomic::AtomicU64;
 use crate::record::Signal;
+pub(crate) use counters::{Counters, NotEnqueuedReason, Outcome};
 
 /// What became of all records, exporter by exporter.
 ///
@@ -183,12 +183,15 @@ impl ExporterLedger {
     }
 }
 
-/// Counts of records: accepted = delivered + rejected + dropped + superseded + in flight, exactly and at every moment.
+/// Counts of records: accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight, exactly and
+/// at every moment. Without a [spool](crate::Exporter::spool) nothing is recovered or spooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
     /// Enqueued.
     pub accepted: u64,
+    /// Taken over from an earlier process that had left them on disk.
+    pub recovered: u64,
     /// Confirmed by the collector.
     pub delivered: u64,
     /// Rejected one by one by a collector that took the rest of their batch.
@@ -198,6 +201,8 @@ pub struct Counts {
     /// Data points that were not delivered before newer ones of the same series replaced them;
     /// only cumulative metrics of [`Meter`](crate::Meter)s can be superseded, and nothing is lost by it.
     pub superseded: u64,
+    /// Kept on disk: delivered later, by this process or the next one.
+    pub spooled: u64,
     /// Queued or being sent.
     pub in_flight: u64,
     /// Never accepted.
@@ -214,15 +219,17 @@ impl Counts {
         self.rejected + self.dropped.total() + self.not_enqueued.total()
     }
 
-    /// Accepted records whose outcome is counted.
+    /// Records that are accounted for.
     fn settled(&self) -> u64 {
-        self.delivered + self.rejected + self.dropped.total() + self.superseded
+        self.delivered + self.rejected + self.dropped.total() + self.superseded + self.spooled
     }
 }
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.accepted += other.accepted;
+        self.recovered += other.recovered;
+        self.spooled += other.spooled;
         self.delivered += other.delivered;
         self.rejected += other.rejected;
         self.superseded += other.superseded;
@@ -233,6 +240,8 @@ impl AddAssign for Counts {
         self.dropped.too_large += other.dropped.too_large;
         self.dropped.shutdown += other.dropped.shutdown;
         self.dropped.worker_panicked += other.dropped.worker_panicked;
+        self.dropped.expired += other.dropped.expired;
+        self.dropped.damaged += other.dropped.damaged;
         self.not_enqueued.queue_full += other.not_enqueued.queue_full;
         self.not_enqueued.too_large += other.not_enqueued.too_large;
         self.not_enqueued.after_shutdown += other.not_enqueued.after_shutdown;
@@ -246,13 +255,17 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} accepted, {} delivered", self.accepted, self.delivered)?;
         for (count, name) in [
+            (self.recovered, "recovered"),
             (self.rejected, "rejected"),
             (self.dropped.refused, "dropped: refused"),
             (self.dropped.gave_up, "dropped: gave up"),
             (self.dropped.too_large, "dropped: too large"),
             (self.dropped.shutdown, "dropped: shutdown"),
             (self.dropped.worker_panicked, "dropped: worker panicked"),
+            (self.dropped.expired, "dropped: expired"),
+            (self.dropped.damaged, "dropped: damaged"),
             (self.superseded, "superseded"),
+            (self.spooled, "spooled"),
             (self.in_flight, "in flight"),
             (self.not_enqueued.queue_full, "not enqueued: queue full"),
             (self.not_enqueued.too_large, "not enqueued: too large"),
@@ -284,12 +297,22 @@ pub struct Dropped {
     pub shutdown: u64,
     /// Being sent by the worker when it panicked.
     pub worker_panicked: u64,
+    /// Kept on disk for longer than [`spool_age`](crate::Exporter::spool_age).
+    pub expired: u64,
+    /// Kept on disk, and no longer readable there.
+    pub damaged: u64,
 }
 
 impl Dropped {
     /// All reasons added up.
     pub fn total(&self) -> u64 {
-        self.refused + self.gave_up + self.too_large + self.shutdown + self.worker_panicked
+        self.refused
+            + self.gave_up
+            + self.too_large
+            + self.shutdown
+            + self.worker_panicked
+            + self.expired
+            + self.damaged
     }
 }
 
@@ -324,140 +347,6 @@ impl NotEnqueued {
     }
 }
 
-/// The outcome of an accepted record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Delivered,
-    Rejected,
-    Refused,
-    GaveUp,
-    TooLarge,
-    WorkerPanicked,
-    Superseded,
-}
-
-/// Why a record was not accepted; why an accepted one was dropped is an [`Outcome`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotEnqueuedReason {
-    QueueFull,
-    TooLarge,
-    AfterShutdown,
-    Suppressed,
-    NoWorker,
-    Panicked,
-}
-
-impl NotEnqueuedReason {
-    const COUNT: usize = 6;
-}
-
-/// One exporter's counters. Its worker counts outcomes; once closed, none is counted any more.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    outcomes: Mutex<Outcomes>,
-    not_enqueued: [[AtomicU64; NotEnqueuedReason::COUNT]; Signal::COUNT],
-    attempts: AtomicU64,
-    /// Of logs only.
-    filtered: ShardedCounter,
-}
-
-#[derive(Debug, Default)]
-struct Outcomes {
-    counts: [Counts; Signal::COUNT],
-    closed: bool,
-}
-
-impl Counters {
-    pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
-        let mut outcomes = self.outcomes();
-        if outcomes.closed {
-            return;
-        }
-        let counts = &mut outcomes.counts[signal as usize];
-        *match outcome {
-            Outcome::Delivered => &mut counts.delivered,
-            Outcome::Rejected => &mut counts.rejected,
-            Outcome::Refused => &mut counts.dropped.refused,
-            Outcome::GaveUp => &mut counts.dropped.gave_up,
-            Outcome::TooLarge => &mut counts.dropped.too_large,
-            Outcome::WorkerPanicked => &mut counts.dropped.worker_panicked,
-            Outcome::Superseded => &mut counts.superseded,
-        } += records;
-    }
-
-    pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
-        self.not_enqueued[signal as usize][reason as usize].fetch_add(records, Ordering::Relaxed);
-    }
-
-    /// Counts a log record below the exporter's level.
-    #[inline]
-    pub(crate) fn count_filtered(&self) {
-        self.filtered.add_one();
-    }
-
-    pub(crate) fn attempted(&self) {
-        self.attempts.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// What was not enqueued of a signal so far for this reason.
-    pub(crate) fn not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason) -> u64 {
-        self.not_enqueued[signal as usize][reason as usize].load(Ordering::Relaxed)
-    }
-
-    /// The counters as they stand. `accepted` is called after the outcomes are read, so that a record is never seen as
-    /// settled before it is seen as accepted.
-    pub(crate) fn read(&self, name: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
-        // held to the end: what is accepted while others settle would be seen as more in flight than fits
-        let outcomes = self.outcomes();
-        let mut counts = outcomes.counts;
-        for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
-            let refused = |reason| self.not_enqueued[signal][reason as usize].load(Ordering::Relaxed);
-            counts.not_enqueued = NotEnqueued {
-                queue_full: refused(NotEnqueuedReason::QueueFull),
-                too_large: refused(NotEnqueuedReason::TooLarge),
-                after_shutdown: refused(NotEnqueuedReason::AfterShutdown),
-                suppressed: refused(NotEnqueuedReason::Suppressed),
-                no_worker: refused(NotEnqueuedReason::NoWorker),
-                panicked: refused(NotEnqueuedReason::Panicked),
-            };
-            counts.accepted = accepted;
-            counts.in_flight = accepted - counts.settled();
-        }
-        drop(outcomes);
-        let [traces, mut logs, metrics] = counts;
-        logs.filtered = self.filtered.total();
-        let attempts = self.attempts.load(Ordering::Relaxed);
-        ExporterLedger { name: name.to_owned(), traces, logs, metrics, attempts }
-    }
-
-    fn outcomes(&self) -> MutexGuard<'_, Outcomes> {
-        // a thread that panicked had added whole numbers
-        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Does something that the closing of the counters must not overtake; `None` if they are closed.
-    pub(crate) fn while_open<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let outcomes = self.outcomes();
-        (!outcomes.closed).then(work)
-    }
-
-    pub(crate) fn are_closed(&self) -> bool {
-        self.outcomes().closed
-    }
-
-    /// Closes the counters: what is not settled by now is lost to the shutdown.
-    pub(crate) fn close(&self, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
-        let mut outcomes = self.outcomes();
-        if outcomes.closed {
-            return;
-        }
-        outcomes.closed = true;
-        for (counts, accepted) in outcomes.counts.iter_mut().zip(accepted()) {
-            counts.dropped.shutdown += accepted - counts.settled();
-        }
-    }
-}
-
 /// Serializes structs by their fields, all of them.
 macro_rules! serialize {
     ($($name:ident { $($field:ident),* })*) => {
@@ -479,8 +368,8 @@ serialize! {
     Ledger { exporters, open_spans }
     OpenSpans { count, names }
     ExporterLedger { name, traces, logs, metrics, attempts }
-    Counts { accepted, delivered, rejected, dropped, superseded, in_flight, not_enqueued, filtered }
-    Dropped { refused, gave_up, too_large, shutdown, worker_panicked }
+    Counts { accepted, recovered, delivered, rejected, dropped, superseded, spooled, in_flight, not_enqueued, filtered }
+    Dropped { refused, gave_up, too_large, shutdown, worker_panicked, expired, damaged }
     NotEnqueued { queue_full, too_large, after_shutdown, suppressed, no_worker, panicked }
 }
 

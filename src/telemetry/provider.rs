@@ -1,7 +1,6 @@
 //! What do tracers, loggers and meters share? A provider: exporters, resource, sampler, instruments, scopes.
 
 use std::collections::HashMap;
-use std::io;
 use std::mem;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use crate::config::{LogLimits, Sampler, SpanLimits};
 use crate::context::Owner;
 use crate::logs::Logger;
 use crate::metrics::{Meter, Registry};
+use crate::pipeline::exporter_handle::StartError;
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec};
 use crate::pipeline::open_spans::OpenMarks;
 use crate::process;
@@ -56,7 +56,7 @@ impl Provider {
     ///
     /// # Errors
     /// When a thread could not be started; none is left running then.
-    pub(crate) fn start(spec: ProviderSpec, registry: Arc<Registry>) -> io::Result<Self> {
+    pub(crate) fn start(spec: ProviderSpec, registry: Arc<Registry>) -> Result<Self, StartError> {
         let exporters = Arc::new(ExporterSet::start(Arc::new(spec))?);
         let of_child = Arc::downgrade(&exporters);
         registry.start_in_child_by(move || {

@@ -1,7 +1,7 @@
 //! Which settings does an exporter have? One row each, beside the field that holds its value and its default, and the
 //! builder's method.
 //!
-//! A new setting is added in [`delivery`] or [`connection`]: its field with the default, its row, its method. The readers of
+//! A new setting is added in [`delivery`], [`connection`] or [`spool`]: its field with the default, its row, its method. The readers of
 //! files and of environment variables, validation, `standpipe check` with its JSON, and messages go through the rows and
 //! need no change. What remains is where the setting is used, in `pipeline/` or `transport/`, and texts, which tests hold to
 //! the rows and print as they should be: the table of `guide/configuration.md`, and `cli/init/telemetry.toml`. Settings that
@@ -12,6 +12,7 @@ pub(super) mod delivery;
 pub(super) mod general;
 pub(super) mod kind;
 mod request;
+pub(super) mod spool;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -23,10 +24,11 @@ use crate::record::Signal;
 
 pub(crate) use self::connection::*;
 pub(crate) use self::delivery::*;
+pub(crate) use self::spool::*;
 
 /// All rows, in the order in which they are read and shown.
 pub(in crate::config) fn rows() -> impl Iterator<Item = &'static SettingRow> {
-    [ADDRESS, DELIVERY, CONNECTION].into_iter().flatten().copied()
+    [ADDRESS, DELIVERY, CONNECTION, SPOOLING].into_iter().flatten().copied()
 }
 
 /// All that there is to know of one setting.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::config::endpoint::Endpoint;
 use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
 use crate::config::settings::SettingRow;
-use crate::config::settings::{HEADERS, RETRY_MAX_DELAY, SIGNALS, USER_AGENT, rows};
+use crate::config::settings::{HEADERS, RETRY_MAX_DELAY, SIGNALS, SPOOL, USER_AGENT, rows};
 use crate::config::text::{quoted, unshown};
 use crate::config::{Compression, Config, Exporter, SettingSource, Transport, header, no_proxy, units};
 
@@ -211,6 +211,19 @@ fn check_compression(compression: Compression, can_compress: bool) -> Result<(),
         ));
     }
     Ok(())
+}
+
+pub(in crate::config) fn spool(exporter: &Exporter) -> Result<(), Fault> {
+    let fault = |what: &'static str, fix: &'static str| Err(Fault::new(what, fix));
+    match &exporter.spool.directory {
+        None => Ok(()),
+        Some(directory) if directory.as_os_str().is_empty() => fault("is empty", SPOOL.advice),
+        Some(_) if !cfg!(feature = "spool") => {
+            fault("this build has no spool", "build standpipe with its feature \"spool\"")
+        }
+        Some(_) if !cfg!(target_os = "linux") => fault("only Linux has a spool", "leave it out"),
+        Some(_) => Ok(()),
+    }
 }
 
 /// Only that it is the right kind of file; what is in it is for the TLS library to judge.

@@ -209,6 +209,30 @@ impl Proxy {
     }
 }
 
+/// When requests in the [spool](crate::Exporter::spool) are safe from power loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum SpoolSync {
+    /// When they are written: each costs the worker a synchronization of some milliseconds.
+    EveryBatch,
+    /// A second after they were written at the latest.
+    #[default]
+    EverySecond,
+    /// When the system gets to it.
+    Never,
+}
+
+impl SpoolSync {
+    pub(in crate::config) const NAMES: [(&'static str, Self); 3] =
+        [("batch", Self::EveryBatch), ("1s", Self::EverySecond), ("none", Self::Never)];
+
+    /// As files spell it.
+    pub(in crate::config) fn name(self) -> &'static str {
+        // the table is in the order of the variants
+        Self::NAMES[self as usize].0
+    }
+}
+
 /// What a word means, in any case.
 pub(in crate::config) fn parse<T: Copy>(names: &[(&str, T)], text: &str) -> Option<T> {
     names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, meaning)| *meaning)

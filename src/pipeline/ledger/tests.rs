@@ -1,10 +1,12 @@
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::process::atomic::AtomicU64;
 
-const OUTCOMES: [Outcome; 7] = [
+const OUTCOMES: [Outcome; 8] = [
     Outcome::Delivered,
     Outcome::Rejected,
     Outcome::Refused,
@@ -12,6 +14,7 @@ const OUTCOMES: [Outcome; 7] = [
     Outcome::TooLarge,
     Outcome::WorkerPanicked,
     Outcome::Superseded,
+    Outcome::Damaged,
 ];
 const REFUSALS: [NotEnqueuedReason; NotEnqueuedReason::COUNT] = [
     NotEnqueuedReason::QueueFull,
@@ -37,12 +40,18 @@ fn outcomes(counts: &Counts) -> [u64; OUTCOMES.len()] {
         dropped.too_large,
         dropped.worker_panicked,
         counts.superseded,
+        dropped.damaged,
     ]
 }
 
 fn adds_up(counts: &Counts) -> bool {
-    counts.accepted
-        == counts.delivered + counts.rejected + counts.dropped.total() + counts.superseded + counts.in_flight
+    counts.accepted + counts.recovered
+        == counts.delivered
+            + counts.rejected
+            + counts.dropped.total()
+            + counts.superseded
+            + counts.spooled
+            + counts.in_flight
 }
 
 /// Every count a different power of two, so that two that are mixed up or left out show; all of them `times` times.
@@ -52,7 +61,7 @@ fn all_different(times: u64) -> Counts {
         next *= 2;
         next / 2
     };
-    Counts {
+    let mut counts = Counts {
         accepted: count(),
         delivered: count(),
         rejected: count(),
@@ -63,6 +72,8 @@ fn all_different(times: u64) -> Counts {
             too_large: count(),
             shutdown: count(),
             worker_panicked: count(),
+            expired: 0,
+            damaged: 0,
         },
         not_enqueued: NotEnqueued {
             queue_full: count(),
@@ -74,7 +85,12 @@ fn all_different(times: u64) -> Counts {
         },
         superseded: count(),
         filtered: count(),
-    }
+        recovered: count(),
+        spooled: count(),
+    };
+    counts.dropped.expired = count();
+    counts.dropped.damaged = count();
+    counts
 }
 
 fn busy_exporter() -> ExporterLedger {
@@ -137,13 +153,13 @@ fn what_is_filtered_is_beside_the_accepted_and_no_loss() {
 fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
     let counters = Counters::default();
     counters.settle(Signal::Traces, Outcome::Delivered, 4);
-    counters.close(|| [10, 0, 0]);
+    counters.close(false, || [10, 0, 0]);
     let closed = read(&counters, 10);
     assert_eq!((closed.delivered, closed.dropped.shutdown, closed.in_flight), (4, 6, 0));
     for outcome in OUTCOMES {
         counters.settle(Signal::Traces, outcome, 6);
     }
-    counters.close(|| [1000, 0, 0]);
+    counters.close(false, || [1000, 0, 0]);
     assert_eq!(read(&counters, 10), closed, "no late settlement, no second closing");
     counters.count_not_enqueued(Signal::Traces, NotEnqueuedReason::AfterShutdown, 1);
     assert_eq!(read(&counters, 10).not_enqueued.after_shutdown, 1, "a late record is still counted");
@@ -155,7 +171,7 @@ fn a_closed_ledger_adds_up_while_a_worker_goes_on_settling() {
         let counters = Counters::default();
         thread::scope(|scope| {
             scope.spawn(|| (0..100).for_each(|_| counters.settle(Signal::Traces, Outcome::Delivered, 1)));
-            counters.close(|| [100, 0, 0]);
+            counters.close(false, || [100, 0, 0]);
             let closed = read(&counters, 100);
             assert!(adds_up(&closed) && closed.in_flight == 0, "{closed}");
         });
@@ -188,7 +204,7 @@ fn totals_add_up_every_count_of_every_exporter() {
     let ledger = Ledger { exporters: vec![busy_exporter(), busy_exporter()], ..Ledger::default() };
     let total = ledger.total();
     assert_eq!(total, all_different(6));
-    assert_eq!(total.dropped.total(), 6 * (16 + 32 + 64 + 128 + 256));
+    assert_eq!(total.dropped.total(), 6 * (16 + 32 + 64 + 128 + 256 + (1 << 19) + (1 << 20)));
     assert_eq!(total.not_enqueued.total(), 6 * (512 + 1024 + 2048 + 4096 + 8192 + 16384));
     assert_eq!(ledger.lost(), 6 * 4 + total.dropped.total() + total.not_enqueued.total());
 }
@@ -199,7 +215,7 @@ fn a_ledger_tells_each_count_that_is_not_zero() {
     let shown = Ledger { exporters: vec![busy_exporter(), idle], ..Ledger::default() }.to_string();
     let starts: Vec<_> = shown.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
     assert_eq!(starts, ["one traces", "one logs", "one metrics", "two traces"]);
-    for count in (0..16).map(|power| 1 << power) {
+    for count in (0..21).map(|power| 1 << power) {
         assert!(shown.contains(&format!(" {count} ")), "{count} in {shown}");
     }
     let quiet = Counts { accepted: 3, delivered: 3, ..Default::default() }.to_string();
@@ -229,10 +245,43 @@ proptest! {
         }
         let open = read(&counters, accepted);
         prop_assert_eq!((outcomes(&open), open.in_flight), (expected, in_flight));
-        counters.close(|| [accepted, 0, 0]);
+        counters.close(false, || [accepted, 0, 0]);
         let closed = read(&counters, accepted);
         prop_assert_eq!((outcomes(&closed), closed.in_flight), (expected, 0));
         prop_assert_eq!(closed.dropped.shutdown, in_flight);
         prop_assert!(adds_up(&closed));
     }
+}
+
+#[test]
+fn records_in_the_spool_are_counted_until_they_are_settled_and_over_restarts() {
+    let counters = Counters::default();
+    counters.spool(Signal::Traces, 5);
+    let counts = read(&counters, 7);
+    assert_eq!((counts.spooled, counts.in_flight, counts.lost()), (5, 2, 0));
+    counters.take_from_spool(Signal::Traces, 3, true);
+    counters.take_from_spool(Signal::Traces, 4, false);
+    let counts = read(&counters, 7);
+    assert_eq!((counts.spooled, counts.recovered, counts.in_flight), (2, 4, 9));
+    assert!(adds_up(&counts), "{counts}");
+    counters.put_back_into_spool(Signal::Traces, 4, false);
+    counters.settle(Signal::Traces, Outcome::Delivered, 3);
+    counters.damage([1, 0, 0]);
+    let dropped = |own, of_others| crate::spool::Dropped { own, of_others };
+    counters.expire([dropped(1, 2), dropped(0, 0), dropped(0, 0)]);
+    let counts = read(&counters, 7);
+    assert_eq!(
+        (counts.spooled, counts.recovered, counts.dropped.damaged, counts.dropped.expired),
+        (0, 2, 1, 3)
+    );
+    assert!(adds_up(&counts) && counts.in_flight == 2, "{counts}");
+}
+
+#[test]
+fn what_the_flight_recorder_has_is_spooled_at_the_end() {
+    let counters = Counters::default();
+    counters.settle(Signal::Traces, Outcome::Delivered, 3);
+    counters.close(true, || [7, 0, 0]);
+    let counts = read(&counters, 7);
+    assert_eq!((counts.delivered, counts.spooled, counts.lost(), counts.in_flight), (3, 4, 0, 0));
 }

@@ -3,7 +3,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::config::{BatchSettings, Level, PaceSettings, ProblemKind, QueueSettings, RetrySettings, Signals};
+use crate::config::{
+    BatchSettings, Level, PaceSettings, ProblemKind, QueueSettings, RetrySettings, Signals, SpoolSettings,
+};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::process::Driver;
 use crate::record::{Scope, Signal};
@@ -22,6 +24,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
         batch: BatchSettings::default(),
         pace: PaceSettings { throttle: Duration::ZERO, linger: Duration::ZERO },
         retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },
+        spool: SpoolSettings::default(),
         attempt_timeout: PATIENCE,
         resource: Vec::new(),
         metrics: None,

@@ -23,6 +23,9 @@ const UNREACHED_ATTEMPTS_AT_STOP: u32 = 2;
 /// and pauses for this long between them at most.
 const UNREACHED_PAUSE_AT_STOP: Duration = Duration::from_millis(100);
 
+/// What is in the spool is not given up for its time: its age is another bound. As good as never, and within the clock's range.
+const AGE_ALONE: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// The attempt that is under way, as a stop sees it from another thread.
 #[derive(Debug, Default)]
 pub(crate) struct CurrentAttempt(Mutex<Option<Signal>>);
@@ -47,7 +50,7 @@ impl Worker {
     pub(super) fn try_once(&mut self, at: usize) {
         let Some(part) = self.next_part(at) else { return };
         let now = Instant::now();
-        let give_up_after = self.retry.give_up_after;
+        let give_up_after = if part.is_spooled() { AGE_ALONE } else { self.retry.give_up_after };
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         let deadline = self.attempt_deadline(at, give_up, now);
         let deadline = self.attempts_end_by().map_or(deadline, |by| deadline.min(by));
@@ -58,7 +61,7 @@ impl Worker {
             }
             None => {
                 self.report_panic(at);
-                self.deliveries[at].settle_batch(part, Outcome::WorkerPanicked);
+                self.settle_part(at, part, Outcome::WorkerPanicked);
                 self.deliveries[at].part_is_over();
             }
         }
@@ -76,12 +79,20 @@ impl Worker {
                 if !delivery.limit.is_hopeless(|| part.smallest_frame(), Instant::now()) {
                     return Some(part);
                 }
-                delivery.settle_batch(part, Outcome::TooLarge);
-                delivery.part_is_over();
+                let signal = part.signal;
+                self.settle_part(at, part, Outcome::TooLarge);
+                self.deliveries[at].part_is_over();
                 let what = || "the collector finds every record of this size too large".to_owned();
-                self.reporter.report(delivery.signal, ProblemKind::TooLarge, what);
+                self.reporter.report(signal, ProblemKind::TooLarge, what);
                 continue;
             }
+            if delivery.has_spooled {
+                self.load_spooled(at);
+                if !self.deliveries[at].parts.is_empty() {
+                    continue;
+                }
+            }
+            let delivery = &mut self.deliveries[at];
             match delivery.next_batch(&self.batch, &self.resource)? {
                 Next::Batch(batch) => delivery.parts.push(batch),
                 Next::TooLarge { records, bytes } => {
@@ -145,13 +156,18 @@ impl Worker {
         match next_step {
             NextStep::Done { rejected } => {
                 delivery.limit.accept(part.len(), now);
-                delivery.settle(Outcome::Rejected, rejected);
-                delivery.settle(Outcome::Delivered, part.records - rejected);
-                delivery.release_batch(part);
+                delivery.settle(part.origin, Outcome::Rejected, rejected);
+                delivery.settle(part.origin, Outcome::Delivered, part.records - rejected);
+                self.release_part(at, part);
             }
             NextStep::TryAgain(pause) => {
                 delivery.pause_for(now, pause);
-                return delivery.parts.push(part);
+                delivery.parts.push(part);
+                self.move_to_spool(at);
+                if self.deliveries[at].parts.is_empty() {
+                    self.deliveries[at].part_is_over();
+                }
+                return;
             }
             NextStep::Divide => {
                 delivery.limit.refuse(part.len(), now);
@@ -159,17 +175,20 @@ impl Worker {
             }
             NextStep::DropTooLarge => {
                 delivery.limit.refuse_alone(part.queued_bytes, now);
-                delivery.settle_batch(part, Outcome::TooLarge);
+                self.settle_part(at, part, Outcome::TooLarge);
             }
-            NextStep::DropRefused => delivery.settle_batch(part, Outcome::Refused),
-            // left to the closing of the counters
-            NextStep::GiveUp(_) if is_stopping => delivery.is_finished = true,
+            NextStep::DropRefused => self.settle_part(at, part, Outcome::Refused),
+            // left to the spool, or to the closing of the counters
+            NextStep::GiveUp(_) if is_stopping => {
+                delivery.is_finished = true;
+                delivery.parts.push(part);
+            }
             NextStep::GiveUp(pause) => {
-                let records = part.records;
-                delivery.settle_batch(part, Outcome::GaveUp);
+                let (signal, records) = (part.signal, part.records);
                 delivery.pause_for(now, pause);
+                self.settle_part(at, part, Outcome::GaveUp);
                 let what = || format!("gave up {records} records that could not be delivered in time");
-                self.reporter.report(delivery.signal, ProblemKind::GaveUp, what);
+                self.reporter.report(signal, ProblemKind::GaveUp, what);
             }
         }
         self.deliveries[at].part_is_over();

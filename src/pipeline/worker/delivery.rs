@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::BatchSettings;
-use crate::pipeline::batch::{Backlog, Batch, Next, RequestLimit};
+use crate::pipeline::batch::{Backlog, Batch, Next, Origin, RequestLimit};
 use crate::pipeline::ledger::{Counters, Outcome};
 use crate::pipeline::queue::{Queue, WakeAt};
 use crate::pipeline::retry::Pause;
@@ -37,6 +37,8 @@ pub(crate) struct Delivery {
     /// Records that left the queue, and those that were settled since.
     pub(super) taken: u64,
     pub(super) settled: u64,
+    /// Whether the spool has records of this signal: they go first, and what comes after them goes there, too.
+    pub(crate) has_spooled: bool,
     /// While the worker stops: the attempts since, and whether all was tried that can be.
     pub(super) attempts_in_stop: u32,
     pub(super) is_finished: bool,
@@ -76,6 +78,7 @@ impl Delivery {
             limit: RequestLimit::default(),
             taken: 0,
             settled: 0,
+            has_spooled: false,
             attempts_in_stop: 0,
             is_finished: false,
         }
@@ -83,7 +86,23 @@ impl Delivery {
 
     /// Whether nothing has left the queue that is not settled.
     pub(super) fn is_idle(&self) -> bool {
-        self.parts.is_empty() && self.backlog.is_empty()
+        self.parts.is_empty() && self.backlog.is_empty() && !self.has_spooled
+    }
+
+    /// Whether what comes next has a place to go to, now or in the spool.
+    pub(super) fn is_free(&self, now: Instant) -> bool {
+        self.is_idle() && !self.is_paused(now) || self.passes_on_to_spool()
+    }
+
+    /// Whether all that leaves the queue goes to the spool at once.
+    pub(super) fn passes_on_to_spool(&self) -> bool {
+        self.has_spooled && self.parts.iter().all(Batch::is_spooled)
+    }
+
+    /// Whether a round is due: then the queue is to be drained.
+    pub(super) fn round_is_due(&mut self, batch: &BatchSettings, now: Instant) -> bool {
+        let may_start = !self.is_finished && (self.is_idle() || self.passes_on_to_spool());
+        may_start && self.round_readiness(batch, now) == Readiness::Due
     }
 
     /// Whether it may not be sent yet.
@@ -98,11 +117,21 @@ impl Delivery {
 
     /// What happens next with it.
     pub(super) fn readiness(&mut self, batch: &BatchSettings, now: Instant) -> Readiness {
-        match self.not_before {
-            Some((then, _)) if now < then => return Readiness::Until(then),
-            _ if !self.is_idle() => return Readiness::Due,
-            _ => {}
+        match self.not_before.filter(|(then, _)| now < *then) {
+            Some((then, _)) if self.passes_on_to_spool() => match self.round_readiness(batch, now) {
+                Readiness::Records(wake_at, round) => {
+                    Readiness::Records(wake_at, Some(round.map_or(then, |round| round.min(then))))
+                }
+                readiness => readiness,
+            },
+            Some((then, _)) => Readiness::Until(then),
+            None if !self.is_idle() => Readiness::Due,
+            None => self.round_readiness(batch, now),
         }
+    }
+
+    /// What the next round waits for.
+    fn round_readiness(&mut self, batch: &BatchSettings, now: Instant) -> Readiness {
         let level = self.queue.level();
         if level.0 == 0 {
             self.waiting_since = None;
@@ -180,23 +209,34 @@ impl Delivery {
 
     /// Counts the outcome of all records of a batch.
     pub(super) fn settle_batch(&mut self, batch: Batch, outcome: Outcome) {
-        self.settle(outcome, batch.records);
+        self.settle(batch.origin, outcome, batch.records);
         self.release_batch(batch);
     }
 
-    pub(super) fn settle(&mut self, outcome: Outcome, records: u64) {
+    pub(super) fn settle(&mut self, origin: Origin, outcome: Outcome, records: u64) {
         if records > 0 {
             self.counters.settle(self.signal, outcome, records);
-            self.settled += records;
+            // no flush waits for what another process has left
+            self.settled += if origin == (Origin::Spool { is_own: false }) { 0 } else { records };
             if outcome == Outcome::Delivered {
                 self.queue.note_delivery();
             }
         }
     }
 
+    /// Takes note that a batch is in the spool, and frees it.
+    pub(super) fn note_spooled(&mut self, batch: Batch) {
+        self.counters.spool(self.signal, batch.records);
+        self.has_spooled = true;
+        self.release_batch(batch);
+    }
+
     /// Frees a settled batch, then releases its room: a caller that gets the room allocates in it, and must not find the
     /// batch still in memory.
     pub(super) fn release_batch(&mut self, batch: Batch) {
+        if batch.is_spooled() {
+            return;
+        }
         let (records, bytes) = (batch.records, batch.queued_bytes);
         self.in_hand = (self.in_hand.0 - records, self.in_hand.1 - bytes);
         batch.into_chunks().into_iter().for_each(|chunk| self.queue.give_back(chunk));
@@ -206,7 +246,7 @@ impl Delivery {
     /// Counts the outcome of records that are in no batch, and releases their room.
     pub(super) fn settle_all(&mut self, lost: Vec<(u64, usize)>, outcome: Outcome) {
         for (records, bytes) in lost {
-            self.settle(outcome, records);
+            self.settle(Origin::Queue, outcome, records);
             self.queue.release(records as usize, bytes);
         }
     }

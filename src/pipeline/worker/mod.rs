@@ -9,6 +9,7 @@ mod delivery;
 mod fair_share;
 mod flush;
 mod periodic_reader;
+mod spooling;
 mod turn;
 
 use std::cell::OnceCell;
@@ -23,6 +24,7 @@ use crate::context;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::process::{self, contain_panic};
 use crate::record::Signal;
+use crate::spool::Spool;
 use crate::transport::Transport;
 use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
 pub(crate) use attempt::CurrentAttempt;
@@ -51,6 +53,8 @@ pub(crate) struct Worker {
     pub(crate) resource: Vec<u8>,
     /// `None` for an exporter without metrics.
     pub(crate) reader: Option<PeriodicReader>,
+    /// Where batches go while the collector cannot be reached; `None` without one.
+    pub(crate) spool: Option<Spool>,
     pub(crate) reporter: Arc<ProblemReporter>,
     pub(crate) commands: Commands,
     pub(crate) state: State,
@@ -121,9 +125,10 @@ impl Worker {
         worked
     }
 
-    /// The worker is done: what it still has is lost.
+    /// The worker is done: what it still has is lost, unless the spool takes it.
     fn finish(&mut self) {
         self.collect_last_metrics();
+        self.close_spool();
         self.state.flushes.drain(..).for_each(Flush::report);
     }
 
@@ -142,6 +147,7 @@ impl Worker {
 
     /// Makes a collection or an attempt; false if neither is due.
     fn work(&mut self) -> bool {
+        self.report_spool();
         self.receive_commands();
         self.report_flushed();
         if self.is_done() {
@@ -174,17 +180,17 @@ impl Worker {
     /// After a panic outside of the transport: all that had left the queue is lost.
     fn write_off(&mut self, at: usize) {
         self.report_panic(at);
+        self.write_off_spooled(at);
         self.deliveries[at].write_off();
     }
 
     /// Drains the queues of all signals whose round is due.
     fn start_rounds(&mut self, now: Instant) {
         let mut has_drained = false;
-        for delivery in
-            self.deliveries.iter_mut().filter(|delivery| delivery.is_idle() && !delivery.is_finished)
-        {
-            if delivery.readiness(&self.batch, now) == Readiness::Due {
-                delivery.drain_queue(now);
+        for at in 0..self.deliveries.len() {
+            if self.deliveries[at].round_is_due(&self.batch, now) {
+                self.deliveries[at].drain_queue(now);
+                self.pass_on_to_spool(at);
                 has_drained = true;
             }
         }

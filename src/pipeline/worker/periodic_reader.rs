@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::Worker;
 use crate::config::ProblemKind;
 use crate::metrics::{Collected, Reader, SinkStatus};
+use crate::pipeline::batch::Batch;
 use crate::pipeline::ledger::{NotEnqueuedReason, Outcome};
 use crate::process::contain_panic;
 use crate::record::{FrameLimits, Scope, Signal};
@@ -49,7 +50,7 @@ impl Worker {
     /// where nothing else will come.
     pub(super) fn may_collect(&self, at: usize, now: Instant) -> bool {
         let delivery = &self.deliveries[at];
-        let is_free = self.stop_by().is_some() || delivery.is_idle() && !delivery.is_paused(now);
+        let is_free = self.stop_by().is_some() || delivery.is_free(now);
         let is_due =
             self.is_of_metrics(at) && !self.state.reader.is_collecting && self.collection_is_due(now);
         is_due && self.may_call_program() && is_free && !self.records_go_first(at, now)
@@ -71,8 +72,7 @@ impl Worker {
     /// When metrics are to be collected, unless they wait for those before them.
     pub(super) fn next_collection(&self) -> Option<Instant> {
         let metrics = self.deliveries.iter().find(|delivery| delivery.signal == Signal::Metrics)?;
-        let is_free =
-            metrics.is_idle() && !metrics.is_paused(Instant::now()) && !self.state.reader.is_collecting;
+        let is_free = metrics.is_free(Instant::now()) && !self.state.reader.is_collecting;
         self.state.reader.next.filter(|_| is_free && self.may_call_program())
     }
 
@@ -226,8 +226,7 @@ impl Worker {
     pub(super) fn is_outdated(&self, at: usize) -> bool {
         let delivery = &self.deliveries[at];
         let is_cumulative = self.reader.as_ref().is_some_and(|reader| reader.instruments.is_cumulative());
-        let was_tried =
-            delivery.give_up.is_some() && delivery.parts.last().is_some_and(|part| part.is_snapshot);
+        let was_tried = delivery.give_up.is_some() && delivery.parts.last().is_some_and(Batch::is_snapshot);
         was_tried && is_cumulative && !self.state.reader.is_last && self.collection_is_due(Instant::now())
     }
 
@@ -241,7 +240,7 @@ impl Worker {
     /// Gives up all that is left of the snapshot before.
     fn supersede_snapshot(&mut self, at: usize) {
         let delivery = &mut self.deliveries[at];
-        if delivery.parts.last().is_some_and(|part| part.is_snapshot) {
+        if delivery.parts.last().is_some_and(Batch::is_snapshot) {
             delivery.part_is_over();
             for part in std::mem::take(&mut delivery.parts) {
                 delivery.settle_batch(part, Outcome::Superseded);

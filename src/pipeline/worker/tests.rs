@@ -4,7 +4,7 @@ use std::thread;
 use crossbeam_channel::bounded;
 
 use super::*;
-use crate::config::{Level, PaceSettings, QueueSettings, Signals, WhenFull};
+use crate::config::{Level, PaceSettings, QueueSettings, Signals, SpoolSettings, WhenFull};
 use crate::pipeline::batch::Next;
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::ledger::Counts;
@@ -29,6 +29,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
         batch: BatchSettings::default(),
         pace: PaceSettings { throttle, linger: Duration::ZERO },
         retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },
+        spool: SpoolSettings::default(),
         attempt_timeout: PATIENCE,
         resource: Vec::new(),
         metrics: None,
@@ -56,6 +57,7 @@ fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
         attempt_timeout: PATIENCE,
         resource: Vec::new(),
         reader: None,
+        spool: None,
         reporter,
         commands,
         state: State::default(),

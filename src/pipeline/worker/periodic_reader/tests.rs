@@ -10,7 +10,7 @@ use prost::Message;
 use super::*;
 use crate::config::{
     BatchSettings, Level, PaceSettings, PeriodicReaderSettings, QueueSettings, RetrySettings, Signals,
-    Temporality, WhenFull,
+    SpoolSettings, Temporality, WhenFull,
 };
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
@@ -47,6 +47,7 @@ impl World {
             batch: BatchSettings::default(),
             pace: PaceSettings { throttle: LONG, linger: Duration::ZERO },
             retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },
+            spool: SpoolSettings::default(),
             attempt_timeout: PATIENCE,
             resource: Vec::new(),
             metrics: Some((Reader::new(Arc::clone(&registry), 0), interval)),

@@ -1,0 +1,196 @@
+//! Where an exporter counts: its callers what was not enqueued, its worker the outcome of the rest.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Counts, ExporterLedger, NotEnqueued};
+use crate::pipeline::queue::ShardedCounter;
+use crate::process::atomic::AtomicU64;
+use crate::record::Signal;
+use crate::spool;
+
+/// The outcome of an accepted record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Delivered,
+    Rejected,
+    Refused,
+    GaveUp,
+    TooLarge,
+    WorkerPanicked,
+    Superseded,
+    Damaged,
+}
+
+/// Why a record was not accepted; why an accepted one was dropped is an [`Outcome`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotEnqueuedReason {
+    QueueFull,
+    TooLarge,
+    AfterShutdown,
+    Suppressed,
+    NoWorker,
+    Panicked,
+}
+
+impl NotEnqueuedReason {
+    pub(super) const COUNT: usize = 6;
+}
+
+/// One exporter's counters. Its worker counts outcomes; once closed, none is counted any more.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    outcomes: Mutex<Outcomes>,
+    not_enqueued: [[AtomicU64; NotEnqueuedReason::COUNT]; Signal::COUNT],
+    attempts: AtomicU64,
+    /// Of logs only.
+    filtered: ShardedCounter,
+}
+
+#[derive(Debug, Default)]
+struct Outcomes {
+    counts: [Counts; Signal::COUNT],
+    closed: bool,
+}
+
+impl Counters {
+    pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
+        let mut outcomes = self.outcomes();
+        if outcomes.closed {
+            return;
+        }
+        let counts = &mut outcomes.counts[signal as usize];
+        *match outcome {
+            Outcome::Delivered => &mut counts.delivered,
+            Outcome::Rejected => &mut counts.rejected,
+            Outcome::Refused => &mut counts.dropped.refused,
+            Outcome::GaveUp => &mut counts.dropped.gave_up,
+            Outcome::TooLarge => &mut counts.dropped.too_large,
+            Outcome::WorkerPanicked => &mut counts.dropped.worker_panicked,
+            Outcome::Superseded => &mut counts.superseded,
+            Outcome::Damaged => &mut counts.dropped.damaged,
+        } += records;
+    }
+
+    /// Records went to the spool.
+    pub(crate) fn spool(&self, signal: Signal, records: u64) {
+        self.change(signal, |counts| counts.spooled += records);
+    }
+
+    /// Records of the spool are to be sent.
+    pub(crate) fn take_from_spool(&self, signal: Signal, records: u64, is_own: bool) {
+        self.change(signal, |counts| match is_own {
+            true => counts.spooled -= records,
+            false => counts.recovered += records,
+        });
+    }
+
+    /// They could not be sent, and are still there.
+    pub(crate) fn put_back_into_spool(&self, signal: Signal, records: u64, is_own: bool) {
+        self.change(signal, |counts| match is_own {
+            true => counts.spooled += records,
+            false => counts.recovered -= records,
+        });
+    }
+
+    /// Records were dropped from the spool for their age.
+    pub(crate) fn expire(&self, dropped: [spool::Dropped; Signal::COUNT]) {
+        for (signal, spool::Dropped { own, of_others }) in Signal::ALL.into_iter().zip(dropped) {
+            self.change(signal, |counts| {
+                counts.spooled -= own;
+                counts.recovered += of_others;
+                counts.dropped.expired += own + of_others;
+            });
+        }
+    }
+
+    /// Records of this process could not be read from the spool.
+    pub(crate) fn damage(&self, damaged: [u64; Signal::COUNT]) {
+        for (signal, records) in Signal::ALL.into_iter().zip(damaged) {
+            self.change(signal, |counts| {
+                counts.spooled -= records;
+                counts.dropped.damaged += records;
+            });
+        }
+    }
+
+    fn change(&self, signal: Signal, change: impl FnOnce(&mut Counts)) {
+        let mut outcomes = self.outcomes();
+        if !outcomes.closed {
+            change(&mut outcomes.counts[signal as usize]);
+        }
+    }
+
+    pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
+        self.not_enqueued[signal as usize][reason as usize].fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Counts a log record below the exporter's level.
+    #[inline]
+    pub(crate) fn count_filtered(&self) {
+        self.filtered.add_one();
+    }
+
+    pub(crate) fn attempted(&self) {
+        self.attempts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was not enqueued of a signal so far for this reason.
+    pub(crate) fn not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason) -> u64 {
+        self.not_enqueued[signal as usize][reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// The counters as they stand. `accepted` is called after the outcomes are read, so that a record is never seen as
+    /// settled before it is seen as accepted.
+    pub(crate) fn read(&self, name: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
+        // held to the end: what is accepted while others settle would be seen as more in flight than fits
+        let outcomes = self.outcomes();
+        let mut counts = outcomes.counts;
+        for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
+            let refused = |reason| self.not_enqueued[signal][reason as usize].load(Ordering::Relaxed);
+            counts.not_enqueued = NotEnqueued {
+                queue_full: refused(NotEnqueuedReason::QueueFull),
+                too_large: refused(NotEnqueuedReason::TooLarge),
+                after_shutdown: refused(NotEnqueuedReason::AfterShutdown),
+                suppressed: refused(NotEnqueuedReason::Suppressed),
+                no_worker: refused(NotEnqueuedReason::NoWorker),
+                panicked: refused(NotEnqueuedReason::Panicked),
+            };
+            counts.accepted = accepted;
+            counts.in_flight = accepted + counts.recovered - counts.settled();
+        }
+        drop(outcomes);
+        let [traces, mut logs, metrics] = counts;
+        logs.filtered = self.filtered.total();
+        let attempts = self.attempts.load(Ordering::Relaxed);
+        ExporterLedger { name: name.to_owned(), traces, logs, metrics, attempts }
+    }
+
+    fn outcomes(&self) -> MutexGuard<'_, Outcomes> {
+        // a thread that panicked had added whole numbers
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something that the closing of the counters must not overtake; `None` if they are closed.
+    pub(crate) fn while_open<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let outcomes = self.outcomes();
+        (!outcomes.closed).then(work)
+    }
+
+    pub(crate) fn are_closed(&self) -> bool {
+        self.outcomes().closed
+    }
+
+    /// Closes the counters: what is not settled by now is lost to the shutdown, unless the flight recorder has it.
+    pub(crate) fn close(&self, is_recorded: bool, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
+        let mut outcomes = self.outcomes();
+        if outcomes.closed {
+            return;
+        }
+        outcomes.closed = true;
+        for (counts, accepted) in outcomes.counts.iter_mut().zip(accepted()) {
+            let left = accepted + counts.recovered - counts.settled();
+            *if is_recorded { &mut counts.spooled } else { &mut counts.dropped.shutdown } += left;
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What goes to the spool, and comes back from there.
+//!
+//! The first request of a signal that cannot be delivered now goes to disk, and all that comes behind it: the order stays.
+//! The worker attempts the oldest one, again and again; once the spool has nothing left of the signal, requests go to the
+//! collector directly. Where the spool cannot take a request, it stays in memory, as if there were no spool.
+
+use std::mem;
+use std::time::{Duration, Instant};
+
+use super::Worker;
+use crate::config::ProblemKind;
+use crate::pipeline::batch::{Batch, Next, Origin};
+use crate::pipeline::ledger::Outcome;
+use crate::pipeline::retry::Pause;
+use crate::process::contain_panic;
+use crate::record::Signal;
+use crate::spool::Spool;
+
+/// Before the disk is asked again for what it could not give.
+const UNREADABLE: Pause = Pause { time: Duration::from_secs(5), by_server: true, is_last: false };
+
+impl Worker {
+    /// Reports what the spool found at the start.
+    pub(super) fn report_spool(&mut self) {
+        for note in self.spool.as_mut().map_or_else(Vec::new, Spool::take_notes) {
+            self.reporter.report_once(Signal::Traces, ProblemKind::Spool, note);
+        }
+    }
+
+    /// Moves what cannot be sent now to the spool, oldest first, and then all that has left the queue. What the spool cannot
+    /// take stays.
+    pub(super) fn move_to_spool(&mut self, at: usize) {
+        let delivery = &mut self.deliveries[at];
+        let parts = mem::take(&mut delivery.parts);
+        let (of_spool, mut others): (Vec<_>, Vec<_>) = parts.into_iter().partition(Batch::is_spooled);
+        while let Some(part) = others.pop() {
+            if let Err(part) = self.append_to_spool(at, part) {
+                others.push(part);
+                break;
+            }
+        }
+        others.extend(of_spool);
+        self.deliveries[at].parts = others;
+        self.pass_on_to_spool(at);
+    }
+
+    /// Moves all that has left the queue to the spool, if that has something that goes before it.
+    pub(super) fn pass_on_to_spool(&mut self, at: usize) {
+        while self.deliveries[at].passes_on_to_spool() {
+            let delivery = &mut self.deliveries[at];
+            match delivery.next_batch(&self.batch, &self.resource) {
+                None => return,
+                Some(Next::TooLarge { records, bytes }) => {
+                    delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
+                }
+                Some(Next::Batch(batch)) => {
+                    if let Err(batch) = self.append_to_spool(at, batch) {
+                        // the last to be sent: the parts that are there are older
+                        return self.deliveries[at].parts.insert(0, batch);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes a batch to the spool, or returns it.
+    fn append_to_spool(&mut self, at: usize, batch: Batch) -> Result<(), Batch> {
+        let Some(spool) = &mut self.spool else { return Err(batch) };
+        let result = spool.append(batch.signal, batch.records, &batch.body());
+        if let Err(error) = result {
+            let what = || format!("the spool cannot take a request, which stays in memory: {error}");
+            self.reporter.report(batch.signal, ProblemKind::Spool, what);
+            return Err(batch);
+        }
+        self.deliveries[at].note_spooled(batch);
+        Ok(())
+    }
+
+    /// Makes the oldest request in the spool the next part.
+    pub(super) fn load_spooled(&mut self, at: usize) {
+        self.pass_on_to_spool(at);
+        let delivery = &mut self.deliveries[at];
+        let signal = delivery.signal;
+        let Some(spool) = &mut self.spool else { return };
+        self.counters.expire(spool.expire());
+        let request = spool.next(signal);
+        self.counters.damage(spool.take_damaged());
+        match request {
+            Ok(None) => delivery.has_spooled = false,
+            Ok(Some(request)) => {
+                self.counters.take_from_spool(signal, request.records, request.is_own);
+                match contain_panic(|| Batch::of_spool(signal, request.is_own, &request.body)) {
+                    Ok(Some(batch)) => delivery.parts.push(batch),
+                    // its checksum is right: something else than this library has written it
+                    _ => {
+                        self.counters.settle(signal, Outcome::Damaged, request.records);
+                        self.settle_in_spool(at);
+                    }
+                }
+            }
+            Err(error) => {
+                delivery.pause_for(Instant::now(), UNREADABLE);
+                let what = || format!("the spool cannot be read: {error}");
+                self.reporter.report(signal, ProblemKind::Spool, what);
+            }
+        }
+    }
+
+    /// Counts the outcome of all records of a part.
+    pub(super) fn settle_part(&mut self, at: usize, part: Batch, outcome: Outcome) {
+        let is_spooled = part.is_spooled();
+        self.deliveries[at].settle_batch(part, outcome);
+        if is_spooled {
+            self.settle_in_spool(at);
+        }
+    }
+
+    /// Frees a part whose outcome is counted.
+    pub(super) fn release_part(&mut self, at: usize, part: Batch) {
+        let is_spooled = part.is_spooled();
+        self.deliveries[at].release_batch(part);
+        if is_spooled {
+            self.settle_in_spool(at);
+        }
+    }
+
+    /// After a panic: what was loaded from the spool is lost like all that had left the queue.
+    pub(super) fn write_off_spooled(&mut self, at: usize) {
+        let delivery = &mut self.deliveries[at];
+        let (of_spool, others): (Vec<_>, Vec<_>) =
+            mem::take(&mut delivery.parts).into_iter().partition(Batch::is_spooled);
+        delivery.parts = others;
+        for part in of_spool {
+            self.settle_part(at, part, Outcome::WorkerPanicked);
+        }
+    }
+
+    /// Removes the request that was loaded from the spool, once all its parts are settled.
+    fn settle_in_spool(&mut self, at: usize) {
+        let delivery = &mut self.deliveries[at];
+        if delivery.parts.iter().any(Batch::is_spooled) {
+            return;
+        }
+        let Some(spool) = &mut self.spool else { return };
+        if let Err(error) = spool.settle(delivery.signal) {
+            let what = || format!("the spool cannot note that a request was delivered: {error}");
+            self.reporter.report(delivery.signal, ProblemKind::Spool, what);
+        }
+        delivery.has_spooled = spool.has_pending(delivery.signal);
+    }
+
+    /// The end: what is left goes to the spool.
+    pub(super) fn close_spool(&mut self) {
+        let Some(spool) = &mut self.spool else { return };
+        self.deliveries.iter().for_each(|delivery| spool.put_back(delivery.signal));
+        let now = Instant::now();
+        for at in 0..self.deliveries.len() {
+            let delivery = &mut self.deliveries[at];
+            delivery.drain_queue(now);
+            for part in delivery.parts.iter() {
+                if let Origin::Spool { is_own } = part.origin {
+                    self.counters.put_back_into_spool(part.signal, part.records, is_own);
+                }
+            }
+            delivery.parts.retain(|part| !part.is_spooled());
+            delivery.has_spooled = true;
+            self.move_to_spool(at);
+        }
+        if let Some(spool) = &mut self.spool {
+            spool.close();
+        }
+    }
+}
