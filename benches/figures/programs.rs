@@ -3,6 +3,8 @@
 //! All of them have a worker that sends at a flush only: what it does by the clock would differ from run to run.
 
 use std::hint::black_box;
+#[cfg(target_os = "linux")]
+use std::path::Path;
 use std::sync::Arc;
 
 use standpipe::bridge::tracing::{SpanExt, TracingLayer};
@@ -30,6 +32,9 @@ pub(crate) struct Subject {
 enum Work {
     /// Spans that arrive with this many attributes and events.
     Spans { attributes: u64, events: u64, make: fn(&Telemetry) -> Result<Burst, Error> },
+    /// The same with a queue that survives the process.
+    #[cfg(target_os = "linux")]
+    Spooled { attributes: u64, make: fn(&Telemetry) -> Result<Burst, Error> },
     /// The same by the functions of `standpipe.h`.
     FromC { attributes: u64 },
     /// Spans that are not recorded.
@@ -45,6 +50,10 @@ pub(crate) const PROGRAMS: &[Subject] = &[
     span("span, 5 attributes", 5, 0, native::<5>),
     span("span, 20 attributes", 20, 0, native::<20>),
     span("span, 5 attributes, 1 event", 5, 1, with_event),
+    #[cfg(target_os = "linux")]
+    spooled("spooled span, 0 attributes", 0, native::<0>),
+    #[cfg(target_os = "linux")]
+    spooled("spooled span, 5 attributes", 5, native::<5>),
     span("span of tracing, 5 fields", 5, 0, bridged),
     Subject { name: "span from C, 3 attributes", with_worker: false, work: Work::FromC { attributes: 3 } },
     unsampled("unsampled child, 5 attributes", |tracer| {
@@ -75,6 +84,8 @@ impl Subject {
     pub(crate) fn play(&self) -> Play<'_> {
         let arrives = match self.work {
             Work::Spans { attributes, events, .. } => Arrives::Spans { attributes, events },
+            #[cfg(target_os = "linux")]
+            Work::Spooled { attributes, .. } => Arrives::Spans { attributes, events: 0 },
             Work::FromC { attributes } => Arrives::Spans { attributes, events: 0 },
             Work::Unsampled(_) => Arrives::Nothing,
             Work::Known => calls::arrives(self.name),
@@ -90,6 +101,15 @@ const fn span(
     make: fn(&Telemetry) -> Result<Burst, Error>,
 ) -> Subject {
     Subject { name, with_worker: true, work: Work::Spans { attributes, events, make } }
+}
+
+#[cfg(target_os = "linux")]
+const fn spooled(
+    name: &'static str,
+    attributes: u64,
+    make: fn(&Telemetry) -> Result<Burst, Error>,
+) -> Subject {
+    Subject { name, with_worker: true, work: Work::Spooled { attributes, make } }
 }
 
 const fn unsampled(name: &'static str, make: fn(Tracer) -> Burst) -> Subject {
@@ -116,6 +136,13 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
     match subject.ok_or_else(|| format!("{name}: no such program"))?.work {
         Work::Spans { make, .. } => {
             let telemetry = workload::start(exporter)?;
+            let burst = make(&telemetry)?;
+            Ok(calls::sending(Arc::new(telemetry), burst))
+        }
+        #[cfg(target_os = "linux")]
+        Work::Spooled { make, .. } => {
+            let spool = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spool");
+            let telemetry = workload::start(exporter.spool(spool))?;
             let burst = make(&telemetry)?;
             Ok(calls::sending(Arc::new(telemetry), burst))
         }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use standpipe::config::{DiagnosticSeverity, Histograms, Proxy, SettingSource, SpanLimits, Temporality};
+use standpipe::config::{
+    DiagnosticSeverity, Histograms, Proxy, SettingSource, SpanLimits, SpoolSync, Temporality,
+};
 use standpipe::{Compression, Config, Exporter, Severity, Signal, Telemetry, WhenFull};
 
 use crate::support::settings::{diagnostics, names, refused, tracer, value};
@@ -533,7 +535,11 @@ fn every_builder_method_sets_its_setting() {
         .level(Severity::Warn2)
         .interval(seconds(13))
         .temporality(Temporality::LowMemory)
-        .histograms(Histograms::Exponential);
+        .histograms(Histograms::Exponential)
+        .spool("/var/spool/shop")
+        .spool_bytes(15 << 20)
+        .spool_age(seconds(16))
+        .spool_sync(SpoolSync::EveryBatch);
     let version = env!("CARGO_PKG_VERSION");
     let expected = [
         ("transport", "http", SettingSource::Code),
@@ -563,6 +569,10 @@ fn every_builder_method_sets_its_setting() {
         ("client-certificate-file", "7 bytes of PEM", SettingSource::Code),
         ("client-key-file", "***", SettingSource::Code),
         ("user-agent", &format!("shop/1.2 standpipe/{version}"), SettingSource::Code),
+        ("spool", "/var/spool/shop", SettingSource::Code),
+        ("spool-bytes", "15 MiB", SettingSource::Code),
+        ("spool-age", "16s", SettingSource::Code),
+        ("spool-sync", "batch", SettingSource::Code),
     ];
     let effective = exporter.effective();
     let effective: Vec<_> = effective

@@ -11,6 +11,7 @@ mod manual;
 mod memory;
 mod proxy;
 mod secrets;
+mod spool;
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(unix)]

@@ -136,6 +136,19 @@ impl Child {
         }
     }
 
+    /// Kills the child, as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().expect("a child can be killed");
+        self.process.wait().expect("a child can be waited for");
+    }
+
+    /// Waits for the child's end, whatever that is.
+    pub(crate) fn wait_for_end(mut self) {
+        while self.reports.recv_timeout(self.deadline.saturating_duration_since(Instant::now())).is_ok() {}
+        assert!(Instant::now() < self.deadline, "the child is not done");
+        self.process.wait().expect("a child can be waited for");
+    }
+
     /// Waits for the child's end and gives what it has reported since the last look.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let mut reports = Vec::new();

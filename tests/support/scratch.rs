@@ -9,9 +9,13 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new() -> Self {
+        Self::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    }
+
+    pub(crate) fn new_in(place: &Path) -> Self {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let name = format!("scratch-{}-{}", process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let path = place.join(name);
         // a process of the same number may have been killed before it could clear up
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("the place of tests is writable");

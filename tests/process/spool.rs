@@ -1,0 +1,334 @@
+//! What was accepted survives its process, and what a collector cannot take waits on disk.
+
+#![cfg(target_os = "linux")]
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use standpipe::ledger::Counts;
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, Problem, ProblemKind, Telemetry, Tracer};
+
+use crate::support::process::{self, Child};
+use crate::support::scratch::Scratch;
+
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Where nothing listens.
+const NOWHERE: &str = "http://127.0.0.1:9";
+/// Small enough for many recorders in a test.
+const QUEUE_BYTES: usize = 1 << 20;
+
+/// A directory on a disk, and one in memory.
+fn places() -> [Scratch; 2] {
+    [private(), private_in(Path::new("/dev/shm"))]
+}
+
+fn private() -> Scratch {
+    private_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
+fn private_in(place: &Path) -> Scratch {
+    let scratch = Scratch::new_in(place);
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    scratch
+}
+
+fn exporter(endpoint: &str, spool: &Path) -> Exporter {
+    Exporter::http(endpoint).queue_bytes(QUEUE_BYTES).throttle(Duration::ZERO).spool(spool)
+}
+
+fn start(exporter: Exporter) -> Telemetry {
+    Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap()
+}
+
+fn emit(tracer: &Tracer, run: u64, numbers: std::ops::Range<u64>) {
+    numbers.for_each(|number| {
+        tracer.build("work").set("run", run as i64).set("number", number as i64).start().end()
+    });
+}
+
+/// How often each record of each run has arrived.
+fn arrived(receiver: &Receiver) -> HashMap<(u64, u64), u64> {
+    let mut arrived = HashMap::new();
+    for received in receiver.spans() {
+        let attribute = |key: &str| received.attribute(key).as_i64().unwrap() as u64;
+        *arrived.entry((attribute("run"), attribute("number"))).or_insert(0) += 1;
+    }
+    arrived
+}
+
+fn files(spool: &Path) -> Vec<PathBuf> {
+    fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Delivers what is there, and nothing else.
+fn deliver(receiver: &Receiver, spool: &Path) -> Counts {
+    let ledger = start(exporter(&receiver.endpoint(), spool)).shutdown(PATIENCE);
+    assert_eq!(files(spool), Vec::<PathBuf>::new(), "{ledger}");
+    ledger.total()
+}
+
+/// A number that the parent process sees as well, in a file of eight bytes.
+struct Progress {
+    shared: &'static AtomicU64,
+}
+
+impl Progress {
+    #[allow(unsafe_code)]
+    fn open(path: &Path) -> Self {
+        use std::os::fd::AsRawFd;
+
+        let file =
+            fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+        file.set_len(8).unwrap();
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: eight bytes of a file that is as long, used as an atomic number alone, and mapped for as long as the process lives
+        let shared = unsafe {
+            let map = libc::mmap(std::ptr::null_mut(), 8, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
+            assert_ne!(map, libc::MAP_FAILED);
+            &*map.cast::<AtomicU64>()
+        };
+        Self { shared }
+    }
+
+    fn get(&self) -> u64 {
+        self.shared.load(Ordering::SeqCst)
+    }
+}
+
+/// A task of a child: where to send, where to spool, where to note its progress, and the number of the run.
+fn child_task(endpoint: &str, spool: &Path, progress: &Path, run: u64) -> String {
+    format!("{endpoint} {} {} {run}", spool.display(), progress.display())
+}
+
+/// Emits until it is killed, or the end of the range.
+fn emit_and_note(task: &str, most: u64) -> Telemetry {
+    let words: Vec<&str> = task.split(' ').collect();
+    let [endpoint, spool, progress, run] = words[..] else { panic!("{task}") };
+    let progress = Progress::open(Path::new(progress));
+    let telemetry = start(exporter(endpoint, Path::new(spool)));
+    let tracer = telemetry.tracer("shop");
+    for number in 0..most {
+        emit(&tracer, run.parse().unwrap(), number..number + 1);
+        progress.shared.store(number + 1, Ordering::SeqCst);
+    }
+    telemetry
+}
+
+#[test]
+fn every_record_whose_end_has_returned_survives_kill_9() {
+    const NAME: &str = "every_record_whose_end_has_returned_survives_kill_9";
+    const MOST: u64 = 2_000_000;
+    if let Some(task) = process::task() {
+        return drop(emit_and_note(&task, MOST));
+    }
+    let kills: u64 = std::env::var("STANDPIPE_KILLS").map_or(5, |kills| kills.parse().unwrap());
+    for spool in places() {
+        let receiver = Receiver::start().unwrap();
+        let progress_path = spool.path().with_extension("progress");
+        let mut accepted = Vec::new();
+        for run in 0..kills {
+            let _ = fs::remove_file(&progress_path);
+            let progress = Progress::open(&progress_path);
+            let mut child =
+                Child::start(NAME, &child_task(&receiver.endpoint(), spool.path(), &progress_path, run));
+            // another moment each time
+            let target = 1 + (run * 7919 + u64::from(child.id())) % 6000;
+            let by = Instant::now() + PATIENCE;
+            while progress.get() < target && Instant::now() < by {
+                std::hint::spin_loop();
+            }
+            child.kill();
+            accepted.push(progress.get());
+            assert!(progress.get() >= target, "run {run}: {}", progress.get());
+        }
+        let counts = deliver(&receiver, spool.path());
+        fs::remove_file(&progress_path).unwrap();
+        let arrived = arrived(&receiver);
+        for (run, accepted) in (0..).zip(&accepted) {
+            let lost: Vec<_> =
+                (0..*accepted).filter(|number| !arrived.contains_key(&(run, *number))).collect();
+            assert!(lost.is_empty(), "run {run}: {} of {accepted} lost: {lost:?}", lost.len());
+        }
+        // each death may send one batch once more: the one that the collector had and the process had not noted yet
+        let again = arrived.values().map(|times| times - 1).sum::<u64>();
+        let place = spool.path().display();
+        println!(
+            "{place}: {kills} kills, {} records, 0 lost, {again} sent again; the last start: {counts}",
+            arrived.len()
+        );
+        // a batch has up to an eighth of the queue's bytes
+        assert!(again <= kills * (QUEUE_BYTES as u64 / 8 / 64), "{again} sent again after {kills} kills");
+    }
+}
+
+#[test]
+fn records_survive_abort_and_exit_and_a_panic_that_aborts() {
+    const NAME: &str = "records_survive_abort_and_exit_and_a_panic_that_aborts";
+    if let Some(task) = process::task() {
+        let (task, end) = task.rsplit_once(' ').unwrap();
+        let telemetry = emit_and_note(task, 1000);
+        match end {
+            "abort" => std::process::abort(),
+            "exit" => std::process::exit(3),
+            _ => std::mem::forget(telemetry),
+        }
+        // what `panic = "abort"` comes to
+        std::panic::set_hook(Box::new(|_| std::process::abort()));
+        panic!("as asked");
+    }
+    let receiver = Receiver::start().unwrap();
+    for spool in places() {
+        for (run, end) in (0..).zip(["abort", "exit", "panic"]) {
+            let progress = spool.path().with_extension("progress");
+            let task = child_task(NOWHERE, spool.path(), &progress, run);
+            Child::start(NAME, &format!("{task} {end}")).wait_for_end();
+            fs::remove_file(progress).unwrap();
+        }
+        let counts = deliver(&receiver, spool.path());
+        assert!(counts.recovered >= 3000 && counts.lost() == 0, "{counts}");
+        let arrived = arrived(&receiver);
+        assert_eq!(arrived.len(), 3000, "{counts}");
+    }
+}
+
+#[test]
+fn an_outage_costs_nothing_however_small_the_queue_is() {
+    let spool = private();
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(503));
+    let small = exporter(&receiver.endpoint(), spool.path()).queue_records(100).block_timeout(None);
+    let telemetry = start(small.retry_delays(Duration::from_millis(1), Duration::from_millis(50)));
+    let tracer = telemetry.tracer("shop");
+    // far more than the queue holds: without the spool the caller would wait for ever
+    emit(&tracer, 0, 0..5000);
+    let during = telemetry.ledger().total();
+    assert_eq!((during.accepted, during.delivered), (5000, 0), "{during}");
+    assert!(during.spooled > 4000 && during.accepted == during.spooled + during.in_flight, "{during}");
+    receiver.behave();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, ledger.lost(), ledger.total().spooled), (5000, 0, 0), "{ledger}");
+    let numbers =
+        receiver.spans().iter().map(|span| span.attribute("number").as_i64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(numbers, (0..5000).collect::<Vec<_>>(), "each once, and oldest first");
+    assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_a_shutdown_leaves_is_spooled_and_the_next_start_delivers_it() {
+    for spool in places() {
+        let telemetry = start(exporter(NOWHERE, spool.path()));
+        emit(&telemetry.tracer("shop"), 0, 0..700);
+        telemetry.logger("shop").info("left behind").emit();
+        telemetry.meter("shop").counter("orders").add(3, ());
+        let left = telemetry.shutdown(PATIENCE);
+        let total = left.total();
+        assert_eq!((total.delivered, left.lost(), total.spooled), (0, 0, total.accepted), "{left}");
+        let receiver = Receiver::start().unwrap();
+        let counts = deliver(&receiver, spool.path());
+        assert_eq!(
+            (counts.recovered, counts.delivered, counts.lost()),
+            (total.spooled, total.spooled, 0),
+            "{counts}"
+        );
+        assert_eq!((receiver.span_count(), receiver.log_count()), (700, 1));
+        assert!(receiver.point_count() >= 1);
+        assert!(
+            receiver.spans().iter().all(|span| span.service_name() == "shop" && span.scope_name() == "shop")
+        );
+    }
+}
+
+#[test]
+fn processes_that_share_a_directory_leave_each_others_files_alone() {
+    let spool = private();
+    let (first, second) = (start(exporter(NOWHERE, spool.path())), start(exporter(NOWHERE, spool.path())));
+    emit(&first.tracer("shop"), 1, 0..10);
+    emit(&second.tracer("shop"), 2, 0..10);
+    let receiver = Receiver::start().unwrap();
+    let third = start(exporter(&receiver.endpoint(), spool.path()));
+    let ledger = third.shutdown(PATIENCE);
+    assert_eq!(ledger.total().recovered, 0, "both are alive");
+    assert_eq!(first.shutdown(PATIENCE).total().spooled, 10);
+    assert_eq!(second.shutdown(PATIENCE).total().spooled, 10);
+    assert_eq!(deliver(&receiver, spool.path()).recovered, 20);
+    assert!(arrived(&receiver).values().all(|times| *times == 1));
+}
+
+#[test]
+fn an_exporter_delivers_only_what_one_of_its_name_has_left_and_reports_the_rest() {
+    let spool = private();
+    let telemetry = start(exporter(NOWHERE, spool.path()).named("eu"));
+    emit(&telemetry.tracer("shop"), 0, 0..10);
+    drop(telemetry.shutdown(PATIENCE));
+    let receiver = Receiver::start().unwrap();
+    let (sender, problems) = std::sync::mpsc::channel();
+    let other = exporter(&receiver.endpoint(), spool.path()).named("us");
+    let hook = move |problem: &Problem| sender.send(problem.clone()).unwrap();
+    let telemetry = Telemetry::start(Config::new().exporter(other).on_problem(hook)).unwrap();
+    let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
+    assert!(problem.to_string().contains("left by an exporter \"eu\""), "{problem}");
+    assert_eq!(telemetry.shutdown(PATIENCE).total().recovered, 0);
+    let same = start(exporter(&receiver.endpoint(), spool.path()).named("eu"));
+    assert_eq!(same.shutdown(PATIENCE).total().recovered, 10);
+}
+
+#[test]
+fn a_directory_that_others_can_use_is_refused_with_words() {
+    let scratch = private();
+    let refusal = |path: &Path| {
+        let config = Config::new().service_name("shop").exporter(exporter(NOWHERE, path));
+        Telemetry::start(config).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let open = scratch.path().join("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(
+        refusal(&open).ends_with("open\": others may use it (mode 755); chmod 700 it"),
+        "{}",
+        refusal(&open)
+    );
+    let link = scratch.path().join("link");
+    symlink(scratch.path(), &link).unwrap();
+    assert!(refusal(&link).contains("it is a symbolic link"), "{}", refusal(&link));
+    let file = scratch.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(refusal(&file).contains("file\""), "{}", refusal(&file));
+    assert!(
+        refusal(Path::new("/proc/standpipe")).contains("/proc/standpipe"),
+        "{}",
+        refusal(Path::new("/proc/standpipe"))
+    );
+    let made = scratch.path().join("made/for/it");
+    assert_eq!(refusal(&made), "");
+    assert_eq!(fs::metadata(&made).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_forked_child_has_a_file_of_its_own_and_its_records_survive_it() {
+    const NAME: &str = "a_forked_child_has_a_file_of_its_own_and_its_records_survive_it";
+    let Some(task) = process::task() else {
+        let spool = private();
+        process::run(NAME, &spool.path().display().to_string());
+        let receiver = Receiver::start().unwrap();
+        let counts = deliver(&receiver, spool.path());
+        assert_eq!(counts.recovered, 30, "{counts}");
+        return assert!(arrived(&receiver).values().all(|times| *times == 1));
+    };
+    let spool = Path::new(&task);
+    let telemetry = start(exporter(NOWHERE, spool));
+    let tracer = telemetry.tracer("shop");
+    emit(&tracer, 0, 0..10);
+    // it ends without a shutdown
+    assert!(process::in_a_fork(|| {
+        emit(&tracer, 1, 0..10);
+        files(spool).iter().filter(|path| path.extension().is_some_and(|end| end == "recorder")).count() == 2
+    }));
+    emit(&tracer, 0, 10..20);
+    std::process::exit(0);
+}
