@@ -12,6 +12,7 @@
 //! | [`grpc`] | how does OTLP over gRPC behave? |
 //! | [`c`] | how do I use it from C, C++ or another language? |
 //! | [`operations`] | what happens when the queue is full, the collector is down, or the process forks? |
+//! | [`spool`] | how do records survive `kill -9`, and outages of the collector? |
 //! | [`exit`] | what survives `process::exit`, a panic, SIGTERM, `kill -9`? |
 //! | [`limits`] | how large can everything become? |
 //! | [`targets`] | on which systems and processors is it tested, and what differs there? |
@@ -82,6 +83,10 @@ pub mod signals {
 
 pub mod size {
     #![doc = include_str!("size.md")]
+}
+
+pub mod spool {
+    #![doc = include_str!("spool.md")]
 }
 
 pub mod targets {
