@@ -99,7 +99,9 @@ impl Worker {
     fn attempt_deadline(&self, at: usize, give_up: Instant, now: Instant) -> Instant {
         let deadline = now + self.attempt_timeout;
         let Some(by) = self.stop_by() else {
-            return if self.deliveries[at].is_last { deadline } else { deadline.min(give_up) };
+            // one that comes late, after another signal's or between two turns of a caller, is the last one, too
+            let is_last = self.deliveries[at].is_last || give_up <= now;
+            return if is_last { deadline } else { deadline.min(give_up) };
         };
         let is_waiting = |other: usize| {
             let delivery = &self.deliveries[other];
