@@ -7,6 +7,7 @@ use super::Worker;
 use crate::config::ProblemKind;
 use crate::config::RetrySettings;
 use crate::pipeline::batch::{Batch, Next};
+use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::retry::{self, Attempt, NextStep};
 use crate::process::contain_panic;
@@ -46,7 +47,7 @@ impl Worker {
     /// One attempt of the next part that there is.
     pub(super) fn try_once(&mut self, at: usize) {
         let Some(part) = self.next_part(at) else { return };
-        let now = Instant::now();
+        let now = clock::now();
         let give_up_after = self.retry.give_up_after;
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         let deadline = self.attempt_deadline(at, give_up, now);
@@ -73,7 +74,7 @@ impl Worker {
             }
             let delivery = &mut self.deliveries[at];
             if let Some(part) = delivery.parts.pop() {
-                if !delivery.limit.is_hopeless(|| part.smallest_frame(), Instant::now()) {
+                if !delivery.limit.is_hopeless(|| part.smallest_frame(), clock::now()) {
                     return Some(part);
                 }
                 delivery.settle_batch(part, Outcome::TooLarge);
@@ -124,7 +125,7 @@ impl Worker {
     }
 
     fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {
-        let now = Instant::now();
+        let now = clock::now();
         if !matches!(verdict, Verdict::Unreachable { .. }) {
             self.note_reached();
         }
