@@ -11,6 +11,7 @@
 //!
 //! A test runs the first seeds; `tests/simulation/run` runs others for as long as there is time.
 
+mod fleet;
 mod script;
 mod server;
 mod world;
