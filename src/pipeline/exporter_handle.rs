@@ -13,8 +13,9 @@ use crate::config::{
 };
 use crate::context::{self, Owner};
 use crate::metrics::Reader;
+use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
-use crate::pipeline::manual::{Goal, ManualWorker};
+use crate::pipeline::manual::{Goal, ManualWorker, OnEnd};
 use crate::pipeline::queue::{Queue, RoomMaker, Shared, WorkerStart};
 use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{Commands, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
@@ -189,7 +190,39 @@ impl ExporterHandle {
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub(crate) fn start(Prepared { spec, transport, spool, owner }: Prepared<'_>) -> io::Result<Self> {
+    pub(crate) fn start(prepared: Prepared<'_>) -> io::Result<Self> {
+        let (owner, driver) = (prepared.owner, prepared.spec.driver);
+        let (mut handle, worker, on_end) = Self::assemble(prepared);
+        let queues = || handle.queues.iter().flatten();
+        match driver {
+            Driver::OwnThread => {
+                queues().for_each(|queue| queue.expect(&handle.start));
+                let start = Arc::clone(&handle.start);
+                spawn(format!("standpipe-{}", handle.name), move || {
+                    start.begin();
+                    owner.into_iter().for_each(context::export_for);
+                    match worker.run() {
+                        true => on_end(),
+                        false => mem::forget(on_end),
+                    }
+                })?;
+            }
+            Driver::Caller => {
+                handle.start.begin();
+                let manual = Arc::new(ManualWorker::new(worker, owner, queues().cloned().collect(), on_end));
+                let room_maker: Weak<dyn RoomMaker> =
+                    Arc::downgrade(&(Arc::clone(&manual) as Arc<dyn RoomMaker>));
+                queues().for_each(|queue| queue.make_room_by(room_maker.clone()));
+                handle.manual = Some(manual);
+            }
+        }
+        Ok(handle)
+    }
+
+    /// The exporter, its worker, which does not run yet, and what is to be called at the worker's end.
+    pub(crate) fn assemble(
+        Prepared { spec, transport, spool, owner }: Prepared<'_>,
+    ) -> (Self, Worker, OnEnd) {
         let (wake, woken) = bounded(1);
         let (stop, stops) = bounded(1);
         let (flush, flushes) = unbounded();
@@ -239,34 +272,10 @@ impl ExporterHandle {
             own_counters.close(has_all(own_recorder.as_ref()), || accepted(&own_queues));
             drop((own_stopped, running));
         };
-        let start = Arc::new(WorkerStart::due(Instant::now() + LONGEST_START));
-        let manual = match spec.driver {
-            Driver::OwnThread => {
-                queues.iter().flatten().for_each(|queue| queue.expect(&start));
-                let own_start = Arc::clone(&start);
-                spawn(format!("standpipe-{}", spec.name), move || {
-                    own_start.begin();
-                    owner.into_iter().for_each(context::export_for);
-                    match worker.run() {
-                        true => on_end(),
-                        false => mem::forget(on_end),
-                    }
-                })?;
-                None
-            }
-            Driver::Caller => {
-                start.begin();
-                let own_queues = queues.iter().flatten().cloned().collect();
-                let manual = Arc::new(ManualWorker::new(worker, owner, own_queues, Box::new(on_end)));
-                let room_maker: Weak<dyn RoomMaker> =
-                    Arc::downgrade(&(Arc::clone(&manual) as Arc<dyn RoomMaker>));
-                queues.iter().flatten().for_each(|queue| queue.make_room_by(room_maker.clone()));
-                Some(manual)
-            }
-        };
+        let start = Arc::new(WorkerStart::due(clock::now() + LONGEST_START));
         let (name, filter) = (spec.name.clone(), spec.filter);
         let reader = spec.metrics.as_ref().map(|(reader, _)| reader.clone());
-        Ok(Self {
+        let handle = Self {
             name,
             filter,
             queues,
@@ -280,9 +289,10 @@ impl ExporterHandle {
             current_attempt,
             reader,
             start,
-            manual,
+            manual: None,
             recorder,
-        })
+        };
+        (handle, worker, Box::new(on_end))
     }
 
     /// An exporter without a thread: it enqueues nothing and counts every record for this reason.
@@ -305,7 +315,7 @@ impl ExporterHandle {
             cut: Box::new(|| ()),
             current_attempt: Arc::default(),
             reader: None,
-            start: Arc::new(WorkerStart::due(Instant::now())),
+            start: Arc::new(WorkerStart::due(clock::now())),
             manual: None,
             recorder: None,
         }
@@ -358,6 +368,12 @@ impl ExporterHandle {
 
     fn queues(&self) -> impl Iterator<Item = &Queue> {
         self.queues.iter().flatten().map(|queue| &**queue)
+    }
+
+    /// The queue of a signal.
+    #[cfg(test)]
+    pub(crate) fn queue(&self, signal: Signal) -> Option<&Queue> {
+        self.queues[signal as usize].as_deref()
     }
 
     /// Starts a flush; the receiver gets a message at its end, or is disconnected if the worker ends first.
@@ -432,9 +448,11 @@ impl ExporterHandle {
     }
 
     fn ends_by(&self, deadline: Instant) -> bool {
+        let has_ended = || self.ended.try_recv() == Err(TryRecvError::Disconnected);
+        clock::before_wait(Some(deadline), has_ended);
+        let time = deadline.saturating_duration_since(clock::now());
         // a deadline in the past must still see an end that has come
-        self.ended.recv_deadline(deadline).is_err_and(|error| error.is_disconnected())
-            || self.ended.try_recv() == Err(TryRecvError::Disconnected)
+        self.ended.recv_timeout(time).is_err_and(|error| error.is_disconnected()) || has_ended()
     }
 }
 

@@ -11,6 +11,7 @@ use crossbeam_channel::Receiver;
 use crate::config::Temporality;
 use crate::config::sampler::Sampler;
 use crate::context::{self, Baggage, Owner, Suppression};
+use crate::pipeline::clock;
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter, StartError};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::pipeline::manual;
@@ -349,7 +350,7 @@ fn enqueue_to_each_since(
 ) {
     for (index, handle) in handles.iter().enumerate() {
         if takes(handle.filter()) && !handle.try_enqueue(scope, frame, records) {
-            let since = since.unwrap_or_else(Instant::now);
+            let since = since.unwrap_or_else(clock::now);
             // the stack remembers the exporters still to be waited for: a list would have to be allocated
             enqueue_to_each_since(Some(since), &handles[index + 1..], scope, frame, records, takes);
             return handle.enqueue_since(since, scope, frame, records);
@@ -401,7 +402,8 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
     let goals = handles.iter().zip(&pending).filter_map(|(handle, done)| handle.goal(done));
     manual::drive(goals.collect(), deadline, deadline);
     // a worker that ended has settled or counted everything
-    let timed_out = |done: &Receiver<()>| done.recv_deadline(deadline).is_err_and(|error| error.is_timeout());
+    let left = || deadline.saturating_duration_since(clock::now());
+    let timed_out = |done: &Receiver<()>| done.recv_timeout(left()).is_err_and(|error| error.is_timeout());
     !pending.iter().any(timed_out)
 }
 
@@ -419,7 +421,7 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     finish_by(deadline, &begun_before);
     late.iter().for_each(|handle| handle.interrupt());
     // one for all, or several exporters that are stuck would add theirs up
-    let grace_ends = Instant::now() + LAST_GRACE;
+    let grace_ends = clock::now() + LAST_GRACE;
     late.iter().for_each(|handle| {
         handle.wait_for_end(grace_ends);
     });
@@ -428,7 +430,7 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
 
 /// When half of the time is over, ends attempts that were begun before the stop and would use up all of it.
 fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
-    let now = Instant::now();
+    let now = clock::now();
     let halfway = now + deadline.saturating_duration_since(now) / 2;
     let running = || exporter_sets.iter().flat_map(|exporters| exporters.running());
     manual::drive(running().filter_map(ExporterHandle::end_goal).collect(), halfway, deadline);
@@ -452,5 +454,5 @@ fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'
 pub(crate) fn deadline(budget: Duration) -> Instant {
     // a budget beyond the clock is as good as a year
     let budget = budget.min(Duration::from_secs(365 * 24 * 3600));
-    Instant::now() + budget
+    clock::now() + budget
 }

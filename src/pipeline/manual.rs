@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, TryRecvError};
 
 use crate::context::{self, Owner};
+use crate::pipeline::clock;
 use crate::pipeline::queue::{Queue, RoomMaker};
 use crate::pipeline::worker::{Progress, Turn, Worker};
 use crate::process;
@@ -38,7 +39,7 @@ enum Place {
 }
 
 /// Is called when the worker has ended.
-type OnEnd = Box<dyn FnOnce() + Send>;
+pub(crate) type OnEnd = Box<dyn FnOnce() + Send>;
 
 impl ManualWorker {
     pub(crate) fn new(worker: Worker, owner: Option<Owner>, queues: Vec<Arc<Queue>>, on_end: OnEnd) -> Self {
@@ -86,7 +87,7 @@ impl ManualWorker {
 
     /// Waits until another thread has put the worker back; false if that takes longer.
     fn wait_for_return(&self, until: Instant) -> bool {
-        let time = until.saturating_duration_since(Instant::now());
+        let time = until.saturating_duration_since(clock::now());
         let is_taken = |place: &mut Place| match place {
             Place::Taken { is_wanted } => {
                 *is_wanted = true;
@@ -142,7 +143,7 @@ impl RoomMaker for ManualWorker {
             match self.take_turn(Turn { until, attempts_by: until, may_call_program: false })? {
                 Progress::Worked if !is_enough() => {}
                 Progress::DueAt(due) => return due,
-                Progress::Worked | Progress::Ended => return Some(Instant::now()),
+                Progress::Worked | Progress::Ended => return Some(clock::now()),
             }
         }
     }
@@ -168,13 +169,13 @@ pub(crate) fn drive(mut goals: Vec<Goal<'_>>, until: Instant, deadline: Instant)
         let count = goals.len() as u32;
         let round = round(goals.iter().map(|goal| goal.worker), |index| {
             // an exporter whose collector hangs leaves the others their share
-            let now = Instant::now();
+            let now = clock::now();
             let share = deadline.saturating_duration_since(now) / (count - index).max(1);
             Turn { until: Some(until), attempts_by: Some(now + share), may_call_program: true }
         });
         goals.retain(|goal| !goal.is_reached());
         let Some(first) = goals.first() else { return };
-        let now = Instant::now();
+        let now = clock::now();
         if now >= until {
             return;
         }
@@ -186,7 +187,8 @@ pub(crate) fn drive(mut goals: Vec<Goal<'_>>, until: Instant, deadline: Instant)
             }
             None => {
                 // another thread may reach it meanwhile; the message is as good as the end of the channel that follows
-                let _ = first.reached.recv_deadline(then);
+                clock::before_wait(Some(then), || first.is_reached());
+                let _ = first.reached.recv_timeout(then.saturating_duration_since(clock::now()));
             }
         }
     }
@@ -202,7 +204,7 @@ pub(crate) fn pump(workers: &[&ManualWorker], until: Instant) -> Option<Instant>
             None => return round.due,
             Some(busy) if busy.wait_for_return(until) => {}
             // what will be due is known when the other thread is done
-            Some(_) => return Some(Instant::now() + WHILE_BUSY),
+            Some(_) => return Some(clock::now() + WHILE_BUSY),
         }
     }
 }

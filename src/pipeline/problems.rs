@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::config::escape::{escape_all_but, shows_itself};
 use crate::config::{Problem, ProblemHook, ProblemKind};
 use crate::context::{self, Owner};
+use crate::pipeline::clock;
 use crate::process::{Driver, contain_panic, spawn};
 use crate::record::Signal;
 
@@ -130,7 +131,7 @@ impl ProblemReporter {
     fn pass(&self, signal: Signal, kind: ProblemKind) -> Option<u64> {
         self.hook.as_ref()?;
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        gate.pass(Some(signal), kind, Instant::now())
+        gate.pass(Some(signal), kind, clock::now())
     }
 
     /// Reports what happens once, also if others of its kind were reported within the period.

@@ -174,6 +174,17 @@ fn seed() {
     SEEDED.set(generation);
 }
 
+/// Makes the numbers of this thread the same after every call with the same seed.
+#[cfg(test)]
+pub(crate) fn seed_random(seed: u64) {
+    RANDOM.set([seed, !seed]);
+    SEEDED.set(process::generation());
+    // numbers of similar seeds are similar at first
+    for _ in 0..16 {
+        random();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;

@@ -52,6 +52,8 @@ pub(crate) use chunk::{Chunk, Run, records_in};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use foreign::{DroppedBefore, ForeignResource, ForeignScope};
 pub(crate) use id::random;
+#[cfg(test)]
+pub(crate) use id::seed_random;
 pub use id::{InvalidId, SpanId, TraceId};
 pub use limits::{LogLimits, SpanLimits};
 pub use log::Severity;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::WhenFull;
 use crate::context;
+use crate::pipeline::clock;
 use crate::process::atomic::AtomicU64;
 
 /// After a wait of this time the program is given notice that its callers are waiting.
@@ -160,7 +161,7 @@ impl Backpressure {
             if reserved.is_some() || closed() || self.is_latched() {
                 return reserved;
             }
-            let now = Instant::now();
+            let now = clock::now();
             if timeout.is_some_and(|timeout| timeout <= now) {
                 // those behind it see it as they become the first, one after the other
                 self.latches.iter().zip(deliveries).for_each(|(latch, seen)| latch.shut(seen));
@@ -178,10 +179,11 @@ impl Backpressure {
             }
             let room_maker = self.room_maker.get().filter(|_| is_first).and_then(Weak::upgrade);
             let due = room_maker.and_then(|maker| maker.make_room(timeout, &|| waiter.parker.is_woken()));
-            let now = Instant::now();
-            match timeout.into_iter().chain(limit).chain(report_at).chain(due).min() {
+            let until = timeout.into_iter().chain(limit).chain(report_at).chain(due).min();
+            clock::before_wait(until, || waiter.parker.is_woken());
+            match until {
                 None => waiter.parker.wait(),
-                Some(until) => waiter.parker.wait_for(until.saturating_duration_since(now)),
+                Some(until) => waiter.parker.wait_for(until.saturating_duration_since(clock::now())),
             }
         }
     }

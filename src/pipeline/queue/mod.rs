@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::{ProblemKind, QueueSettings};
+use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::pipeline::problems::ProblemReporter;
 use crate::process;
@@ -135,7 +136,7 @@ impl Queue {
             return;
         }
         if !self.enqueue_if_room(shard, scope, frame, records) {
-            self.enqueue_after_waiting(Instant::now(), shard, scope, frame, records);
+            self.enqueue_after_waiting(clock::now(), shard, scope, frame, records);
         }
     }
 
@@ -157,7 +158,7 @@ impl Queue {
         }
         let is_lossy = !self.backpressure.blocks();
         if is_lossy {
-            self.enqueue_after_waiting(Instant::now(), shard, scope, frame, records);
+            self.enqueue_after_waiting(clock::now(), shard, scope, frame, records);
         }
         is_lossy
     }

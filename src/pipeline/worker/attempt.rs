@@ -7,6 +7,7 @@ use super::Worker;
 use crate::config::ProblemKind;
 use crate::config::RetrySettings;
 use crate::pipeline::batch::{Batch, Next};
+use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::retry::{self, Attempt, NextStep};
 use crate::process::contain_panic;
@@ -49,7 +50,7 @@ impl Worker {
     /// One attempt of the next part that there is.
     pub(super) fn try_once(&mut self, at: usize) {
         let Some(part) = self.next_part(at) else { return };
-        let now = Instant::now();
+        let now = clock::now();
         let give_up_after = if part.is_spooled() { AGE_ALONE } else { self.retry.give_up_after };
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         let deadline = self.attempt_deadline(at, give_up, now);
@@ -76,7 +77,7 @@ impl Worker {
             }
             let delivery = &mut self.deliveries[at];
             if let Some(part) = delivery.parts.pop() {
-                if !delivery.limit.is_hopeless(|| part.smallest_frame(), Instant::now()) {
+                if !delivery.limit.is_hopeless(|| part.smallest_frame(), clock::now()) {
                     return Some(part);
                 }
                 let signal = part.signal;
@@ -110,7 +111,9 @@ impl Worker {
     fn attempt_deadline(&self, at: usize, give_up: Instant, now: Instant) -> Instant {
         let deadline = now + self.attempt_timeout;
         let Some(by) = self.stop_by() else {
-            return if self.deliveries[at].is_last { deadline } else { deadline.min(give_up) };
+            // one that comes late, after another signal's or between two turns of a caller, is the last one, too
+            let is_last = self.deliveries[at].is_last || give_up <= now;
+            return if is_last { deadline } else { deadline.min(give_up) };
         };
         let is_waiting = |other: usize| {
             let delivery = &self.deliveries[other];
@@ -133,7 +136,7 @@ impl Worker {
     }
 
     fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {
-        let now = Instant::now();
+        let now = clock::now();
         if !matches!(verdict, Verdict::Unreachable { .. }) {
             self.note_reached();
         }

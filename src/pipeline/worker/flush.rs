@@ -5,6 +5,7 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 
 use super::Worker;
+use crate::pipeline::clock;
 use crate::record::Signal;
 
 /// A flush that is not over.
@@ -28,7 +29,7 @@ impl Flush {
 impl Worker {
     /// Begins a flush, however many others are under way: none of them waits for another, nor for throttle or linger.
     pub(super) fn start_flush(&mut self, done: Sender<()>) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut targets = [0; Signal::COUNT];
         for (at, delivery) in self.deliveries.iter_mut().enumerate() {
             delivery.skip_back_off();
@@ -54,7 +55,7 @@ impl Worker {
     /// metrics that no collector takes, a flush would never end. Returns whether a flush waits.
     pub(super) fn wait_for_next_collection(&mut self, number: u64) -> bool {
         for flush in &mut self.state.flushes {
-            if flush.since.elapsed() < self.retry.give_up_after {
+            if clock::now() - flush.since < self.retry.give_up_after {
                 flush.waits_for_collection_after.get_or_insert(number);
             }
         }

@@ -9,6 +9,8 @@ mod delivery;
 mod fair_share;
 mod flush;
 mod periodic_reader;
+#[cfg(test)]
+mod simulated;
 mod spooling;
 mod turn;
 
@@ -21,6 +23,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context;
+use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::process::{self, contain_panic};
 use crate::record::Signal;
@@ -153,7 +156,7 @@ impl Worker {
         if self.is_done() {
             return true;
         }
-        let now = Instant::now();
+        let now = clock::now();
         self.start_rounds(now);
         let mut due = [false; Signal::COUNT];
         for (at, delivery) in self.deliveries.iter().enumerate() {
@@ -165,7 +168,7 @@ impl Worker {
         } else {
             self.attempt_caught(at);
             self.report_not_enqueued();
-            self.state.fair_share.charge(at, now.elapsed());
+            self.state.fair_share.charge(at, clock::now() - now);
         }
         true
     }
@@ -204,7 +207,7 @@ impl Worker {
         if !self.may_rest() {
             return false;
         }
-        let now = Instant::now();
+        let now = clock::now();
         let command = match self.next_event(now) {
             Event::Now => Command::Woken,
             Event::At(Some(then)) => self.wait_for_command(then),
@@ -239,7 +242,7 @@ impl Worker {
         if self.stop_by().is_none() {
             match self.commands.stop.try_recv() {
                 Ok(by) => self.start_stop(by),
-                Err(TryRecvError::Disconnected) => self.start_stop(Instant::now()),
+                Err(TryRecvError::Disconnected) => self.start_stop(clock::now()),
                 Err(TryRecvError::Empty) => {}
             }
         }
@@ -253,14 +256,14 @@ impl Worker {
         if self.state.stop_by.set(by).is_err() {
             return;
         }
-        let now = Instant::now();
+        let now = clock::now();
         self.deliveries.iter_mut().for_each(|delivery| delivery.start_stop(now));
         self.report_not_enqueued();
         self.request_last_collection();
     }
 
     fn wait_for_command(&self, until: Instant) -> Command {
-        let time = until.saturating_duration_since(Instant::now());
+        let time = until.saturating_duration_since(clock::now());
         // a stop comes once, and then its channel may be disconnected: it would be received all the time
         if self.stop_by().is_some() {
             return select_biased! {
@@ -278,7 +281,7 @@ impl Worker {
 
     /// Waits where no command can come any more.
     fn sleep(&self, until: Instant) -> Command {
-        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        std::thread::sleep(until.saturating_duration_since(clock::now()));
         Command::TimedOut
     }
 
@@ -302,7 +305,7 @@ impl Worker {
     }
 
     fn is_out_of_time(&self) -> bool {
-        self.stop_by().is_some_and(|by| Instant::now() >= by)
+        self.stop_by().is_some_and(|by| clock::now() >= by)
     }
 
     fn report_panic(&mut self, at: usize) {
@@ -336,7 +339,7 @@ fn records(count: u64) -> String {
 
 /// A disconnected channel means that no caller is left that could wait for a stop.
 fn stop(by: Option<Instant>) -> Command {
-    Command::Stop(by.unwrap_or_else(Instant::now))
+    Command::Stop(by.unwrap_or_else(clock::now))
 }
 
 #[cfg(test)]

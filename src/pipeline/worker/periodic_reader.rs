@@ -7,6 +7,7 @@ use super::Worker;
 use crate::config::ProblemKind;
 use crate::metrics::{Collected, Reader, SinkStatus};
 use crate::pipeline::batch::Batch;
+use crate::pipeline::clock;
 use crate::pipeline::ledger::{NotEnqueuedReason, Outcome};
 use crate::process::contain_panic;
 use crate::record::{FrameLimits, Scope, Signal};
@@ -43,7 +44,7 @@ pub(super) struct ReaderState {
 
 impl Worker {
     pub(crate) fn schedule_first_collection(&mut self) {
-        self.state.reader.next = self.reader.as_ref().map(|reader| Instant::now() + reader.interval);
+        self.state.reader.next = self.reader.as_ref().map(|reader| clock::now() + reader.interval);
     }
 
     /// Whether it is time to collect metrics for this delivery. What was collected before is sent first, except in a stop,
@@ -72,7 +73,7 @@ impl Worker {
     /// When metrics are to be collected, unless they wait for those before them.
     pub(super) fn next_collection(&self) -> Option<Instant> {
         let metrics = self.deliveries.iter().find(|delivery| delivery.signal == Signal::Metrics)?;
-        let is_free = metrics.is_free(Instant::now()) && !self.state.reader.is_collecting;
+        let is_free = metrics.is_free(clock::now()) && !self.state.reader.is_collecting;
         self.state.reader.next.filter(|_| is_free && self.may_call_program())
     }
 
@@ -89,7 +90,7 @@ impl Worker {
         if self.reader.is_none() || self.state.reader.is_last {
             return None;
         }
-        self.state.reader.next = Some(Instant::now());
+        self.state.reader.next = Some(clock::now());
         Some(self.state.reader.number)
     }
 
@@ -120,7 +121,7 @@ impl Worker {
     /// Collects all metrics. A panic costs what was in hand of them, not the worker.
     pub(super) fn collect_metrics(&mut self, at: usize) {
         let Some(reader) = self.reader.clone() else { return };
-        let begun = Instant::now();
+        let begun = clock::now();
         let is_last = self.stop_by().is_some();
         let number = self.state.reader.number + 1;
         let next = Some(begun + reader.interval).filter(|_| !is_last);
@@ -134,7 +135,9 @@ impl Worker {
             self.write_off(at);
         }
         self.state.reader.is_collecting = false;
-        self.state.fair_share.charge(at, begun.elapsed().saturating_sub(self.state.reader.spent_on_others));
+        self.state
+            .fair_share
+            .charge(at, (clock::now() - begun).saturating_sub(self.state.reader.spent_on_others));
         if !self.state.reader.is_outdated {
             self.collection_is_over(number, at);
         }
@@ -145,7 +148,7 @@ impl Worker {
 
     fn read_instruments(&mut self, at: usize, reader: &PeriodicReader) {
         let (counters, stop_by) = (Arc::clone(&self.counters), self.stop_by());
-        let is_finished = || counters.are_closed() || stop_by.is_some_and(|by| Instant::now() >= by);
+        let is_finished = || counters.are_closed() || stop_by.is_some_and(|by| clock::now() >= by);
         reader.instruments.collect(reader.limits, &is_finished, &mut |collected| {
             match collected {
                 Collected::Frame { scope, bytes, points } => {
@@ -203,12 +206,12 @@ impl Worker {
 
     /// Works until all collected metrics are sent. The other signals have their share meanwhile.
     fn make_room(&mut self, at: usize) {
-        let begun = Instant::now();
+        let begun = clock::now();
         self.deliveries[at].drain_queue(begun);
         let can_wait = |worker: &Self| !worker.state.reader.is_outdated && !worker.is_out_of_time();
         let is_left = |worker: &Self| !worker.deliveries[at].is_idle() && !worker.deliveries[at].is_finished;
         while can_wait(self) && is_left(self) && self.step() {}
-        self.state.reader.spent_on_others += begun.elapsed();
+        self.state.reader.spent_on_others += clock::now() - begun;
     }
 
     fn admit(&self, at: usize, records: usize, bytes: usize) -> Result<(), NotEnqueuedReason> {
@@ -227,7 +230,7 @@ impl Worker {
         let delivery = &self.deliveries[at];
         let is_cumulative = self.reader.as_ref().is_some_and(|reader| reader.instruments.is_cumulative());
         let was_tried = delivery.give_up.is_some() && delivery.parts.last().is_some_and(Batch::is_snapshot);
-        was_tried && is_cumulative && !self.state.reader.is_last && self.collection_is_due(Instant::now())
+        was_tried && is_cumulative && !self.state.reader.is_last && self.collection_is_due(clock::now())
     }
 
     /// Gives the snapshot up for a newer one.

@@ -5,11 +5,12 @@
 //! collector directly. Where the spool cannot take a request, it stays in memory, as if there were no spool.
 
 use std::mem;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Worker;
 use crate::config::ProblemKind;
 use crate::pipeline::batch::{Batch, Next, Origin};
+use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::retry::Pause;
 use crate::process::contain_panic;
@@ -99,7 +100,7 @@ impl Worker {
                 }
             }
             Err(error) => {
-                delivery.pause_for(Instant::now(), UNREADABLE);
+                delivery.pause_for(clock::now(), UNREADABLE);
                 let what = || format!("the spool cannot be read: {error}");
                 self.reporter.report(signal, ProblemKind::Spool, what);
             }
@@ -153,7 +154,7 @@ impl Worker {
     pub(super) fn close_spool(&mut self) {
         let Some(spool) = &mut self.spool else { return };
         self.deliveries.iter().for_each(|delivery| spool.put_back(delivery.signal));
-        let now = Instant::now();
+        let now = clock::now();
         for at in 0..self.deliveries.len() {
             let delivery = &mut self.deliveries[at];
             delivery.drain_queue(now);

@@ -312,6 +312,24 @@ fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
 }
 
 #[test]
+fn an_attempt_that_begins_after_the_batchs_time_is_made_with_its_time_out() {
+    let gate = Gate::default();
+    let (wake, woken) = bounded(1);
+    let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
+    let mut worker = worker(&gate, Commands { stop, flush, wake: woken }, wake);
+    let now = Instant::now();
+    let delivery = &mut worker.deliveries[0];
+    delivery.queue.enqueue(&scope(), &record(1), 1);
+    delivery.drain_queue(now);
+    delivery.give_up = Some(now);
+    thread::scope(|scope| {
+        scope.spawn(|| worker.try_once(0));
+        assert!(gate.answer(Verdict::Accepted).deadline >= now + PATIENCE, "it has no time");
+    });
+    assert_eq!(worker.deliveries[0].queue.level(), (0, 0));
+}
+
+#[test]
 fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
     let gate = Gate::default();
     let mut spec = spec(&gate);

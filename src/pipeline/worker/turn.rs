@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{Event, IDLE, Worker};
+use crate::pipeline::clock;
 
 /// What a caller's thread may do for the worker.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +19,7 @@ pub(crate) struct Turn {
 
 impl Turn {
     fn has_time(&self) -> bool {
-        self.until.is_none_or(|until| Instant::now() < until)
+        self.until.is_none_or(|until| clock::now() < until)
     }
 }
 
@@ -59,7 +60,7 @@ impl Worker {
             return Progress::Worked;
         }
         self.report_flushed();
-        let now = Instant::now();
+        let now = clock::now();
         let event = self.next_event(now);
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
         Progress::DueAt(match event {

@@ -1,0 +1,70 @@
+//! Deterministic simulation: the whole pipeline on one thread, with a network and a clock that a seed decides.
+//!
+//! ```text
+//! script ─ settings, faults, actions ─► world ─ records ─► queue … worker ─ requests ─► server
+//! (from a seed)                           │                                               │
+//!                                         └── after every step: ledger == server's books ─┘
+//! ```
+//!
+//! [`script`] makes all of it from a seed. [`world`] plays the callers and the worker, and lets time pass. [`server`] takes the
+//! requests and checks them. What fails with a seed fails again with the same: `tests/simulation/run --seed` shows every step.
+//!
+//! A test runs the first seeds; `tests/simulation/run` runs others for as long as there is time.
+
+mod fleet;
+mod script;
+mod server;
+mod world;
+
+use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::{Duration, Instant};
+
+use crate::record::seed_random;
+use world::World;
+
+/// What a plain test has time for.
+const USUAL_SEEDS: u64 = 300;
+
+/// Runs one seed; returns how many steps that took.
+fn run(seed: u64, is_verbose: bool) -> u64 {
+    seed_random(seed);
+    let world = World::new(seed, is_verbose);
+    if let Err(failure) = catch_unwind(AssertUnwindSafe(|| world.run())) {
+        println!("seed {seed} fails, see every step of it by: tests/simulation/run --seed {seed}");
+        resume_unwind(failure);
+    }
+    world.steps.get()
+}
+
+fn variable(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
+}
+
+#[test]
+fn every_record_is_accounted_for_whatever_the_network_does() {
+    if let Some(seed) = variable("SIMULATION_SEED") {
+        run(seed, true);
+        return;
+    }
+    let Some(seconds) = variable("SIMULATION_SECONDS") else {
+        return (0..USUAL_SEEDS).for_each(|seed| {
+            run(seed, false);
+        });
+    };
+    let (begun, first) = (Instant::now(), crate::record::random() >> 16);
+    let (mut seeds, mut steps) = (0, 0);
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        steps += run(first + seeds, false);
+        seeds += 1;
+    }
+    let minutes = begun.elapsed().as_secs_f64() / 60.0;
+    println!("{seeds} seeds from {first} on, {steps} steps: {:.0} seeds a minute", seeds as f64 / minutes);
+}
+
+#[test]
+fn a_seed_always_leads_to_the_same_steps() {
+    for seed in 0..20 {
+        assert_eq!(run(seed, false), run(seed, false), "seed {seed}");
+    }
+}

@@ -1,0 +1,214 @@
+//! What happens in a simulation, all of it from one seed: the exporter's settings, the network's faults, the callers' actions.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings, WhenFull};
+use crate::process::Driver;
+use crate::record::Signal;
+
+/// The signals that callers make records of.
+pub(super) const SIGNALS: [Signal; 2] = [Signal::Traces, Signal::Logs];
+
+/// The scopes that they are of.
+pub(super) const SCOPES: [&str; 2] = ["shop", "warehouse"];
+
+/// SplitMix64: numbers that depend on nothing but the seed.
+#[derive(Debug, Clone)]
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(super) fn number(&mut self, range: RangeInclusive<u64>) -> u64 {
+        range.start() + self.bits() % (range.end() - range.start() + 1)
+    }
+
+    /// A number whose magnitude is even, not its value: small ones are as likely as large ones.
+    fn magnitude(&mut self, range: RangeInclusive<u64>) -> u64 {
+        let most = range.end() >> self.number(0..=u64::from(range.end().ilog2()));
+        self.number(*range.start()..=most.max(*range.start()))
+    }
+
+    pub(super) fn chance(&mut self, percent: u64) -> bool {
+        self.number(1..=100) <= percent
+    }
+
+    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.number(0..=from.len() as u64 - 1) as usize]
+    }
+
+    /// A time below this one.
+    pub(super) fn time(&mut self, most: Duration) -> Duration {
+        Duration::from_micros(self.number(0..=most.as_micros() as u64))
+    }
+
+    fn millis(&mut self, range: RangeInclusive<u64>) -> Duration {
+        Duration::from_millis(self.magnitude(range))
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Script {
+    pub(super) settings: Settings,
+    pub(super) weather: Vec<Phase>,
+    /// From the start, in order.
+    pub(super) actions: Vec<(Duration, Action)>,
+}
+
+/// An exporter's settings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settings {
+    pub(super) driver: Driver,
+    pub(super) queue: QueueSettings,
+    pub(super) batch: BatchSettings,
+    pub(super) pace: PaceSettings,
+    pub(super) retry: RetrySettings,
+    pub(super) attempt_timeout: Duration,
+}
+
+/// What befalls requests for some time; all of it is over after the last phase.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Phase {
+    pub(super) until: Duration,
+    /// Of each signal.
+    pub(super) faults: [Fault; SIGNALS.len()],
+    /// Of 100 requests.
+    pub(super) share: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    None,
+    /// There is no server.
+    Unreachable,
+    /// 429 or 503.
+    Later(Option<Duration>),
+    /// 400.
+    Refused,
+    /// 404.
+    NotTaken,
+    /// 413 for what has more bytes.
+    TooLarge(usize),
+    /// Some records of a request are rejected.
+    Partial,
+    /// Answers take up to twice the timeout of an attempt.
+    Slow,
+    /// The server takes the request, and its answer is lost.
+    LostAnswer,
+    /// The transport panics.
+    Panic,
+}
+
+/// What the program does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Makes `records` of about `bytes` bytes, one after the other.
+    Burst {
+        signal: Signal,
+        records: u64,
+        bytes: u64,
+    },
+    /// With the time that its caller waits.
+    Flush(Duration),
+    /// With its budget.
+    Stop(Duration),
+    /// What a stop does from other threads than the worker's: [`exporter_set::stop`](crate::pipeline::exporter_set::stop).
+    CutOldAttempt,
+    Interrupt,
+    FinishStop,
+}
+
+impl Script {
+    pub(super) fn new(dice: &mut Dice) -> Self {
+        let settings = Settings::new(dice);
+        let time = Duration::from_millis(dice.pick(&[200, 2_000, 20_000]));
+        let mut actions: Vec<_> =
+            (0..dice.magnitude(3..=60)).map(|_| (dice.time(time), Action::new(dice, &settings))).collect();
+        // without one, the network recovers and all must be delivered
+        if dice.chance(50) {
+            actions.push((time, Action::Stop(dice.millis(0..=5_000))));
+        }
+        actions.sort_by_key(|(at, _)| *at);
+        let phases = dice.number(0..=6) as u32;
+        let weather = (1..=phases).map(|number| Phase::new(dice, &settings, time * 2 * number / phases));
+        Self { weather: weather.collect(), settings, actions }
+    }
+}
+
+impl Settings {
+    fn new(dice: &mut Dice) -> Self {
+        let first_delay = dice.millis(1..=250);
+        let when_full = dice.pick(&[WhenFull::Block, WhenFull::DropNewest]);
+        let block_timeout = if dice.chance(30) { None } else { Some(dice.millis(1..=5_000)) };
+        Self {
+            driver: dice.pick(&[Driver::OwnThread, Driver::OwnThread, Driver::Caller]),
+            queue: QueueSettings {
+                when_full,
+                block_timeout,
+                records: dice.magnitude(1..=256) as usize,
+                bytes: dice.magnitude(1 << 10..=256 << 10) as usize,
+            },
+            batch: BatchSettings {
+                records: dice.magnitude(1..=64) as usize,
+                bytes: dice.magnitude(1 << 10..=64 << 10) as usize,
+            },
+            pace: PaceSettings { throttle: dice.millis(0..=1_000), linger: dice.millis(0..=500) },
+            retry: RetrySettings {
+                give_up_after: dice.millis(10..=30_000),
+                first_delay,
+                max_delay: first_delay.max(dice.millis(1..=5_000)),
+                max_retry_after: dice.millis(100..=10_000),
+            },
+            attempt_timeout: dice.millis(5..=5_000),
+        }
+    }
+}
+
+impl Phase {
+    fn new(dice: &mut Dice, settings: &Settings, until: Duration) -> Self {
+        let fault = Fault::new(dice, settings);
+        let other = if dice.chance(50) { fault } else { Fault::new(dice, settings) };
+        Self { until, faults: [fault, other], share: dice.pick(&[10, 60, 100]) }
+    }
+}
+
+impl Fault {
+    fn new(dice: &mut Dice, settings: &Settings) -> Self {
+        let after = if dice.chance(20) { Duration::ZERO } else { dice.millis(1..=20_000) };
+        let most = dice.magnitude(16..=settings.batch.bytes as u64) as usize;
+        dice.pick(&[
+            Self::None,
+            Self::Unreachable,
+            Self::Later(None),
+            Self::Later(Some(after)),
+            Self::Refused,
+            Self::NotTaken,
+            Self::TooLarge(most),
+            Self::Partial,
+            Self::Slow,
+            Self::LostAnswer,
+            Self::Panic,
+        ])
+    }
+}
+
+impl Action {
+    fn new(dice: &mut Dice, settings: &Settings) -> Self {
+        if dice.chance(10) {
+            return Self::Flush(dice.millis(1..=10_000));
+        }
+        let largest = if dice.chance(5) { 2 * settings.batch.bytes as u64 } else { 256 };
+        let (records, bytes) = (dice.magnitude(1..=128), dice.magnitude(16..=largest));
+        Self::Burst { signal: dice.pick(&SIGNALS), records, bytes }
+    }
+}

@@ -1,0 +1,134 @@
+//! What must hold: between two steps, of every attempt, and at the end.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::TryRecvError;
+
+use super::{SIGNALS, World};
+use crate::pipeline::clock;
+use crate::pipeline::ledger::Counts;
+use crate::record::Signal;
+
+/// A stop with this budget makes an attempt of each signal.
+const LEAST_BUDGET: Duration = Duration::from_millis(100);
+
+impl World {
+    /// What must hold after every step.
+    pub(super) fn check(&self) {
+        // the server has counted what the pipeline will count when the attempt is over
+        if self.attempt.get().is_some() {
+            return;
+        }
+        for signal in SIGNALS {
+            let (counts, at) = (self.counts(signal), signal as usize);
+            let book = &self.books.borrow()[at];
+            let (dropped, not_enqueued) = (counts.dropped, counts.not_enqueued);
+            let settled = counts.delivered + counts.rejected + dropped.total() + counts.superseded;
+            let what = [
+                ("the equation does not hold", counts.accepted == settled + counts.in_flight),
+                ("records are missing", counts.accepted + not_enqueued.total() == self.offered[at].get()),
+                ("the server has taken others", counts.delivered == book.delivered),
+                ("the server has rejected others", counts.rejected == book.rejected),
+                ("the server has refused others", dropped.refused == book.refused),
+                ("others were too large", dropped.too_large >= book.too_large),
+                ("the worker has panicked by itself", dropped.worker_panicked == book.panicked),
+                (
+                    "records were given up, though all requests were answered",
+                    dropped.gave_up == 0 || book.later > 0,
+                ),
+                ("records were superseded", counts.superseded == 0),
+            ];
+            for (what, holds) in what {
+                if !holds {
+                    self.fail(format!("{what}: {signal}: {counts}; {book:?}"));
+                }
+            }
+            self.check_level(signal, &counts);
+        }
+        self.check_turns();
+        let (over, rest): (Vec<_>, Vec<_>) = self
+            .flushes
+            .take()
+            .into_iter()
+            .partition(|(done, _)| done.try_recv() != Err(TryRecvError::Empty));
+        over.into_iter().for_each(|(_, accepted)| self.check_flushed(accepted));
+        self.flushes.borrow_mut().extend(rest);
+    }
+
+    /// The queue holds what is not settled, within its bounds.
+    fn check_level(&self, signal: Signal, counts: &Counts) {
+        let queue = self.handle().queue(signal).expect("the signal is exported");
+        let (records, bytes) = queue.level();
+        let most = &self.script.settings.queue;
+        let is_within = records <= most.records && bytes <= most.bytes && (records > 0) == (bytes > 0);
+        let is_exact = records as u64 == counts.in_flight || self.handle().is_stopped();
+        if !is_within || !is_exact {
+            self.fail(format!("{records} records of {bytes} bytes are queued: {signal}: {counts}"));
+        }
+    }
+
+    /// The worker does not turn without a reason, nor try again without a pause: one takes half of the first delay on average, and
+    /// a server may wish for none after an answer.
+    fn check_turns(&self) {
+        let attempts: u64 = self.attempts().iter().sum();
+        let offered: u64 = self.offered.iter().map(Cell::get).sum();
+        let reasons = attempts + offered + self.commands.get();
+        if self.turns.get() > 50 + 4 * reasons {
+            self.fail(format!("{} turns for {reasons} reasons", self.turns.get()));
+        }
+        if self.stop_by.get().is_some() {
+            return;
+        }
+        let (elapsed, delay) = (clock::now() - self.start, self.script.settings.retry.first_delay);
+        for book in &*self.books.borrow() {
+            let most = 40 + 8 * elapsed.as_millis() as u64 / delay.as_millis() as u64 + self.commands.get();
+            if book.later > most + (book.attempts - book.later) {
+                self.fail(format!(
+                    "{} of {} attempts led to nothing in {elapsed:?}",
+                    book.later, book.attempts
+                ));
+            }
+        }
+    }
+
+    pub(super) fn check_end(&self) {
+        self.check();
+        if !self.has_ended() {
+            self.fail("the worker has not ended".to_owned());
+        }
+        for signal in SIGNALS {
+            let counts = self.counts(signal);
+            self.note(|| format!("{signal}: {counts}"));
+            if counts.in_flight > 0 {
+                self.fail(format!("after the stop: {signal}: {counts}"));
+            }
+            let was_tried = self.attempts()[signal as usize] > self.attempts_before.get()[signal as usize];
+            if counts.dropped.shutdown > 0 && !was_tried && self.budget.get() >= LEAST_BUDGET {
+                self.fail(format!("the stop has not tried {signal}: {counts}"));
+            }
+        }
+        if let Some(failure) = &*self.failure.borrow() {
+            panic!("{failure}");
+        }
+    }
+
+    pub(super) fn check_flushed(&self, accepted: [u64; SIGNALS.len()]) {
+        for (signal, accepted) in SIGNALS.into_iter().zip(accepted) {
+            let counts = self.counts(signal);
+            if counts.accepted - counts.in_flight < accepted {
+                self.fail(format!("a flush of {accepted} {signal} is over: {counts}"));
+            }
+        }
+    }
+
+    pub(super) fn check_deadline(&self, now: Instant, deadline: Instant) {
+        let latest = self.stop_by.get().map_or(now + self.script.settings.attempt_timeout, |by| by.max(now));
+        if deadline > latest {
+            self.fail(format!("an attempt may go on {:?} too long", deadline - latest));
+        }
+        if deadline <= now {
+            self.fail("an attempt without time".to_owned());
+        }
+    }
+}

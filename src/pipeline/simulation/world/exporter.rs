@@ -1,0 +1,117 @@
+//! The exporter of a simulation: what drives its worker, and its transport.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{World, world};
+use crate::config::sampler::Sampler;
+use crate::context::Owner;
+use crate::pipeline::clock;
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec};
+use crate::pipeline::exporter_set::{self, ExporterSet, ProviderSpec};
+use crate::pipeline::manual::OnEnd;
+use crate::pipeline::open_spans::OpenMarks;
+use crate::pipeline::worker::{Progress, Worker};
+use crate::process::Driver;
+use crate::record::{LogLimits, SpanLimits};
+use crate::transport::{Payload, Transport, Verdict};
+
+/// A program that drives its exporters itself does so this often at least.
+const PUMP_EVERY: Duration = Duration::from_millis(20);
+
+/// The exporter, and what drives it.
+pub(super) enum Exporter {
+    Thread { handle: Box<ExporterHandle>, worker: RefCell<Option<(Box<Worker>, OnEnd)>>, sleep: Cell<Sleep> },
+    Caller { set: ExporterSet, next_pump: Cell<Instant> },
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Sleep {
+    Awake,
+    Until(Option<Instant>),
+}
+
+impl Exporter {
+    pub(super) fn start(spec: ExporterSpec) -> Self {
+        if spec.driver == Driver::OwnThread {
+            let (handle, worker, on_end) = ExporterHandle::assemble(spec.prepare());
+            let (handle, worker) = (Box::new(handle), RefCell::new(Some((Box::new(worker), on_end))));
+            return Self::Thread { handle, worker, sleep: Cell::new(Sleep::Awake) };
+        }
+        let spec = ProviderSpec {
+            owner: Owner::new(),
+            exporters: vec![spec],
+            limits: SpanLimits::default(),
+            log_limits: LogLimits::default(),
+            baggage_attributes: Vec::new(),
+            sampler: Sampler::default(),
+            open_marks: OpenMarks::new(),
+        };
+        let set = ExporterSet::start(Arc::new(spec)).expect("no thread is started");
+        Self::Caller { set, next_pump: Cell::new(clock::now()) }
+    }
+
+    /// A step of what drives the exporter, if it is due and not in the middle of one.
+    pub(super) fn step(&self, world: &World) -> bool {
+        match self {
+            Self::Thread { worker, sleep, .. } => {
+                let Ok(mut worker) = worker.try_borrow_mut() else { return false };
+                let Some((awake, _)) = &mut *worker else { return false };
+                let is_due = |until: Option<Instant>| until.is_some_and(|until| until <= clock::now());
+                match sleep.get() {
+                    Sleep::Until(until) if !is_due(until) && !awake.is_called() => return false,
+                    Sleep::Until(_) => awake.wake_up(),
+                    Sleep::Awake => {}
+                }
+                world.turns.set(world.turns.get() + 1);
+                sleep.set(match awake.step_or_sleep() {
+                    Progress::DueAt(until) => Sleep::Until(until),
+                    Progress::Worked => Sleep::Awake,
+                    Progress::Ended => {
+                        worker.take().into_iter().for_each(|(_, on_end)| on_end());
+                        Sleep::Awake
+                    }
+                });
+                true
+            }
+            Self::Caller { set, next_pump } => {
+                if next_pump.get() > clock::now() || !world.is_free() {
+                    return false;
+                }
+                let latest = clock::now() + PUMP_EVERY;
+                let due = exporter_set::pump([set], 0, latest);
+                next_pump.set(due.map_or(latest, |due| due.min(latest)).max(clock::now()));
+                true
+            }
+        }
+    }
+
+    /// When the next step is due, if nothing happens before.
+    pub(super) fn next(&self, world: &World) -> Option<Instant> {
+        match self {
+            Self::Thread { worker, sleep, .. } => match sleep.get() {
+                Sleep::Until(until) if worker.try_borrow_mut().is_ok() => until,
+                _ => None,
+            },
+            Self::Caller { next_pump, .. } => Some(next_pump.get()).filter(|_| world.is_free()),
+        }
+    }
+}
+
+/// The transport of the simulation on the same thread.
+pub(super) struct Network;
+
+impl Transport for Network {
+    fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
+        world().send(payload, deadline)
+    }
+
+    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
+        Box::new(|| world().is_interrupted.set(true))
+    }
+
+    fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
+        Box::new(|| world().is_cut.set(true))
+    }
+}

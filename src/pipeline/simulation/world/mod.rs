@@ -1,0 +1,425 @@
+//! A simulated program: one thread plays the callers, the worker, and the network in turn, and its time is the simulation's.
+
+mod checks;
+mod exporter;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::cmp::Reverse;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use super::script::{Action, Dice, SCOPES, SIGNALS, Script};
+use super::server::{Book, Reply, numbers};
+use crate::config::{Level, Signals, SpoolSettings};
+use crate::pipeline::clock::{self, simulated};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
+use crate::pipeline::exporter_set::{self, FlushOutcome};
+use crate::pipeline::ledger::Counts;
+use crate::process::Driver;
+use crate::record::wire::encode_field;
+use crate::record::{Scope, Signal};
+use crate::transport::{Payload, Verdict};
+use exporter::{Exporter, Network};
+
+/// The longest time after its budget that a stop may take, and that its interrupted worker has of it.
+const LATEST_STOP: Duration = Duration::from_millis(50);
+const LAST_GRACE: Duration = Duration::from_millis(30);
+/// More steps are an endless loop.
+const MOST_STEPS: u64 = 1_000_000;
+
+thread_local! {
+    static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
+}
+
+/// The world of this thread's simulation.
+fn world() -> Rc<World> {
+    WORLD.with_borrow(|world| Rc::clone(world.as_ref().expect("a simulation runs")))
+}
+
+pub(super) struct World {
+    script: Script,
+    start: Instant,
+    is_verbose: bool,
+    dice: RefCell<Dice>,
+    exporter: OnceCell<Exporter>,
+    scopes: [[Arc<Scope>; SCOPES.len()]; SIGNALS.len()],
+    /// What is still to come, the next one last.
+    agenda: RefCell<Vec<(Instant, Action)>>,
+    /// What could not be done while the thread that would do it was at something else.
+    postponed: RefCell<Vec<Action>>,
+    books: RefCell<[Book; SIGNALS.len()]>,
+    /// Records that callers have tried to enqueue.
+    offered: [Cell<u64>; SIGNALS.len()],
+    flushes: RefCell<Vec<(Receiver<()>, [u64; SIGNALS.len()])>>,
+    /// Whether the network has recovered for good.
+    recovered: Cell<bool>,
+    stop_by: Cell<Option<Instant>>,
+    /// Of each signal, before the stop; one that is still under way then counts as made in it.
+    attempts_before: Cell<[u64; SIGNALS.len()]>,
+    budget: Cell<Duration>,
+    is_cut: Cell<bool>,
+    is_interrupted: Cell<bool>,
+    /// An attempt is under way, or a caller waits: nothing else may wait on the same stack.
+    attempt: Cell<Option<Signal>>,
+    is_caller_waiting: Cell<bool>,
+    failure: RefCell<Option<String>>,
+    commands: Cell<u64>,
+    turns: Cell<u64>,
+    pub(super) steps: Cell<u64>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, is_verbose: bool) -> Rc<Self> {
+        let mut dice = Dice::new(seed);
+        let script = Script::new(&mut dice);
+        let start = Instant::now();
+        let agenda = script.actions.iter().rev().map(|(at, action)| (start + *at, *action)).collect();
+        let scope = |signal| SCOPES.map(|name| Arc::new(Scope::new(signal, name, "")));
+        Rc::new(Self {
+            start,
+            is_verbose,
+            dice: RefCell::new(dice),
+            exporter: OnceCell::new(),
+            scopes: SIGNALS.map(scope),
+            agenda: RefCell::new(agenda),
+            postponed: RefCell::default(),
+            books: RefCell::default(),
+            offered: Default::default(),
+            flushes: RefCell::default(),
+            recovered: Cell::new(false),
+            stop_by: Cell::new(None),
+            attempts_before: Cell::default(),
+            budget: Cell::default(),
+            is_cut: Cell::new(false),
+            is_interrupted: Cell::new(false),
+            attempt: Cell::new(None),
+            is_caller_waiting: Cell::new(false),
+            failure: RefCell::default(),
+            commands: Cell::new(0),
+            turns: Cell::new(0),
+            steps: Cell::new(0),
+            script,
+        })
+    }
+
+    /// Runs the script to its end.
+    pub(super) fn run(self: &Rc<Self>) {
+        self.note(|| format!("{:#?}", self.script));
+        let _time = simulated::Simulated::start(Rc::clone(self) as Rc<dyn simulated::World>, self.start);
+        WORLD.set(Some(Rc::clone(self)));
+        let _ = self.exporter.set(Exporter::start(self.spec()));
+        self.pass_while(|| !self.agenda.borrow().is_empty() || !self.postponed.borrow().is_empty());
+        if self.stop_by.get().is_none() {
+            self.recover();
+            self.perform(Action::Stop(Duration::from_secs(1)));
+            self.pass_while(|| !self.agenda.borrow().is_empty());
+        }
+        self.check_end();
+        WORLD.set(None);
+    }
+
+    fn spec(&self) -> ExporterSpec {
+        let settings = self.script.settings;
+        ExporterSpec {
+            name: "simulated".to_owned(),
+            filter: RecordFilter { signals: Signals::ALL, level: Level::default() },
+            queue: settings.queue,
+            batch: settings.batch,
+            pace: settings.pace,
+            retry: settings.retry,
+            spool: SpoolSettings::default(),
+            attempt_timeout: settings.attempt_timeout,
+            resource: Vec::new(),
+            metrics: None,
+            hook: None,
+            transport: Box::new(|| Box::new(Network)),
+            driver: settings.driver,
+        }
+    }
+
+    /// The network recovers: all that is accepted is settled in a time that the settings bound.
+    fn recover(&self) {
+        self.note(|| "the network recovers".to_owned());
+        self.recovered.set(true);
+        let settings = &self.script.settings;
+        let longest_pause = settings.retry.max_delay.max(settings.retry.max_retry_after);
+        let pace = settings.pace.throttle + settings.pace.linger;
+        let bound = 2 * (longest_pause + settings.attempt_timeout + pace) + Duration::from_secs(5);
+        let by = clock::now() + bound;
+        let is_settled = || {
+            let is_settled = SIGNALS.iter().all(|signal| self.counts(*signal).in_flight == 0);
+            is_settled && self.flushes.borrow().is_empty()
+        };
+        self.pass_while(|| !is_settled() && clock::now() < by);
+        if !is_settled() {
+            self.fail(format!("{bound:?} after the network has recovered, records or flushes are in flight"));
+        }
+    }
+
+    /// Lets time pass as long as something is to come.
+    fn pass_while(&self, is_to_come: impl Fn() -> bool) {
+        simulated::World::pass(self, None, &|| !is_to_come());
+    }
+
+    /// Does one thing that is due: a step of the worker, or an action. False if nothing is.
+    fn step(&self) -> bool {
+        self.steps.set(self.steps.get() + 1);
+        let has_acted = self.exporter().step(self) || self.act();
+        if has_acted {
+            self.check();
+        }
+        if self.steps.get() > MOST_STEPS {
+            self.fail("it goes on for ever".to_owned());
+        }
+        if let Some(failure) = self.failure.borrow().as_ref().filter(|_| self.is_free()) {
+            panic!("{failure}");
+        }
+        has_acted
+    }
+
+    /// Whether no attempt is under way and no caller waits.
+    fn is_free(&self) -> bool {
+        self.attempt.get().is_none() && !self.is_caller_waiting.get()
+    }
+
+    /// The next action, if it is time for it.
+    fn act(&self) -> bool {
+        if self.is_free() {
+            let again = self.postponed.take().into_iter().rev().map(|action| (clock::now(), action));
+            self.agenda.borrow_mut().extend(again);
+        }
+        if self.next_action().is_none_or(|at| at > clock::now()) {
+            return false;
+        }
+        let next = self.agenda.borrow_mut().pop();
+        next.into_iter().for_each(|(_, action)| self.perform(action));
+        true
+    }
+
+    fn next_action(&self) -> Option<Instant> {
+        self.agenda.borrow().last().map(|(at, _)| *at)
+    }
+
+    fn perform(&self, action: Action) {
+        let exporter = self.exporter();
+        // only the worker's own thread does not need this one
+        let must_wait = !self.is_free() && matches!(exporter, Exporter::Caller { .. });
+        if must_wait && !matches!(action, Action::Burst { .. }) {
+            return self.postponed.borrow_mut().push(action);
+        }
+        self.note(|| format!("{action:?}"));
+        if !matches!(action, Action::Burst { .. }) {
+            self.hurry();
+        }
+        match action {
+            Action::Burst { signal, records, bytes } => self.burst(signal, records, bytes),
+            Action::Flush(timeout) => self.flush(timeout),
+            Action::Stop(budget) => self.stop(budget),
+            Action::CutOldAttempt => self.handle().cut_attempt(),
+            Action::Interrupt if !self.has_ended() => self.handle().interrupt(),
+            Action::FinishStop => {
+                if !self.has_ended() {
+                    self.fail("the worker goes on after it was interrupted".to_owned());
+                }
+            }
+            Action::Interrupt => {}
+        }
+    }
+
+    fn burst(&self, signal: Signal, records: u64, bytes: u64) {
+        for done in 0..records {
+            if !self.enqueue(signal, bytes) {
+                let rest = Action::Burst { signal, records: records - done, bytes };
+                return self.postponed.borrow_mut().push(rest);
+            }
+        }
+    }
+
+    /// Enqueues one record; false if its caller would have to wait, and cannot now.
+    fn enqueue(&self, signal: Signal, bytes: u64) -> bool {
+        let handle = self.handle();
+        let mut dice = self.dice.borrow_mut();
+        let (at, len) = (dice.number(0..=SCOPES.len() as u64 - 1) as usize, dice.number(8..=bytes));
+        drop(dice);
+        let (scope, made) = (&self.scopes[signal as usize][at], clock::now());
+        let number = self.books.borrow_mut()[signal as usize].add(made, at);
+        let mut content = vec![0; len as usize];
+        content[..8].copy_from_slice(&number.to_le_bytes());
+        let mut frame = Vec::new();
+        encode_field(0x12, &content, &mut frame);
+        let is_done = handle.try_enqueue(scope, &frame, 1);
+        if !is_done && self.is_free() {
+            self.note(|| format!("a caller waits with {signal} {number}"));
+            self.waiting(|| handle.enqueue(scope, &frame, 1));
+            let waited = clock::now() - made;
+            self.note(|| format!("{signal} {number} has waited for {waited:?}"));
+            // the worker's own thread is in the middle of an attempt where only the caller's time should pass
+            let settings = &self.script.settings;
+            let longest = settings.queue.block_timeout.filter(|_| settings.driver == Driver::Caller);
+            if longest.is_some_and(|longest| waited > longest) {
+                self.fail(format!("a caller has waited for {waited:?}"));
+            }
+        } else if !is_done {
+            self.hurry_if_pressing();
+            return false;
+        }
+        self.offered[signal as usize].set(self.offered[signal as usize].get() + 1);
+        self.hurry_if_pressing();
+        true
+    }
+
+    /// A call that may wait.
+    fn waiting<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.is_caller_waiting.set(true);
+        let returned = call();
+        self.is_caller_waiting.set(false);
+        returned
+    }
+
+    fn flush(&self, timeout: Duration) {
+        let accepted = SIGNALS.map(|signal| self.counts(signal).accepted);
+        self.commands.set(self.commands.get() + 1);
+        match self.exporter() {
+            Exporter::Thread { handle, .. } => {
+                self.flushes.borrow_mut().push((handle.start_flush(), accepted));
+            }
+            Exporter::Caller { set, .. } => {
+                let deadline = clock::now() + timeout;
+                let outcome = self.waiting(|| exporter_set::flush([set], deadline));
+                self.note(|| format!("{outcome:?}"));
+                if outcome == FlushOutcome::Complete {
+                    self.check_flushed(accepted);
+                }
+                if clock::now() > deadline {
+                    self.fail(format!("a flush is late by {:?}", clock::now() - deadline));
+                }
+            }
+        }
+    }
+
+    fn stop(&self, budget: Duration) {
+        let now = clock::now();
+        self.stop_by.set(Some(now + budget));
+        let mut attempts = self.attempts();
+        self.attempt.get().into_iter().for_each(|signal| attempts[signal as usize] -= 1);
+        self.attempts_before.set(attempts);
+        self.budget.set(budget);
+        self.commands.set(self.commands.get() + 1);
+        match self.exporter() {
+            Exporter::Thread { handle, .. } => {
+                handle.start_stop(now + budget);
+                let mut agenda = self.agenda.borrow_mut();
+                agenda.extend([
+                    (now + budget / 2, Action::CutOldAttempt),
+                    (now + budget, Action::Interrupt),
+                    (now + budget + LAST_GRACE, Action::FinishStop),
+                ]);
+                agenda.sort_by_key(|(at, _)| Reverse(*at));
+            }
+            Exporter::Caller { set, .. } => {
+                self.waiting(|| exporter_set::stop([set], now + budget));
+                let took = clock::now() - now;
+                if took > budget + LATEST_STOP {
+                    self.fail(format!("a stop of {budget:?} took {took:?}"));
+                }
+            }
+        }
+    }
+
+    /// A round may begin now, whatever the throttle is.
+    fn hurry(&self) {
+        self.books.borrow_mut().iter_mut().for_each(|book| book.hurried = Some(clock::now()));
+    }
+
+    fn hurry_if_pressing(&self) {
+        for signal in SIGNALS {
+            let queue = self.handle().queue(signal).expect("the signal is exported");
+            if queue.is_pressing(queue.level()) {
+                self.books.borrow_mut()[signal as usize].hurried = Some(clock::now());
+            }
+        }
+    }
+
+    /// One attempt, as the transport sees it.
+    fn send(&self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
+        let (now, settings, at) = (clock::now(), &self.script.settings, payload.signal as usize);
+        let body = payload.body.concat();
+        self.check_deadline(now, deadline);
+        self.hurry_if_pressing();
+        let Some(numbers) = numbers(&body) else {
+            self.fail(format!("a request that cannot be read: {body:x?}"));
+            return Verdict::Refused { reason: String::new() };
+        };
+        if body.len() > settings.batch.bytes || numbers.len() > settings.batch.records {
+            self.fail(format!("a request of {} bytes and {} records", body.len(), numbers.len()));
+        }
+        let arrived = self.books.borrow_mut()[at].arrive(&numbers, now, settings.pace.throttle);
+        arrived.unwrap_or_else(|what| self.fail(format!("{}: {what}", payload.signal)));
+        let since = now - self.start;
+        let phase = self.script.weather.iter().find(|phase| since < phase.until && !self.recovered.get());
+        let reply = Reply::new(&mut self.dice.borrow_mut(), phase, payload.signal, settings);
+        self.is_cut.set(false);
+        let is_broken = || self.is_cut.get() || self.is_interrupted.get();
+        self.attempt.set(Some(payload.signal));
+        simulated::World::pass(self, Some(deadline.min(now + reply.after)), &is_broken);
+        self.attempt.set(None);
+        let is_late = is_broken() || now + reply.after > deadline;
+        self.note(|| format!("{} {numbers:?}, late: {is_late}, {reply:?}", payload.signal));
+        self.books.borrow_mut()[at].reply(reply, is_late, &numbers, body.len())
+    }
+
+    /// Of each signal.
+    fn attempts(&self) -> [u64; SIGNALS.len()] {
+        self.books.borrow().each_ref().map(|book| book.attempts)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.handle().wait_for_end(clock::now())
+    }
+
+    fn counts(&self, signal: Signal) -> Counts {
+        self.handle().ledger().of(signal)
+    }
+
+    fn exporter(&self) -> &Exporter {
+        self.exporter.get().expect("the exporter was started")
+    }
+
+    fn handle(&self) -> &ExporterHandle {
+        match self.exporter() {
+            Exporter::Thread { handle, .. } => handle,
+            Exporter::Caller { set, .. } => &set.running()[0],
+        }
+    }
+
+    /// Something is wrong. It is noted, as a panic would be taken for one of the transport.
+    fn fail(&self, what: String) {
+        self.note(|| format!("FAILED: {what}"));
+        self.failure
+            .borrow_mut()
+            .get_or_insert_with(|| format!("after {:?}: {what}", clock::now() - self.start));
+    }
+
+    fn note(&self, what: impl FnOnce() -> String) {
+        if self.is_verbose {
+            println!("{:>14?} {}", clock::now().saturating_duration_since(self.start), what());
+        }
+    }
+}
+
+impl simulated::World for World {
+    fn pass(&self, until: Option<Instant>, is_over: &dyn Fn() -> bool) {
+        while !is_over() && until.is_none_or(|until| clock::now() < until) {
+            if self.step() {
+                continue;
+            }
+            match until.into_iter().chain(self.next_action()).chain(self.exporter().next(self)).min() {
+                Some(next) => simulated::set(next.max(clock::now())),
+                None => panic!("something waits for ever"),
+            }
+        }
+    }
+}

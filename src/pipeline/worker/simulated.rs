@@ -1,0 +1,37 @@
+//! The worker's own thread as a simulation plays it: as in [`run`](Worker::run) and [`rest`](Worker::rest), but where the thread
+//! would sleep, it returns.
+
+use super::{Event, Progress, Worker};
+use crate::pipeline::clock;
+
+impl Worker {
+    /// Does one thing, or goes to sleep.
+    pub(crate) fn step_or_sleep(&mut self) -> Progress {
+        if self.is_done() {
+            self.finish();
+            return Progress::Ended;
+        }
+        if self.caught(Self::work) != Some(false) {
+            return Progress::Worked;
+        }
+        match self.next_event(clock::now()) {
+            Event::Now => {
+                self.wake_up();
+                Progress::Worked
+            }
+            Event::At(then) => Progress::DueAt(then),
+        }
+    }
+
+    /// Whether a message ends its sleep. A wake-up is taken; a stop and a flush are left to the next step.
+    pub(crate) fn is_called(&self) -> bool {
+        let is_stopping = self.stop_by().is_some();
+        !self.commands.flush.is_empty()
+            || !is_stopping && (!self.commands.stop.is_empty() || self.commands.wake.try_recv().is_ok())
+    }
+
+    /// Its sleep is over.
+    pub(crate) fn wake_up(&self) {
+        self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
+    }
+}
