@@ -41,6 +41,8 @@ use storage::Files;
 
 /// Of one segment, unless a single request is larger.
 const SEGMENT_BYTES: u64 = 8 << 20;
+/// Spans that may be open at a time and survive the process.
+const OPEN_SPANS: u32 = 512;
 /// As good as no limit.
 const LONGEST_AGE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
@@ -122,6 +124,7 @@ impl Spool {
         let (instance, file) = directory.create_recorder()?;
         let header = Header {
             slots: if is_full { 0 } else { slots as u32 },
+            open_spans: if settings.open_spans && !is_full { OPEN_SPANS } else { 0 },
             resource_bytes: resource.len() as u32,
             created: now_ms(),
             boot_id,
@@ -152,6 +155,12 @@ impl Spool {
 
     pub(crate) fn recorder(&self) -> &Arc<Recorder> {
         &self.recorder
+    }
+
+    /// Notes that the process lives. Returns whether that is to be noted again and again.
+    pub(crate) fn note_alive(&self) -> bool {
+        self.recorder.note_alive();
+        self.recorder.has_open_spans()
     }
 
     /// Writes a request to the disk.

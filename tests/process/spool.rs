@@ -19,7 +19,7 @@ use crate::support::scratch::Scratch;
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Where nothing listens.
-const NOWHERE: &str = "http://127.0.0.1:9";
+pub(crate) const NOWHERE: &str = "http://127.0.0.1:9";
 /// Small enough for many recorders in a test.
 const QUEUE_BYTES: usize = 1 << 20;
 
@@ -28,7 +28,7 @@ fn places() -> [Scratch; 2] {
     [private(), private_in(Path::new("/dev/shm"))]
 }
 
-fn private() -> Scratch {
+pub(crate) fn private() -> Scratch {
     private_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 
@@ -38,7 +38,7 @@ fn private_in(place: &Path) -> Scratch {
     scratch
 }
 
-fn exporter(endpoint: &str, spool: &Path) -> Exporter {
+pub(crate) fn exporter(endpoint: &str, spool: &Path) -> Exporter {
     Exporter::http(endpoint).queue_bytes(QUEUE_BYTES).throttle(Duration::ZERO).spool(spool)
 }
 
@@ -62,12 +62,12 @@ fn arrived(receiver: &Receiver) -> HashMap<(u64, u64), u64> {
     arrived
 }
 
-fn files(spool: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(spool: &Path) -> Vec<PathBuf> {
     fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
 /// Delivers what is there, and nothing else.
-fn deliver(receiver: &Receiver, spool: &Path) -> Counts {
+pub(crate) fn deliver(receiver: &Receiver, spool: &Path) -> Counts {
     let ledger = start(exporter(&receiver.endpoint(), spool)).shutdown(PATIENCE);
     assert_eq!(files(spool), Vec::<PathBuf>::new(), "{ledger}");
     ledger.total()

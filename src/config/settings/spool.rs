@@ -18,6 +18,7 @@ settings! {
         pub(crate) bytes: usize = 256 << 20,
         pub(crate) age: Option<Duration> = Some(Duration::from_secs(3 * 24 * 3600)),
         pub(crate) sync: SpoolSync = SpoolSync::EverySecond,
+        pub(crate) open_spans: bool = false,
     }
 }
 
@@ -62,6 +63,14 @@ table! { SPOOLING:
         needs_connection: true,
         partner: Some(&SPOOL),
     }
+    /// whether spans that are open when the process dies are delivered as well, marked as interrupted
+    SPOOL_OPEN_SPANS {
+        key: "spool-open-spans",
+        kind: Kind::Bool { field: field!(spool.open_spans), variables: &[] },
+        advice: "write true or false, without quotes",
+        needs_connection: true,
+        partner: Some(&SPOOL),
+    }
 }
 
 /// A number of bytes that every machine can count.
@@ -74,6 +83,10 @@ setters! {
     /// Decides when requests on disk are safe from power loss; a second after they were written unless set. The death of the
     /// process they survive in any case.
     spool_sync(sync: SpoolSync) sets spool.sync of SPOOL_SYNC;
+    /// Delivers spans that were open when the process died as well; not unless set. Such a span has the status `Error`, the
+    /// attribute `standpipe.interrupted`, and ends when the process was last known to live. 512 spans at a time can be kept,
+    /// of each the first kilobyte, and a span costs about a tenth more instructions.
+    spool_open_spans(on: bool) sets spool.open_spans of SPOOL_OPEN_SPANS;
 }
 
 impl Exporter {
