@@ -1,10 +1,28 @@
 //! Without the feature `spool`, and on other systems than Linux, no exporter has a spool: configuration refuses it.
 
+#[cfg(feature = "spool")]
+#[path = "contents.rs"]
+mod contents;
+
 use std::io;
+#[cfg(feature = "spool")]
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::SpoolSettings;
 use crate::record::{OpenSpanSlot, Signal, Slot};
+
+#[cfg(feature = "spool")]
+pub use contents::{Contents, Instance};
+
+/// What each process has in the directory of a spool.
+///
+/// # Errors
+/// Always: only Linux has a spool.
+#[cfg(feature = "spool")]
+pub fn inspect(_: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has a spool"))
+}
 
 #[derive(Debug)]
 pub(crate) enum Spool {}
@@ -28,8 +46,15 @@ pub(crate) fn checksum<'a>(_: impl IntoIterator<Item = &'a [u8]>) -> u32 {
 }
 
 impl Spool {
-    pub(crate) fn open(_: &SpoolSettings, _: &str, _: &[u8], _: usize) -> io::Result<Option<Self>> {
+    pub(crate) fn open(settings: &SpoolSettings, _: &str, _: &[u8], _: usize) -> io::Result<Option<Self>> {
+        if settings.directory.is_some() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has a spool"));
+        }
         Ok(None)
+    }
+
+    pub(crate) fn drains(&self) -> bool {
+        match *self {}
     }
 
     pub(crate) fn recorder(&self) -> &Arc<Recorder> {

@@ -1,23 +1,39 @@
-//! Records that survive the process, in the directory of an exporter.
+//! What has been left in the directory of a spool? [`inspect`] looks without touching anything, as `standpipe spool` does; the
+//! [guide](crate::guide::spool) describes what a spool is.
 //!
-//! ```text
-//!  queue ─► chunks in Recorder ─► batch ─► collector
-//!           (a mapped file)         │        ▲
-//!                                   ▼        │ oldest first
-//!                                 Journal ───┤
-//!                       (segments of requests)│
-//!                  Estate of a dead process ──┘
 //! ```
-//!
-//! [`recorder`] has the queue's chunks: what was accepted survives the death of the process. [`journal`] has requests that
-//! could not be delivered; it is a state machine over [`storage`], which tests replace by one that fails. [`entry`] is the
-//! format of a request there, and [`scan`] finds the entries of a segment, damaged or not. [`estate`] is what another process has
-//! left of both. `proto/spool.md` describes the bytes.
+//! # #[cfg(target_os = "linux")] {
+//! # let directory = std::env::temp_dir().join(format!("standpipe-doc-inspect-{}", std::process::id()));
+//! # let exporter = standpipe::Exporter::http("http://localhost:4318").spool(&directory);
+//! # standpipe::Telemetry::start(standpipe::Config::new().exporter(exporter))?;
+//! for instance in standpipe::spool::inspect(&directory)? {
+//!     println!("{}: {} records", instance.id, instance.records());
+//! }
+//! # std::fs::remove_dir_all(&directory)?;
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+// Records that survive the process, in the directory of an exporter:
+//
+//  queue ─► chunks in Recorder ─► batch ─► collector
+//           (a mapped file)         │        ▲
+//                                   ▼        │ oldest first
+//                                 Journal ───┤
+//                       (segments of requests)│
+//                  Estate of a dead process ──┘
+//
+// `recorder` has the queue's chunks: what was accepted survives the death of the process. `journal` has requests that could not be
+// delivered; it is a state machine over `storage`, which tests replace by one that fails. `entry` is the format of a request there,
+// and `scan` finds the entries of a segment, damaged or not. `estate` is what another process has left of both, and `inspect` only
+// looks. `proto/spool.md` describes the bytes.
+
+mod contents;
 pub(crate) mod crc32c;
 mod directory;
 mod entry;
 mod estate;
+mod inspect;
 mod journal;
 mod recorder;
 mod scan;
@@ -31,9 +47,11 @@ use std::{fmt, fs};
 
 use crate::config::SpoolSettings;
 use crate::record::Signal;
+pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::Directory;
 use estate::{Estate, Refusal};
+pub use inspect::inspect;
 use journal::{AppendError, Journal, Limits};
 use recorder::Header;
 pub(crate) use recorder::Recorder;
@@ -55,6 +73,8 @@ pub(crate) struct Spool {
     journal: Journal<Files>,
     /// What the journal and the estates may take together.
     bytes: u64,
+    /// Whether it is there only for what others have left.
+    drains: bool,
     /// What others have left, oldest first.
     estates: VecDeque<Estate>,
     /// Of each signal, whether the request in hand is of the journal.
@@ -90,12 +110,12 @@ impl Spool {
         slots: usize,
     ) -> io::Result<Option<Self>> {
         let Some(path) = &settings.directory else { return Ok(None) };
-        let in_words = |error: io::Error| {
+        let directory = if settings.drains { Directory::open_existing(path) } else { Directory::open(path) };
+        let opened =
+            directory.and_then(|directory| Self::open_in(settings, exporter, resource, slots, &directory));
+        opened.map(Some).map_err(|error| {
             io::Error::new(error.kind(), format!("the spool \"{}\": {error}", path.display()))
-        };
-        Self::open_in(settings, exporter, resource, slots, &Directory::open(path).map_err(in_words)?)
-            .map(Some)
-            .map_err(in_words)
+        })
     }
 
     fn open_in(
@@ -112,19 +132,21 @@ impl Spool {
             sync: settings.sync,
         };
         let boot_id = boot_id();
-        let (estates, mut notes) = take_over_all(directory, exporter, limits, boot_id)?;
+        let of_exporter = (!settings.drains).then_some(exporter);
+        let (estates, mut notes) = take_over_all(directory, of_exporter, limits, boot_id)?;
         // a process that dies again and again does not fill the disk
         let left: u64 = estates.iter().map(Estate::bytes).sum();
         let is_full = left > limits.bytes;
-        if is_full {
+        let has_queue = !is_full && !settings.drains;
+        if is_full && !settings.drains {
             notes.push(format!(
                 "a process that dies loses its queue: {left} bytes of others are there already"
             ));
         }
         let (instance, file) = directory.create_recorder()?;
         let header = Header {
-            slots: if is_full { 0 } else { slots as u32 },
-            open_spans: if settings.open_spans && !is_full { OPEN_SPANS } else { 0 },
+            slots: if has_queue { slots as u32 } else { 0 },
+            open_spans: if has_queue && settings.open_spans { OPEN_SPANS } else { 0 },
             resource_bytes: resource.len() as u32,
             created: now_ms(),
             boot_id,
@@ -142,6 +164,7 @@ impl Spool {
             recorder,
             journal,
             bytes: limits.bytes,
+            drains: settings.drains,
             estates,
             is_own_loaded: [false; Signal::COUNT],
             notes,
@@ -180,6 +203,10 @@ impl Spool {
         // it is there, and survives the process; a later call tries again
         let _ = self.journal.sync_if_due(Instant::now());
         Ok(())
+    }
+
+    pub(crate) fn drains(&self) -> bool {
+        self.drains
     }
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {
@@ -259,16 +286,16 @@ impl Spool {
     }
 }
 
-/// All that others have left of this exporter, oldest first, and what is worth reporting.
+/// All that others have left of this exporter, or of any, oldest first, and what is worth reporting.
 fn take_over_all(
     directory: &Directory,
-    exporter: &str,
+    exporter: Option<&str>,
     limits: Limits,
     boot_id: [u8; 16],
 ) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
     let (mut estates, mut notes) = (Vec::new(), Vec::new());
     for instance in directory.instances()? {
-        let note = match Estate::take_over(directory, &instance, Some(exporter), limits, boot_id) {
+        let note = match Estate::take_over(directory, &instance, exporter, limits, boot_id) {
             Ok(estate) => {
                 estates.push(estate);
                 continue;

@@ -19,6 +19,8 @@ settings! {
         pub(crate) age: Option<Duration> = Some(Duration::from_secs(3 * 24 * 3600)),
         pub(crate) sync: SpoolSync = SpoolSync::EverySecond,
         pub(crate) open_spans: bool = false,
+        /// Whether it only delivers what others have left, of exporters of any name.
+        pub(crate) drains: bool = false,
     }
 }
 
@@ -103,6 +105,20 @@ impl Exporter {
     pub fn spool(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool.directory = Some(directory.into());
         self.set_in_code(&SPOOL)
+    }
+
+    /// Delivers what exporters of any name have left in this directory, which must exist, and keeps nothing there itself: for a
+    /// tool that empties spools, as `standpipe drain` does. A [flush](crate::Telemetry::flush) waits until nothing is left. Needs
+    /// the `spool` feature, and Linux.
+    #[must_use]
+    pub fn drain(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.spool = SpoolSettings {
+            directory: Some(directory.into()),
+            age: None,
+            drains: true,
+            ..SpoolSettings::default()
+        };
+        self
     }
 
     /// Bounds how long a request waits on disk, after which it is dropped and counted; 3 days unless set, and with `None`

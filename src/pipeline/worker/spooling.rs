@@ -28,6 +28,11 @@ impl Worker {
         }
     }
 
+    /// Whether a flush waits for all that others have left.
+    pub(super) fn drains(&self) -> bool {
+        self.spool.as_ref().is_some_and(Spool::drains)
+    }
+
     /// Moves what cannot be sent now to the spool, oldest first, and then all that has left the queue. What the spool cannot
     /// take stays.
     pub(super) fn move_to_spool(&mut self, at: usize) {

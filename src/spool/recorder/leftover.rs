@@ -231,6 +231,11 @@ impl Leftover {
         }
     }
 
+    /// How many spans were open.
+    pub(crate) fn interrupted(&self) -> u64 {
+        self.interrupted.len() as u64
+    }
+
     /// Whether there is something of this signal that was not taken yet.
     pub(crate) fn has(&self, signal: Signal) -> bool {
         self.chunks.iter().any(|chunk| chunk.signal == signal)
