@@ -41,8 +41,6 @@ pub(crate) use turn::{Progress, Turn};
 
 /// After this time without work an exporter frees memory.
 const IDLE: Duration = Duration::from_secs(10);
-/// How often the flight recorder notes that the process lives, if spans that are open survive it.
-const ALIVE: Duration = Duration::from_secs(1);
 
 /// What one exporter does between its queues and its transport.
 pub(crate) struct Worker {
@@ -152,13 +150,13 @@ impl Worker {
 
     /// Makes a collection or an attempt; false if neither is due.
     fn work(&mut self) -> bool {
-        self.report_spool();
+        let now = clock::now();
+        self.tick_spool(now);
         self.receive_commands();
         self.report_flushed();
         if self.is_done() {
             return true;
         }
-        let now = clock::now();
         self.start_rounds(now);
         let mut due = [false; Signal::COUNT];
         for (at, delivery) in self.deliveries.iter().enumerate() {
@@ -226,8 +224,8 @@ impl Worker {
 
     /// When something is due; sets the level at which each queue wakes the worker before.
     fn next_event(&mut self, now: Instant) -> Event {
-        let alive = self.spool.as_ref().is_some_and(Spool::note_alive).then(|| now + ALIVE);
-        let mut until = self.next_collection().into_iter().chain(self.stop_by()).chain(alive).min();
+        let tick = self.spool.as_ref().and_then(Spool::next_tick);
+        let mut until = self.next_collection().into_iter().chain(self.stop_by()).chain(tick).min();
         for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_finished) {
             let then = match delivery.readiness(&self.batch, now) {
                 Readiness::Due => return Event::Now,
