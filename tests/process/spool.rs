@@ -220,6 +220,28 @@ fn an_outage_costs_nothing_however_small_the_queue_is() {
 }
 
 #[test]
+fn a_collector_that_never_answers_fills_the_disk_and_not_the_queue() {
+    let spool = private();
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let small = exporter(&receiver.endpoint(), spool.path()).queue_records(1000).batch_records(100);
+    let telemetry = start(small.timeout(PATIENCE).block_timeout(None));
+    let tracer = telemetry.tracer("shop");
+    // far more than the queue holds, and all within the first attempt: without relief the caller would wait for its end
+    emit(&tracer, 0, 0..20_000);
+    let during = telemetry.ledger();
+    let total = during.total();
+    assert_eq!((total.accepted, total.delivered, during.exporters[0].attempts), (20_000, 0, 1), "{during}");
+    assert!(total.spooled > 15_000 && total.accepted == total.spooled + total.in_flight, "{during}");
+    receiver.resume();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, ledger.lost(), ledger.total().spooled), (20_000, 0, 0), "{ledger}");
+    let numbers =
+        receiver.spans().iter().map(|span| span.attribute("number").as_i64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(numbers, (0..20_000).collect::<Vec<_>>(), "each once, and oldest first");
+}
+
+#[test]
 fn what_a_shutdown_leaves_is_spooled_and_the_next_start_delivers_it() {
     for spool in places() {
         let telemetry = start(exporter(NOWHERE, spool.path()));

@@ -23,7 +23,7 @@ pub(crate) struct Delivery {
     /// The parts of the batch that is being sent, the next one last; usually it is in one part.
     pub(super) parts: Vec<Batch>,
     /// What is not settled of them, in records and queued bytes. A record is settled once its outcome is counted.
-    in_hand: (u64, usize),
+    pub(super) in_hand: (u64, usize),
     /// When the time of the next part is up, once it has been tried.
     pub(super) give_up: Option<Instant>,
     /// Whether the next attempt is the part's last one.

@@ -5,6 +5,7 @@
 //! ([`turn`]), which goes its way then.
 
 mod attempt;
+mod beside;
 mod delivery;
 mod fair_share;
 mod flush;
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
-use crate::context;
+use crate::context::{self, Owner};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::process::{self, contain_panic};
@@ -47,7 +48,10 @@ pub(crate) struct Worker {
     /// One for each signal that it sends.
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) transport: Box<dyn Transport>,
+    /// `None` only while another thread sends: see [`beside`].
+    pub(crate) transport: Option<Box<dyn Transport>>,
+    /// Which telemetry it exports for.
+    pub(crate) owner: Option<Owner>,
     pub(crate) current_attempt: Arc<CurrentAttempt>,
     pub(crate) batch: BatchSettings,
     pub(crate) retry: RetrySettings,
@@ -80,6 +84,8 @@ pub(crate) struct State {
     /// By when all must be over, once the worker stops: the first stop counts, and none is taken back.
     stop_by: OnceCell<Instant>,
     reader: ReaderState,
+    /// Whether the batch that is being sent was written to the spool meanwhile.
+    is_sent_from_spool: bool,
     /// Whether any attempt had another end than that there is no server.
     was_reached: bool,
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],
