@@ -13,7 +13,7 @@ use super::Worker;
 use crate::context;
 use crate::pipeline::batch::{Batch, Origin};
 use crate::pipeline::clock;
-use crate::process::contain_panic;
+use crate::process::{contain_panic, spawn_scoped};
 use crate::transport::{Payload, Verdict};
 
 /// How often the worker looks at its queues during an attempt.
