@@ -33,8 +33,7 @@ impl Worker {
                 let _running = running;
                 context::while_exporting_for(owner, &mut send)
             };
-            let attempt =
-                thread::Builder::new().name("standpipe-send".to_owned()).spawn_scoped(scope, send).ok()?;
+            let attempt = spawn_scoped(scope, "standpipe-send", send).ok()?;
             while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 // the program's hook may fork, and the child has no thread to wait for
                 self.reporter.hold_back(true);

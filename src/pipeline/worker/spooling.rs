@@ -65,7 +65,7 @@ impl Worker {
         let parts = mem::take(&mut delivery.parts);
         let (of_spool, mut others): (Vec<_>, Vec<_>) = parts.into_iter().partition(Batch::is_spooled);
         while let Some(part) = others.pop() {
-            if let Err(part) = self.append_to_spool(at, part) {
+            if let Some(part) = self.append_to_spool(at, part) {
                 others.push(part);
                 break;
             }
@@ -85,7 +85,7 @@ impl Worker {
                     delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
                 }
                 Some(Next::Batch(batch)) => {
-                    if let Err(batch) = self.append_to_spool(at, batch) {
+                    if let Some(batch) = self.append_to_spool(at, batch) {
                         // the last to be sent: the parts that are there are older
                         return self.deliveries[at].parts.insert(0, batch);
                     }
@@ -94,19 +94,19 @@ impl Worker {
         }
     }
 
-    /// Writes a batch to the spool, or returns it.
-    fn append_to_spool(&mut self, at: usize, batch: Batch) -> Result<(), Batch> {
-        let Some(spool) = &mut self.spool else { return Err(batch) };
+    /// Writes a batch to the spool; returns it if that cannot take it.
+    fn append_to_spool(&mut self, at: usize, batch: Batch) -> Option<Batch> {
+        let Some(spool) = &mut self.spool else { return Some(batch) };
         let result = spool.append(batch.signal, batch.records, &batch.body());
         if let Err(error) = result {
             let what = || format!("the spool cannot take a request, which stays in memory: {error}");
             self.reporter.report(batch.signal, ProblemKind::Spool, what);
-            return Err(batch);
+            return Some(batch);
         }
         // before the sync, which takes its time: a process that dies meanwhile has it once
         self.deliveries[at].note_spooled(batch);
         spool.sync_if_due(clock::now());
-        Ok(())
+        None
     }
 
     /// Makes the oldest request in the spool the next part.
