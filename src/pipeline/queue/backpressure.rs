@@ -343,5 +343,5 @@ impl WorkerStart {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(queue_model)))]
 mod tests;

@@ -210,7 +210,7 @@ impl WakeThreshold {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(queue_model)))]
 mod tests {
     use std::sync::Barrier;
     use std::thread;

@@ -472,5 +472,8 @@ impl Queue {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, queue_model))]
+#[path = "tests/model/mod.rs"]
+mod model;
+#[cfg(all(test, not(queue_model)))]
 mod tests;
