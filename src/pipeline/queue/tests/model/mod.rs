@@ -104,6 +104,12 @@ impl Shop {
         }
     }
 
+    fn assert_all_settled(&self, records: usize) {
+        let counts = self.counts();
+        assert_eq!((counts.accepted as usize, counts.not_enqueued.total()), (records, 0));
+        assert_eq!((self.queue.level(), self.queue.backpressure.has_waiters()), ((0, 0), false));
+    }
+
     fn counts(&self) -> Counts {
         self.counters.read("model", || [self.queue.accepted(), 0, 0]).traces
     }
@@ -149,15 +155,26 @@ fn threshold(callers: usize, each: usize) {
     assert_eq!(shop.drain(), records);
 }
 
-/// Callers that wait for room get it, all of them.
+/// Callers that wait for room get it, all of them, from a worker that only makes room.
 fn waiters(callers: usize, each: usize) {
+    let shop = Shop::new(1, WhenFull::Block);
+    shop.enqueue();
+    shop.start_callers(callers, each);
+    shop.release(shop.drain());
+    for _ in 0..callers * each {
+        shop.returned.wait_for(1);
+        shop.release(shop.drain());
+    }
+    shop.assert_all_settled(1 + callers * each);
+}
+
+/// The same from a worker that sleeps between its rounds.
+fn rounds(callers: usize, each: usize) {
     let shop = Shop::new(1, WhenFull::Block);
     shop.start_callers(callers, each);
     shop.rounds(callers * each);
     shop.ended.wait_for(callers);
-    let counts = shop.counts();
-    assert_eq!((counts.accepted as usize, counts.not_enqueued.total()), (callers * each, 0));
-    assert_eq!((shop.queue.level(), shop.queue.backpressure.has_waiters()), ((0, 0), false));
+    shop.assert_all_settled(callers * each);
 }
 
 /// A record is accepted before the worker's last look, or counted as not enqueued; callers that wait go on.
@@ -174,6 +191,18 @@ fn close(callers: usize, each: usize) {
     assert_eq!((shop.queue.level(), shop.queue.backpressure.has_waiters()), ((0, 0), false));
 }
 
+/// Callers that wait when the queue is closed go on, whenever there will be room.
+fn close_when_full(callers: usize, each: usize) {
+    let shop = Shop::new(1, WhenFull::Block);
+    shop.enqueue();
+    shop.start_callers(callers, each);
+    shop.queue.close();
+    shop.ended.wait_for(callers);
+    let counts = shop.counts();
+    assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (1, (callers * each) as u64));
+    assert!(shop.queue.level().0 == 1 && !shop.queue.backpressure.has_waiters());
+}
+
 /// Time that stands still.
 struct Still;
 
@@ -181,24 +210,33 @@ impl World for Still {
     fn pass(&self, _: Option<Instant>, _: &dyn Fn() -> bool) {}
 }
 
-const MODELS: [(&str, fn(usize, usize)); 5] = [
+type Model = (&'static str, fn(usize, usize));
+
+/// Those whose schedules end for two callers that enqueue a record each, and one that has too many of them.
+const MODELS: [Model; 6] = [
     ("reservation", reservation),
     ("wake-ups", wake_ups),
     ("threshold", threshold),
     ("waiters", waiters),
     ("close", close),
+    ("close full", close_when_full),
 ];
+const ROUNDS: [Model; 1] = [("rounds", rounds)];
 
-/// Runs every model with `callers` that enqueue `each` records, and prints what was searched.
-fn check(search: &str, callers: usize, each: usize, run: impl Fn(Box<dyn Fn() + Send + Sync>) -> Report) {
+/// Runs models with `callers` that enqueue `each` records, and prints what was searched.
+fn check(
+    search: &str,
+    models: &[Model],
+    (callers, each): (usize, usize),
+    run: impl Fn(Box<dyn Fn() + Send + Sync>) -> Report,
+) {
     let _still = Simulated::start(Rc::new(Still), Instant::now());
-    for (name, model) in MODELS {
+    for (name, model) in models.iter().copied() {
         let Report { schedules, pruned, is_complete, took } = run(Box::new(move || model(callers, each)));
-        let end = if is_complete { "complete" } else { "bounded" };
-        let seconds = took.as_secs_f64();
+        let (end, seconds) = (if is_complete { "complete" } else { "bounded" }, took.as_secs_f64());
         let threads = format!("{callers}x{each} + 1");
         println!(
-            "| {name:<11} | {threads} | {search:<10} | {schedules:>10} | {pruned:>10} | {end:<8} | {seconds:>7.1} |"
+            "| {name:<11} | {threads} | {search:<6} | {schedules:>9} | {pruned:>9} | {end:<8} | {seconds:>7.1} |"
         );
     }
 }
@@ -210,16 +248,23 @@ fn number(variable: &str) -> Option<usize> {
 
 #[test]
 fn two_callers_and_a_worker_in_every_order() {
-    let most = number("MODEL_SCHEDULES").map_or(u64::MAX, |most| most as u64);
-    check("every", 2, 1, |model| exhaust(most, model));
+    let most = number("MODEL_SCHEDULES");
+    check("every", &MODELS, (2, 1), |model| {
+        let report = exhaust(most.unwrap_or(usize::MAX), model);
+        assert!(report.is_complete || most.is_some());
+        report
+    });
 }
 
 #[test]
-fn more_callers_with_more_records_in_sampled_orders() {
-    let most = number("MODEL_SAMPLES").unwrap_or(2000);
-    for (callers, each) in [(2, 3), (3, 2)] {
-        check("random", callers, each, |model| sample(RandomScheduler::new(most), model));
-        check("pct", callers, each, |model| sample(PctScheduler::new(3, most), model));
+fn more_steps_in_sampled_orders() {
+    let most = number("MODEL_SCHEDULES").unwrap_or(20_000);
+    check("every", &ROUNDS, (2, 1), |model| exhaust(most, model));
+    for size in [(2, 3), (3, 2)] {
+        for models in [&MODELS[..], &ROUNDS] {
+            check("random", models, size, |model| sample(RandomScheduler::new(most), model));
+            check("pct", models, size, |model| sample(PctScheduler::new(3, most), model));
+        }
     }
 }
 
@@ -263,7 +308,7 @@ fn a_model_fails_with_a_worker_that_is_wrong() {
     ];
     let _still = Simulated::start(Rc::new(Still), Instant::now());
     for (fault, model) in faults {
-        let found = panic::catch_unwind(AssertUnwindSafe(|| exhaust(u64::MAX, model)));
+        let found = panic::catch_unwind(AssertUnwindSafe(|| exhaust(usize::MAX, model)));
         assert!(found.is_err(), "not found: {fault}");
     }
 }
@@ -293,8 +338,11 @@ fn the_search_sees_every_outcome_that_shuttles_search_sees() {
             let outcome = (first, log, number.load(Ordering::SeqCst));
             seen_by_model.lock().expect("one thread").insert(outcome);
         };
-        let report =
-            if is_reduced { exhaust(u64::MAX, model) } else { sample(DfsScheduler::new(None, false), model) };
+        let report = if is_reduced {
+            exhaust(usize::MAX, model)
+        } else {
+            sample(DfsScheduler::new(None, false), model)
+        };
         let seen = seen.lock().expect("one thread").clone();
         (seen, report.schedules)
     };

@@ -14,9 +14,9 @@ use super::sync::{Step, announced, start_run};
 #[derive(Debug, Default, Clone)]
 pub(super) struct Report {
     /// Runs that came to their end.
-    pub(super) schedules: u64,
+    pub(super) schedules: usize,
     /// Runs that were given up: any way to go on leads to a schedule that has run already.
-    pub(super) pruned: u64,
+    pub(super) pruned: usize,
     /// Whether all schedules have run.
     pub(super) is_complete: bool,
     pub(super) took: Duration,
@@ -26,7 +26,7 @@ pub(super) struct Report {
 ///
 /// Two schedules that differ only in the order of neighbouring steps that commute lead to the same states: of those, one runs
 /// (sleep sets, of Godefroid's partial-order methods).
-pub(super) fn exhaust(most_schedules: u64, model: impl Fn() + Send + Sync + 'static) -> Report {
+pub(super) fn exhaust(most_schedules: usize, model: impl Fn() + Send + Sync + 'static) -> Report {
     run(Exhaustive { stack: Vec::new(), most_schedules }, model)
 }
 
@@ -52,7 +52,7 @@ fn run(search: impl Search + 'static, model: impl Fn() + Send + Sync + 'static) 
 /// Chooses among the threads that can go on.
 trait Search {
     /// Whether there is another run; `schedules` have ended.
-    fn next_run(&mut self, schedules: u64) -> Next;
+    fn next_run(&mut self, schedules: usize) -> Next;
     /// The thread that takes the step at this `depth`, or `None` if the run need not go on.
     fn choose(&mut self, depth: usize, tasks: &[&Task], current: Option<TaskId>) -> Option<TaskId>;
 }
@@ -81,7 +81,7 @@ impl<S: Search> Scheduler for Observed<S> {
         }
         start_run();
         let mut report = self.report.borrow_mut();
-        report.schedules += u64::from(self.depth > 0);
+        report.schedules += usize::from(self.depth > 0);
         self.depth = 0;
         self.trace.clear();
         match self.search.next_run(report.schedules) {
@@ -125,7 +125,7 @@ impl<S> Drop for Observed<S> {
 /// Every schedule, depth first: the choices of the run under way.
 struct Exhaustive {
     stack: Vec<Choice>,
-    most_schedules: u64,
+    most_schedules: usize,
 }
 
 /// A state of the model, and which thread goes on there.
@@ -139,7 +139,7 @@ struct Choice {
 }
 
 impl Search for Exhaustive {
-    fn next_run(&mut self, schedules: u64) -> Next {
+    fn next_run(&mut self, schedules: usize) -> Next {
         if schedules >= self.most_schedules {
             return Next::Bounded;
         }
@@ -182,7 +182,7 @@ impl Search for Exhaustive {
 struct Sampled<S>(S);
 
 impl<S: Scheduler> Search for Sampled<S> {
-    fn next_run(&mut self, _: u64) -> Next {
+    fn next_run(&mut self, _: usize) -> Next {
         self.0.new_execution().map_or(Next::Bounded, Next::Run)
     }
 
