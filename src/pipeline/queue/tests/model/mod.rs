@@ -53,11 +53,16 @@ impl Shop {
 
     /// Starts threads that enqueue `each` records.
     fn start_callers(self: &Arc<Self>, callers: usize, each: usize) {
+        self.start(callers, each, Self::enqueue);
+    }
+
+    /// Starts threads that make `each` calls.
+    fn start(self: &Arc<Self>, callers: usize, each: usize, call: fn(&Self)) {
         for _ in 0..callers {
             let shop = Arc::clone(self);
             shuttle::thread::spawn(move || {
                 for _ in 0..each {
-                    shop.enqueue();
+                    call(&shop);
                     shop.returned.note();
                 }
                 shop.ended.note();
@@ -155,8 +160,25 @@ fn threshold(callers: usize, each: usize) {
     assert_eq!(shop.drain(), records);
 }
 
-/// Callers that wait for room get it, all of them, from a worker that only makes room.
+/// Callers that wait for room get it, all of them; without what they do with it.
 fn waiters(callers: usize, each: usize) {
+    let shop = Shop::new(1, WhenFull::Block);
+    assert!(shop.queue.admit(1, RECORD.len()), "an empty queue has room");
+    shop.start(callers, each, |shop| {
+        let room = shop.queue.wait_for_room(clock::now(), Signal::Traces, 1, RECORD.len());
+        HOLDS_ROOM.with(|holds_room| holds_room.set(false));
+        assert!(room.is_some(), "the queue is open");
+    });
+    shop.release(1);
+    for _ in 0..callers * each {
+        shop.returned.wait_for(1);
+        shop.release(1);
+    }
+    assert_eq!((shop.queue.level(), shop.queue.backpressure.has_waiters()), ((0, 0), false));
+}
+
+/// Callers get room and append their records, with a worker that is always awake.
+fn awake(callers: usize, each: usize) {
     let shop = Shop::new(1, WhenFull::Block);
     shop.enqueue();
     shop.start_callers(callers, each);
@@ -168,7 +190,7 @@ fn waiters(callers: usize, each: usize) {
     shop.assert_all_settled(1 + callers * each);
 }
 
-/// The same from a worker that sleeps between its rounds.
+/// The same with a worker that sleeps between its rounds.
 fn rounds(callers: usize, each: usize) {
     let shop = Shop::new(1, WhenFull::Block);
     shop.start_callers(callers, each);
@@ -212,16 +234,16 @@ impl World for Still {
 
 type Model = (&'static str, fn(usize, usize));
 
-/// Those whose schedules end for two callers that enqueue a record each, and one that has too many of them.
+/// Those whose schedules end for two callers that enqueue a record each, and those that have too many.
 const MODELS: [Model; 6] = [
+    ("waiters", waiters),
     ("reservation", reservation),
     ("wake-ups", wake_ups),
     ("threshold", threshold),
-    ("waiters", waiters),
     ("close", close),
     ("close full", close_when_full),
 ];
-const ROUNDS: [Model; 1] = [("rounds", rounds)];
+const LARGER: [Model; 2] = [("awake", awake), ("rounds", rounds)];
 
 /// Runs models with `callers` that enqueue `each` records, and prints what was searched.
 fn check(
@@ -259,9 +281,9 @@ fn two_callers_and_a_worker_in_every_order() {
 #[test]
 fn more_steps_in_sampled_orders() {
     let most = number("MODEL_SCHEDULES").unwrap_or(20_000);
-    check("every", &ROUNDS, (2, 1), |model| exhaust(most, model));
+    check("every", &LARGER, (2, 1), |model| exhaust(most, model));
     for size in [(2, 3), (3, 2)] {
-        for models in [&MODELS[..], &ROUNDS] {
+        for models in [&MODELS[..], &LARGER] {
             check("random", models, size, |model| sample(RandomScheduler::new(most), model));
             check("pct", models, size, |model| sample(PctScheduler::new(3, most), model));
         }
