@@ -99,7 +99,11 @@ mod process;
 #[cfg(feature = "receiver")]
 pub mod receiver;
 mod record;
-#[cfg_attr(not(all(feature = "spool", target_os = "linux")), path = "spool/absent.rs")]
+#[cfg(feature = "spool")]
+#[cfg_attr(not(target_os = "linux"), path = "spool/absent.rs")]
+pub mod spool;
+#[cfg(not(feature = "spool"))]
+#[path = "spool/absent.rs"]
 mod spool;
 mod telemetry;
 pub mod trace;

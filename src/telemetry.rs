@@ -432,7 +432,7 @@ fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, String> {
         Transport::Grpc if demand::GRPC.is_raised() => transport::grpc(&exporter.connection, driver),
         // not met: what sets gRPC raises the demand
         Transport::Grpc => Err("nothing in this program asks for gRPC".to_owned()),
-        Transport::Console => transport::console(),
+        Transport::Console => transport::console(exporter.spool.drains),
     }
 }
 
@@ -464,7 +464,7 @@ fn exporter_spec(
         batch: exporter.batch,
         pace: exporter.pace,
         retry: exporter.retry,
-        spool: if exporter.connection.transport.connects() {
+        spool: if exporter.connection.transport.connects() || exporter.spool.drains {
             exporter.spool.clone()
         } else {
             SpoolSettings::default()

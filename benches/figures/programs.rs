@@ -32,9 +32,9 @@ pub(crate) struct Subject {
 enum Work {
     /// Spans that arrive with this many attributes and events.
     Spans { attributes: u64, events: u64, make: fn(&Telemetry) -> Result<Burst, Error> },
-    /// The same with a queue that survives the process.
+    /// The same with a queue that survives the process, and perhaps spans that do while they are open.
     #[cfg(target_os = "linux")]
-    Spooled { attributes: u64, make: fn(&Telemetry) -> Result<Burst, Error> },
+    Spooled { attributes: u64, open_spans: bool, make: fn(&Telemetry) -> Result<Burst, Error> },
     /// The same by the functions of `standpipe.h`.
     FromC { attributes: u64 },
     /// Spans that are not recorded.
@@ -54,6 +54,12 @@ pub(crate) const PROGRAMS: &[Subject] = &[
     spooled("spooled span, 0 attributes", 0, native::<0>),
     #[cfg(target_os = "linux")]
     spooled("spooled span, 5 attributes", 5, native::<5>),
+    #[cfg(target_os = "linux")]
+    Subject {
+        name: "spooled span, 5 attributes, also while open",
+        with_worker: false,
+        work: Work::Spooled { attributes: 5, open_spans: true, make: native::<5> },
+    },
     span("span of tracing, 5 fields", 5, 0, bridged),
     Subject { name: "span from C, 3 attributes", with_worker: false, work: Work::FromC { attributes: 3 } },
     unsampled("unsampled child, 5 attributes", |tracer| {
@@ -109,7 +115,7 @@ const fn spooled(
     attributes: u64,
     make: fn(&Telemetry) -> Result<Burst, Error>,
 ) -> Subject {
-    Subject { name, with_worker: true, work: Work::Spooled { attributes, make } }
+    Subject { name, with_worker: true, work: Work::Spooled { attributes, open_spans: false, make } }
 }
 
 const fn unsampled(name: &'static str, make: fn(Tracer) -> Burst) -> Subject {
@@ -140,9 +146,9 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
             Ok(calls::sending(Arc::new(telemetry), burst))
         }
         #[cfg(target_os = "linux")]
-        Work::Spooled { make, .. } => {
+        Work::Spooled { make, open_spans, .. } => {
             let spool = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spool");
-            let telemetry = workload::start(exporter.spool(spool))?;
+            let telemetry = workload::start(exporter.spool(spool).spool_open_spans(open_spans))?;
             let burst = make(&telemetry)?;
             Ok(calls::sending(Arc::new(telemetry), burst))
         }

@@ -4,12 +4,14 @@ use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use lexopt::{Arg, Parser, ValueExt};
 use standpipe::Transport;
 
 use super::check::{self, Form, Probing, Subject};
 use super::demo;
+use super::drain::{self, Target};
 use super::help::Topic;
 use super::init;
 use super::receive;
@@ -20,8 +22,8 @@ use super::text;
 const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 
-const COMMANDS: [&str; 5] = ["demo", "receive", "check", "init", "help"];
-const OPTIONS: [&str; 12] = [
+const COMMANDS: [&str; 7] = ["demo", "receive", "check", "init", "spool", "drain", "help"];
+const OPTIONS: [&str; 16] = [
     "--color",
     "--ascii",
     "--help",
@@ -34,6 +36,10 @@ const OPTIONS: [&str; 12] = [
     "--json",
     "--stdout",
     "--svg",
+    "--endpoint",
+    "--header",
+    "--timeout",
+    "--to-stdout",
 ];
 
 /// Everything that the command line selects.
@@ -51,6 +57,9 @@ pub(crate) enum Command {
     Receive(receive::Addresses),
     Check(check::Options),
     Init(init::Options),
+    /// The directory.
+    Spool(PathBuf),
+    Drain(drain::Options),
     Help(Topic),
     Version,
 }
@@ -92,6 +101,10 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("offline") => raw.offline = true,
             Arg::Long("json") => raw.json = true,
             Arg::Long("stdout") => raw.stdout = true,
+            Arg::Long("endpoint") => raw.endpoint = Some(parser.value()?.string()?),
+            Arg::Long("header") => raw.headers.push(header(&parser.value()?.string()?)?),
+            Arg::Long("timeout") => raw.timeout = Some(timeout(&parser.value()?.string()?)?),
+            Arg::Long("to-stdout") => raw.to_stdout = true,
             Arg::Long("svg") => raw.svg = Some(parser.value()?.into()),
             Arg::Value(word) if raw.command.is_none() => raw.command = Some(command(word)?),
             // An empty argument is most often a variable of the shell that was never set.
@@ -119,6 +132,10 @@ struct RawArguments {
     json: bool,
     stdout: bool,
     svg: Option<PathBuf>,
+    endpoint: Option<String>,
+    headers: Vec<(String, String)>,
+    timeout: Option<Duration>,
+    to_stdout: bool,
     help: bool,
     version: bool,
 }
@@ -143,6 +160,8 @@ impl RawArguments {
             Some("check") => self.into_check(),
             Some("init") => self.into_init(),
             Some("help") => self.into_help(),
+            Some("spool") => Ok(Command::Spool(directory("spool", self.operands)?)),
+            Some("drain") => self.into_drain(),
             Some("demo") => {
                 let transport = if self.grpc { Transport::Grpc } else { Transport::Http };
                 let order = demo::Options { transport, svg: self.svg.clone() };
@@ -154,19 +173,23 @@ impl RawArguments {
     }
 
     fn refuse_options_of_others(&self) -> Result<(), UsageError> {
-        let particular = [
-            ("--address", "receive", self.address.is_some()),
-            ("--grpc-address", "receive", self.grpc_address.is_some()),
-            ("--env", "check", self.env),
-            ("--grpc", "demo", self.grpc),
-            ("--offline", "check", self.offline),
-            ("--json", "check", self.json),
-            ("--stdout", "init", self.stdout),
-            ("--svg", "demo", self.svg.is_some()),
+        let particular: [(&str, &[&str], bool); 12] = [
+            ("--address", &["receive"], self.address.is_some()),
+            ("--grpc-address", &["receive"], self.grpc_address.is_some()),
+            ("--env", &["check"], self.env),
+            ("--grpc", &["demo", "drain"], self.grpc),
+            ("--offline", &["check"], self.offline),
+            ("--json", &["check"], self.json),
+            ("--stdout", &["init"], self.stdout),
+            ("--svg", &["demo"], self.svg.is_some()),
+            ("--endpoint", &["drain"], self.endpoint.is_some()),
+            ("--header", &["drain"], !self.headers.is_empty()),
+            ("--timeout", &["drain"], self.timeout.is_some()),
+            ("--to-stdout", &["drain"], self.to_stdout),
         ];
-        for (option, owner, is_given) in particular {
-            if is_given && self.command.as_deref() != Some(owner) {
-                return Err(UsageError(format!("{option} is an option of {owner} only")));
+        for (option, owners, is_given) in particular {
+            if is_given && !owners.iter().any(|owner| self.command.as_deref() == Some(*owner)) {
+                return Err(UsageError(format!("{option} is an option of {} only", owners.join(" and "))));
             }
         }
         Ok(())
@@ -201,6 +224,25 @@ impl RawArguments {
         init::Options::new(first, second, self.stdout).map(Command::Init).map_err(UsageError)
     }
 
+    fn into_drain(self) -> Result<Command, UsageError> {
+        let directory = directory("drain", self.operands)?;
+        let transport = if self.grpc { Transport::Grpc } else { Transport::Http };
+        let target = match (self.endpoint, self.to_stdout) {
+            (Some(endpoint), false) => Target::Collector { transport, endpoint, headers: self.headers },
+            (None, true) if !self.grpc && self.headers.is_empty() => Target::Stdout,
+            (None, true) => {
+                return Err(UsageError("--grpc and --header are for an --endpoint".to_owned()));
+            }
+            (None, false) => {
+                return Err(UsageError("drain needs an --endpoint URL, or --to-stdout".to_owned()));
+            }
+            (Some(_), true) => {
+                return Err(UsageError("drain takes --endpoint or --to-stdout, not both".to_owned()));
+            }
+        };
+        Ok(Command::Drain(drain::Options { directory, target, timeout: self.timeout }))
+    }
+
     fn into_help(self) -> Result<Command, UsageError> {
         let [topic] = operands(self.operands)?;
         let Some(topic) = topic else { return Ok(Command::Help(Topic::Overview)) };
@@ -212,6 +254,34 @@ impl RawArguments {
         let [] = operands(self.operands)?;
         Ok(command)
     }
+}
+
+/// The one operand of a command.
+fn directory(command: &str, words: Vec<OsString>) -> Result<PathBuf, UsageError> {
+    let [directory] = operands(words)?;
+    directory.map(PathBuf::from).ok_or_else(|| UsageError(format!("{command} needs a DIR")))
+}
+
+fn header(word: &str) -> Result<(String, String), UsageError> {
+    let parts = word.split_once('=').filter(|(name, _)| !name.is_empty());
+    // the word may have a secret
+    parts
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| UsageError("--header: write NAME=VALUE".to_owned()))
+}
+
+fn timeout(word: &str) -> Result<Duration, UsageError> {
+    let digits = word.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let factor = match &word[digits.len()..] {
+        "" | "s" => Some(1),
+        "m" | "min" => Some(60),
+        "h" => Some(3600),
+        _ => None,
+    };
+    let seconds = digits.parse::<u32>().ok().zip(factor).map(|(number, factor)| u64::from(number) * factor);
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| UsageError(format!("--timeout {word:?}: write a time, as 30s or 5m")))
 }
 
 /// The operands of the command, of which there may be `N`.
@@ -286,6 +356,17 @@ mod tests {
         assert_eq!(command(&["check", "--env"]), Ok(Command::Check(environment)));
         assert!(matches!(command(&["init"]), Ok(Command::Init(_))));
         assert!(matches!(command(&["init", "env", "a.env"]), Ok(Command::Init(_))));
+        assert_eq!(command(&["spool", "a"]), Ok(Command::Spool("a".into())));
+        let drain =
+            |target, timeout| Ok(Command::Drain(drain::Options { directory: "a".into(), target, timeout }));
+        assert_eq!(command(&["drain", "a", "--to-stdout"]), drain(Target::Stdout, None));
+        let collector = Target::Collector {
+            transport: Transport::Grpc,
+            endpoint: "http://b".to_owned(),
+            headers: vec![("key".to_owned(), "x=y".to_owned())],
+        };
+        let words = ["drain", "a", "--endpoint", "http://b", "--grpc", "--header", "key=x=y", "--timeout=5m"];
+        assert_eq!(command(&words), drain(collector, Some(Duration::from_secs(300))));
         assert_eq!(command(&["--version"]), Ok(Command::Version));
         assert_eq!(command(&["-V"]), Ok(Command::Version));
     }
@@ -332,7 +413,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 24] = [
+        let cases: [(&[&str], &str); 30] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -347,7 +428,16 @@ mod tests {
             (&["check", "a", "--env"], "check takes a FILE or --env, not both"),
             (&["check", "a", "--ofline"], "unknown option \"--ofline\"; did you mean \"--offline\"?"),
             (&["demo", "--env"], "--env is an option of check only"),
-            (&["check", "a", "--grpc"], "--grpc is an option of demo only"),
+            (&["check", "a", "--grpc"], "--grpc is an option of demo and drain only"),
+            (&["spool"], "spool needs a DIR"),
+            (&["drain", "a"], "drain needs an --endpoint URL, or --to-stdout"),
+            (
+                &["drain", "a", "--to-stdout", "--endpoint", "b"],
+                "drain takes --endpoint or --to-stdout, not both",
+            ),
+            (&["drain", "a", "--to-stdout", "--grpc"], "--grpc and --header are for an --endpoint"),
+            (&["drain", "a", "--header", "secret"], "--header: write NAME=VALUE"),
+            (&["drain", "a", "--timeout", "5d"], "--timeout \"5d\": write a time, as 30s or 5m"),
             (&["receive", "--json"], "--json is an option of check only"),
             (&["check", "a", "--stdout"], "--stdout is an option of init only"),
             (&["init", "env", "a", "b"], "unexpected argument \"b\""),

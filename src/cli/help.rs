@@ -8,6 +8,8 @@ pub(crate) enum Topic {
     Receive,
     Check,
     Init,
+    Spool,
+    Drain,
 }
 
 impl Topic {
@@ -18,6 +20,8 @@ impl Topic {
             "receive" => Some(Self::Receive),
             "check" => Some(Self::Check),
             "init" => Some(Self::Init),
+            "spool" => Some(Self::Spool),
+            "drain" => Some(Self::Drain),
             "help" => Some(Self::Overview),
             _ => None,
         }
@@ -30,6 +34,8 @@ impl Topic {
             Self::Receive => RECEIVE,
             Self::Check => CHECK,
             Self::Init => INIT,
+            Self::Spool => SPOOL,
+            Self::Drain => DRAIN,
         }
     }
 }
@@ -48,6 +54,8 @@ commands:
                     show what a configuration comes to, what is wrong with it, and whether the
                     collector answers
   init [FLAVOUR]    write a commented configuration file to begin with
+  spool DIR         show what processes have left in the directory of a spool
+  drain DIR         send it to a collector, or print it
   help [COMMAND]
 
 options:
@@ -144,6 +152,46 @@ options:
 exit code: 0, or 1 if the file exists or cannot be written
 ";
 
+const SPOOL: &str = "\
+usage: standpipe spool DIR [--color WHEN] [--ascii]
+
+Shows what exporters keep in the directory of a spool (the setting spool = \"DIR\"): for each of them
+its name, whether its process runs or has ended, the records of each signal that are to be
+delivered, in how many requests, of what size and for how long they have waited, the spans that
+are open or were interrupted, and what cannot be read. Nothing is changed.
+
+example:
+  standpipe spool /var/spool/shop
+
+exit code: 0, or 1 if the directory cannot be read or is not this user's alone
+";
+
+const DRAIN: &str = "\
+usage: standpipe drain DIR --endpoint URL [--grpc] [--header NAME=VALUE]... [--timeout TIME]
+       standpipe drain DIR --to-stdout [--timeout TIME]
+
+Sends what processes that have ended left in the directory of a spool, oldest first, whatever the
+names of their exporters were. What a collector has answered for is removed; what it cannot take
+now is tried again until it can. Exporters that run are left alone. On a terminal a bar shows the
+progress. Ctrl-C or SIGTERM ends it: what is left stays, and the command can be repeated. A request
+that was under way when it was killed is sent again.
+
+options:
+  --endpoint URL        where to send: http://localhost:4318, or with --grpc http://localhost:4317
+  --grpc                send over gRPC instead of HTTP
+  --header NAME=VALUE   a header of each request, as for a token; may be given more than once
+  --to-stdout           print it as OTLP JSON instead, one request in one line. What was written
+                        is removed, too; standpipe spool looks without removing
+  --timeout TIME        end after this time, as 30s or 5m, though something is left
+
+examples:
+  standpipe drain /var/spool/shop --endpoint http://localhost:4318
+  standpipe drain /dev/shm/shop --endpoint https://collector.example --header \"api-key=$KEY\"
+  standpipe drain /var/spool/shop --to-stdout | gzip > left.jsonl.gz
+
+exit code: 0 if all was delivered, 1 if something is left or was lost
+";
+
 #[cfg(test)]
 mod tests {
     use super::super::init::Flavour;
@@ -151,7 +199,15 @@ mod tests {
 
     #[test]
     fn every_help_text_fits_a_terminal() {
-        for topic in [Topic::Overview, Topic::Demo, Topic::Receive, Topic::Check, Topic::Init] {
+        for topic in [
+            Topic::Overview,
+            Topic::Demo,
+            Topic::Receive,
+            Topic::Check,
+            Topic::Init,
+            Topic::Spool,
+            Topic::Drain,
+        ] {
             assert!(topic.text().ends_with('\n'));
             for line in topic.text().lines() {
                 assert!(line.is_ascii() && line.len() <= 100, "{line}");

@@ -6,6 +6,8 @@
 //! | `standpipe receive` | `receive/`, Ctrl-C in `interrupt.rs` |
 //! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
 //! | `standpipe init` | `init/`, with the files that it writes |
+//! | `standpipe spool` | `spool.rs` |
+//! | `standpipe drain` | `drain.rs` |
 //! | `--help`, options | `help.rs`, `arguments.rs` |
 //!
 //! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
@@ -18,6 +20,7 @@ mod check;
 mod demo;
 mod demo_program;
 mod describe;
+mod drain;
 #[path = "../config/escape.rs"]
 mod escape;
 mod help;
@@ -30,6 +33,7 @@ mod point_view;
 mod receive;
 mod snippet;
 mod spark;
+mod spool;
 mod style;
 mod table;
 mod terminal;
@@ -67,6 +71,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Command::Check(options) => check::run(&options, &style),
         Command::Init(options) => init::run(&options, &style),
+        Command::Spool(directory) => spool::run(&directory, &style),
+        Command::Drain(options) => drain::run(&options, &style),
         Command::Help(topic) => print_text(topic.text().trim_end()),
         Command::Version => print_text(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };

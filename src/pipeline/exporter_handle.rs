@@ -20,7 +20,7 @@ use crate::pipeline::queue::{Queue, RoomMaker, Shared, WorkerStart};
 use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{Commands, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
 use crate::process::{self, Driver, spawn};
-use crate::record::{Chunk, FrameLimits, Scope, Severity, Signal};
+use crate::record::{Chunk, FrameLimits, OpenSpanSlot, Scope, Severity, Signal};
 use crate::spool::{Recorder, Spool};
 use crate::transport::{Opener, Transport};
 use crate::{config::ProblemHook, config::ProblemKind, pipeline::problems::ProblemReporter};
@@ -325,6 +325,11 @@ impl ExporterHandle {
     #[inline]
     pub(crate) fn filter(&self) -> RecordFilter {
         self.filter
+    }
+
+    /// A place in its flight recorder for a span while it is open.
+    pub(crate) fn take_open_span(&self) -> Option<OpenSpanSlot> {
+        self.recorder.as_ref()?.take_open_span()
     }
 
     /// Enqueues what is framed as one and counts as `records` records, if the exporter takes their signal.

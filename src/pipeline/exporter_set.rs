@@ -19,7 +19,7 @@ use crate::pipeline::open_spans::OpenMarks;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
 use crate::record::FrameLimits;
-use crate::record::{LogLimits, Scope, Severity, Signal, SpanLimits, Value};
+use crate::record::{LogLimits, OpenSpanSlot, Scope, Severity, Signal, SpanLimits, Value};
 
 /// How long interrupted workers may take to come to their end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
@@ -116,6 +116,16 @@ impl ExporterSet {
 
     pub(crate) fn open_marks(&self) -> &OpenMarks {
         &self.spec.open_marks
+    }
+
+    /// Where a span survives the process while it is open.
+    pub(crate) fn open_span_slots(&self) -> Vec<OpenSpanSlot> {
+        // a forked child starts its exporters no earlier than it must
+        if !self.spec.exporters.iter().any(|exporter| exporter.spool.open_spans) {
+            return Vec::new();
+        }
+        let takers = self.takers(|filter| filter.takes(Signal::Traces));
+        takers.filter_map(ExporterHandle::take_open_span).collect()
     }
 
     pub(crate) fn log_limits(&self) -> &LogLimits {

@@ -19,11 +19,13 @@ pub(crate) struct Buffer {
     /// A record that outgrows this can never be sent: it stops growing and is dropped at its end.
     max_len: usize,
     outgrown: bool,
+    /// Whether bytes that were there before have changed, or moved.
+    is_changed: bool,
 }
 
 impl Default for Buffer {
     fn default() -> Self {
-        Self { storage: Vec::new(), len: HEADROOM, max_len: usize::MAX, outgrown: false }
+        Self { storage: Vec::new(), len: HEADROOM, max_len: usize::MAX, outgrown: false, is_changed: false }
     }
 }
 
@@ -71,7 +73,13 @@ impl Buffer {
         if self.outgrown {
             return None;
         }
+        self.is_changed = true;
         self.storage.get_mut(from..self.len)?.first_chunk_mut()
+    }
+
+    /// Whether bytes have changed that were there when this was called last.
+    pub(crate) fn take_is_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
     }
 
     /// Appends `count` bytes and gives a writer over exactly them; `None` once the record has outgrown its limit.
@@ -117,6 +125,7 @@ impl Buffer {
 
     /// Ends a nested message: its length goes in front, the body moves if that needs more than a byte.
     pub(crate) fn close(&mut self, nested: &Nested) {
+        self.is_changed = true;
         let body = nested.body;
         let count = self.len - body;
         if count < 0x80 {
@@ -148,6 +157,7 @@ impl Buffer {
     pub(crate) fn remove_field(&mut self, at: usize) -> usize {
         let Some(count) = first_field_len(self.bytes(at)) else { return 0 };
         self.storage.copy_within(at + count..self.len, at);
+        self.is_changed = true;
         self.len -= count;
         count
     }

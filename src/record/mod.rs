@@ -17,7 +17,8 @@
 //! | `buffer.rs` | a record's bytes, its frame, and the pool of storage that a thread reuses |
 //! | `chunk.rs` | framed records back to back, as the queue takes them |
 //! | `request.rs` | the records of a request that is read again |
-//! | `slot.rs` | the memory of a chunk that survives the process |
+//! | `slot.rs` | the memory of a chunk, or of an open span, that survives the process |
+//! | `interrupted.rs` | what is made of a span that was open when its process died |
 //! | `wire.rs` | varints, and the fields of a message that is read |
 
 mod attribute;
@@ -28,6 +29,8 @@ mod chunk;
 #[cfg(feature = "opentelemetry")]
 mod foreign;
 mod id;
+#[cfg(all(feature = "spool", target_os = "linux"))]
+mod interrupted;
 mod key_filter;
 mod limits;
 mod log;
@@ -55,6 +58,8 @@ pub(crate) use id::random;
 #[cfg(test)]
 pub(crate) use id::seed_random;
 pub use id::{InvalidId, SpanId, TraceId};
+#[cfg(all(feature = "spool", target_os = "linux"))]
+pub(crate) use interrupted::{InterruptedSpan, span_id_of};
 pub use limits::{LogLimits, SpanLimits};
 pub use log::Severity;
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
@@ -67,8 +72,11 @@ pub(crate) use request::{RECORD, RESOURCE_RECORDS, SCOPE_RECORDS, content};
 pub(crate) use resource::Resource;
 pub(crate) use resource::Scope;
 #[cfg(all(feature = "spool", target_os = "linux"))]
-pub(crate) use slot::{FREE, IN_USE, RESOURCE_TAG, SCOPE_TAG, SlotHeader, SlotOwner, SlotPlace};
-pub(crate) use slot::{Settler, Slot};
+pub(crate) use slot::{
+    FREE, IN_USE, OPEN_SPAN_BYTES, OpenSpanBytes, OpenSpanPlace, RESOURCE_TAG, SCOPE_TAG, SECOND_COPY,
+    SlotHeader, SlotOwner, SlotPlace,
+};
+pub(crate) use slot::{OpenSpanSlot, Settler, Slot};
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
 pub use span::{SpanKind, Status};
 pub use value::{IntoValue, Value};

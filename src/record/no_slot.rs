@@ -6,6 +6,19 @@ pub(crate) enum Slot {}
 #[derive(Debug)]
 pub(crate) enum Settler {}
 
+#[derive(Debug)]
+pub(crate) enum OpenSpanSlot {}
+
+impl OpenSpanSlot {
+    pub(super) fn update(&mut self, _: &[u8], _: &[u8], _: bool) {
+        match *self {}
+    }
+
+    pub(super) fn clear(&mut self) {
+        match *self {}
+    }
+}
+
 impl Slot {
     pub(super) fn len(&self) -> usize {
         match *self {}

@@ -6,6 +6,8 @@
 //! - append: the bytes, then `committed`, which is their length;
 //! - begin: `committed` = 0, then what describes the chunk, then `state`;
 //! - free: `state`, then the slot is given to others.
+//!
+//! A span that is still open may lie there as well, in an [`OpenSpanSlot`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,6 +51,8 @@ pub(crate) trait SlotOwner: fmt::Debug + Send + Sync {
     fn keeps_records(&self) -> bool;
     /// Takes back a slot that is marked as free.
     fn take_back(&self, number: usize, slots: usize);
+    /// Takes back the place of an open span.
+    fn take_back_open_span(&self, number: usize);
 }
 
 /// Where a slot lies. The references last as long as the owner: see [`Slot::new`].
@@ -186,6 +190,102 @@ impl Drop for Settler {
             && header.order.load(Ordering::Relaxed) == self.order;
         if is_same {
             header.settled.fetch_max(self.end, Ordering::Release);
+        }
+    }
+}
+
+/// How many bytes of an open span survive the process, with its scope.
+pub(crate) const OPEN_SPAN_BYTES: usize = 1020;
+/// In the word in front of an open span's copies: which of them counts. The other bits are its length, or 0 if no span is open.
+pub(crate) const SECOND_COPY: u32 = 1 << 31;
+
+/// What the file has of one open span. Bytes that were written once never change while they count: a change of them makes
+/// the other copy.
+#[repr(C)]
+pub(crate) struct OpenSpanBytes {
+    pub(crate) committed: AtomicU32,
+    unused: u32,
+    pub(crate) copies: [[u8; OPEN_SPAN_BYTES]; 2],
+}
+
+/// Where a span is found if the process dies before the span ends.
+#[derive(Debug)]
+pub(crate) struct OpenSpanSlot {
+    place: OpenSpanPlace,
+    copies: &'static mut [[u8; OPEN_SPAN_BYTES]; 2],
+    current: usize,
+    /// Bytes of the current copy; 0 if the record is not there.
+    len: usize,
+}
+
+/// The references last as long as the owner: see [`OpenSpanSlot::new`].
+#[derive(Debug)]
+pub(crate) struct OpenSpanPlace {
+    pub(crate) committed: &'static AtomicU32,
+    /// As in [`SlotPlace`].
+    pub(crate) is_mapped: &'static AtomicU32,
+    pub(crate) owner: Arc<dyn SlotOwner>,
+    pub(crate) number: usize,
+}
+
+impl OpenSpanSlot {
+    /// # Safety
+    /// As for [`Slot::new`].
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn new(place: OpenSpanPlace, copies: &'static mut [[u8; OPEN_SPAN_BYTES]; 2]) -> Self {
+        Self { place, copies, current: 0, len: 0 }
+    }
+
+    /// Copies what is new of a record, or all of it if earlier bytes have changed. One that is too large stays as it was.
+    pub(super) fn update(&mut self, run_header: &[u8], record: &[u8], is_changed: bool) {
+        if !self.is_mapped() {
+            return;
+        }
+        let len = run_header.len() + record.len();
+        if len > OPEN_SPAN_BYTES {
+            self.len = 0;
+            return;
+        }
+        #[cfg(test)]
+        if is_wrong("open span") {
+            self.place.committed.store(len as u32, Ordering::Release);
+        }
+        if is_changed || self.len == 0 || len < self.len {
+            self.current ^= 1;
+            #[cfg(test)]
+            if is_wrong("changed in place") {
+                self.current = 0;
+            }
+            let copy = &mut self.copies[self.current];
+            copy[..run_header.len()].copy_from_slice(run_header);
+            copy[run_header.len()..len].copy_from_slice(record);
+        } else {
+            self.copies[self.current][self.len..len].copy_from_slice(&record[self.len - run_header.len()..]);
+        }
+        self.len = len;
+        let which = if self.current == 1 { SECOND_COPY } else { 0 };
+        self.place.committed.store(which | len as u32, Ordering::Release);
+    }
+
+    /// The span has ended.
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+        if self.is_mapped() {
+            self.place.committed.store(0, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn is_mapped(&self) -> bool {
+        self.place.is_mapped.load(Ordering::Relaxed) != 0
+    }
+}
+
+impl Drop for OpenSpanSlot {
+    fn drop(&mut self) {
+        self.clear();
+        if self.is_mapped() {
+            self.place.owner.take_back_open_span(self.place.number);
         }
     }
 }

@@ -1,48 +1,51 @@
 //! How is a span written? As OTLP `Span`, field by field while it is open; the first bytes have fixed places.
 
+use std::sync::Arc;
+
 use super::attribute_writer::{AttributeWriter, SubMessageRules};
 use super::buffer::{Buffer, field_len};
 use super::id::{SpanId, TraceId};
-use super::{SpanLimits, Value};
+use super::slot::OpenSpanSlot;
+use super::{Scope, SpanLimits, Value};
 
 /// Tags of `Span`.
-mod tag {
-    pub(super) const TRACE_ID: u8 = 0x0a;
-    pub(super) const SPAN_ID: u8 = 0x12;
-    pub(super) const TRACE_STATE: u8 = 0x1a;
-    pub(super) const PARENT_SPAN_ID: u8 = 0x22;
-    pub(super) const NAME: u8 = 0x2a;
-    pub(super) const KIND: u8 = 0x30;
-    pub(super) const START_TIME: u8 = 0x39;
-    pub(super) const END_TIME: u8 = 0x41;
-    pub(super) const ATTRIBUTE: u8 = 0x4a;
-    pub(super) const DROPPED_ATTRIBUTES: u8 = 0x50;
-    pub(super) const EVENT: u8 = 0x5a;
-    pub(super) const DROPPED_EVENTS: u8 = 0x60;
-    pub(super) const LINK: u8 = 0x6a;
-    pub(super) const DROPPED_LINKS: u8 = 0x70;
-    pub(super) const STATUS: u8 = 0x7a;
-    pub(super) const FLAGS: [u8; 2] = [0x85, 0x01];
+pub(super) mod tag {
+    pub(in crate::record) const TRACE_ID: u8 = 0x0a;
+    pub(in crate::record) const SPAN_ID: u8 = 0x12;
+    pub(in crate::record) const TRACE_STATE: u8 = 0x1a;
+    pub(in crate::record) const PARENT_SPAN_ID: u8 = 0x22;
+    pub(in crate::record) const NAME: u8 = 0x2a;
+    pub(in crate::record) const KIND: u8 = 0x30;
+    pub(in crate::record) const START_TIME: u8 = 0x39;
+    pub(in crate::record) const END_TIME: u8 = 0x41;
+    pub(in crate::record) const ATTRIBUTE: u8 = 0x4a;
+    pub(in crate::record) const DROPPED_ATTRIBUTES: u8 = 0x50;
+    pub(in crate::record) const EVENT: u8 = 0x5a;
+    pub(in crate::record) const DROPPED_EVENTS: u8 = 0x60;
+    pub(in crate::record) const LINK: u8 = 0x6a;
+    pub(in crate::record) const DROPPED_LINKS: u8 = 0x70;
+    pub(in crate::record) const STATUS: u8 = 0x7a;
+    pub(in crate::record) const FLAGS: [u8; 2] = [0x85, 0x01];
 
-    pub(super) mod event {
-        pub(in super::super) const TIME: u8 = 0x09;
-        pub(in super::super) const NAME: u8 = 0x12;
-        pub(in super::super) const ATTRIBUTE: u8 = 0x1a;
-        pub(in super::super) const DROPPED_ATTRIBUTES: u8 = 0x20;
+    pub(in crate::record) mod event {
+        pub(in crate::record) const TIME: u8 = 0x09;
+        pub(in crate::record) const NAME: u8 = 0x12;
+        pub(in crate::record) const ATTRIBUTE: u8 = 0x1a;
+        pub(in crate::record) const DROPPED_ATTRIBUTES: u8 = 0x20;
     }
 
-    pub(super) mod link {
-        pub(in super::super) const TRACE_ID: u8 = 0x0a;
-        pub(in super::super) const SPAN_ID: u8 = 0x12;
-        pub(in super::super) const TRACE_STATE: u8 = 0x1a;
-        pub(in super::super) const ATTRIBUTE: u8 = 0x22;
-        pub(in super::super) const DROPPED_ATTRIBUTES: u8 = 0x28;
-        pub(in super::super) const FLAGS: u8 = 0x35;
+    pub(in crate::record) mod link {
+        pub(in crate::record) const TRACE_ID: u8 = 0x0a;
+        pub(in crate::record) const SPAN_ID: u8 = 0x12;
+        pub(in crate::record) const TRACE_STATE: u8 = 0x1a;
+        pub(in crate::record) const ATTRIBUTE: u8 = 0x22;
+        pub(in crate::record) const DROPPED_ATTRIBUTES: u8 = 0x28;
+        pub(in crate::record) const FLAGS: u8 = 0x35;
     }
 
-    pub(super) mod status {
-        pub(in super::super) const MESSAGE: u8 = 0x12;
-        pub(in super::super) const CODE: u8 = 0x18;
+    pub(in crate::record) mod status {
+        pub(in crate::record) const MESSAGE: u8 = 0x12;
+        pub(in crate::record) const CODE: u8 = 0x18;
     }
 }
 
@@ -51,14 +54,14 @@ const REMOTE_KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
 /// Offsets in the head of a record, whose length is fixed.
-mod head {
-    pub(super) const LEN: usize = 54;
-    pub(super) const TRACE_ID: usize = 2;
-    pub(super) const SPAN_ID: usize = 20;
-    pub(super) const START_TIME: usize = 29;
-    pub(super) const END_TIME: usize = 38;
-    pub(super) const KIND: usize = 47;
-    pub(super) const FLAGS: usize = 50;
+pub(super) mod head {
+    pub(in crate::record) const LEN: usize = 54;
+    pub(in crate::record) const TRACE_ID: usize = 2;
+    pub(in crate::record) const SPAN_ID: usize = 20;
+    pub(in crate::record) const START_TIME: usize = 29;
+    pub(in crate::record) const END_TIME: usize = 38;
+    pub(in crate::record) const KIND: usize = 47;
+    pub(in crate::record) const FLAGS: usize = 50;
 }
 
 /// The head of a record, with the tags and lengths that all of them share.
@@ -143,6 +146,15 @@ pub(crate) struct SpanRecord {
     links: u32,
     pub(super) dropped_events: u32,
     pub(super) dropped_links: u32,
+    /// Where the span is found if the process dies before its end.
+    copies: Option<Box<Copies>>,
+}
+
+/// The places of a span that survive the process, one for each flight recorder.
+#[derive(Debug)]
+struct Copies {
+    scope: Option<Arc<Scope>>,
+    slots: Vec<OpenSpanSlot>,
 }
 
 /// The status that was set last; the specification makes `Ok` final.
@@ -161,6 +173,48 @@ impl SpanRecord {
         self.limits = *limits;
     }
 
+    /// From now on spans survive the process in these places while they are open. Their scope is to be set.
+    pub(crate) fn copy_to(&mut self, slots: Vec<OpenSpanSlot>) {
+        self.copies = (!slots.is_empty()).then(|| Box::new(Copies { scope: None, slots }));
+    }
+
+    /// The next spans are of this scope.
+    pub(crate) fn set_scope(&mut self, scope: &Arc<Scope>) {
+        if let Some(copies) = &mut self.copies {
+            copies.scope = Some(Arc::clone(scope));
+        }
+    }
+
+    /// Gives its storage back.
+    pub(crate) fn free(&mut self) {
+        *self = Self { copies: self.copies.take(), ..Self::default() };
+    }
+
+    /// Copies what has changed to where it survives the process.
+    #[inline(always)]
+    pub(crate) fn update_copies(&mut self) {
+        if self.copies.is_some() {
+            self.write_copies();
+        }
+    }
+
+    #[inline(never)]
+    fn write_copies(&mut self) {
+        let buffer = &mut self.attributes.buffer;
+        let is_changed = buffer.take_is_changed();
+        let Some(Copies { scope: Some(scope), slots }) = self.copies.as_deref_mut() else { return };
+        let (run_header, record) = (scope.run_header(), buffer.bytes(Buffer::START));
+        slots.iter_mut().for_each(|slot| slot.update(run_header, record, is_changed));
+    }
+
+    /// The span has ended, and is where it goes from here.
+    #[inline(always)]
+    pub(crate) fn clear_copies(&mut self) {
+        if let Some(copies) = &mut self.copies {
+            copies.slots.iter_mut().for_each(OpenSpanSlot::clear);
+        }
+    }
+
     /// Starts a new span in the old storage.
     #[inline(always)]
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>) {
@@ -170,6 +224,7 @@ impl SpanRecord {
         (self.events, self.links) = (0, 0);
         (self.dropped_events, self.dropped_links) = (0, 0);
         self.write_head(head);
+        self.update_copies();
     }
 
     #[inline(always)]
@@ -228,10 +283,12 @@ impl SpanRecord {
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
         self.replace(tag::PARENT_SPAN_ID, &parent.span_id.0);
         self.replace(tag::TRACE_STATE, parent.trace_state.as_bytes());
+        self.update_copies();
     }
 
     pub(crate) fn set_name(&mut self, name: &str) {
         self.replace(tag::NAME, name.as_bytes());
+        self.update_copies();
     }
 
     /// Nothing is left of a field whose new value is empty.
@@ -255,6 +312,7 @@ impl SpanRecord {
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
         self.attributes.set(key, value);
+        self.update_copies();
     }
 
     /// The same before any event or link, so that none can be open.
@@ -262,10 +320,12 @@ impl SpanRecord {
     #[inline(always)]
     pub(crate) fn set_at_start(&mut self, key: &str, value: Value<'_>) {
         self.attributes.put(key, value);
+        self.update_copies();
     }
 
     pub(crate) fn set_kind(&mut self, kind: SpanKind) {
         self.write_over(head::KIND, [kind as u8]);
+        self.update_copies();
     }
 
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
@@ -287,6 +347,7 @@ impl SpanRecord {
             out.field(tag::status::MESSAGE, message.as_bytes());
         }
         out.put(&[tag::status::CODE, code]);
+        self.update_copies();
     }
 
     /// Whether a status was set.
@@ -361,8 +422,13 @@ impl SpanRecord {
     }
 
     /// Ends the event or link that is open.
+    pub(crate) fn end_sub_message(&mut self) {
+        self.close_sub_message();
+        self.update_copies();
+    }
+
     #[inline]
-    pub(crate) fn close_sub_message(&mut self) {
+    fn close_sub_message(&mut self) {
         self.attributes.close_sub_message();
     }
 

@@ -3,6 +3,7 @@
 //! `<instance>.recorder` is the flight recorder of one exporter in one process, and its lock; `<instance>-<number>.segment` are
 //! its requests. A file that cannot be locked belongs to a process that lives.
 
+use std::ffi::c_int;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -83,6 +84,12 @@ impl Directory {
         Ok(if lock(&file)? && is_there(&file)? { Some(file) } else { None })
     }
 
+    /// Whether a process lives that uses a recorder. The look takes a lock for a moment, which hinders no other look.
+    pub(super) fn is_in_use(&self, instance: &str) -> io::Result<bool> {
+        let file = open_own(&self.recorder_path(instance), OpenOptions::new().read(true))?;
+        try_lock(&file, libc::LOCK_SH).map(|is_locked| !is_locked)
+    }
+
     /// The instances whose recorders are there.
     pub(super) fn instances(&self) -> io::Result<Vec<String>> {
         let mut instances = Vec::new();
@@ -97,10 +104,14 @@ impl Directory {
 }
 
 /// Locks a file for as long as it is open or mapped; false if it is locked already.
-#[allow(unsafe_code)]
 fn lock(file: &File) -> io::Result<bool> {
+    try_lock(file, libc::LOCK_EX)
+}
+
+#[allow(unsafe_code)]
+fn try_lock(file: &File, kind: c_int) -> io::Result<bool> {
     // SAFETY: a call on an open file
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+    if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
         return Ok(true);
     }
     let error = io::Error::last_os_error();

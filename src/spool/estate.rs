@@ -1,11 +1,12 @@
-//! What a process has left behind in the spool: the requests in its segments, and then what was in its queues.
+//! What a process has left behind in the spool: the requests in its segments, then what was in its queues, and then the
+//! spans that were open.
 
 use std::fs::{self, File};
 use std::io;
 
 use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
-use super::recorder::{Leftover, Unreadable};
+use super::recorder::{Leftover, Place, Unreadable};
 use super::storage::Files;
 use crate::record::Signal;
 
@@ -24,10 +25,10 @@ pub(crate) struct Estate {
 }
 
 /// Where a request that is being sent was.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum Source {
     Journal,
-    Slot(u32),
+    Recorder(Place),
 }
 
 /// Why nothing of an instance can be delivered.
@@ -76,7 +77,7 @@ impl Estate {
             journal,
             found,
             recorder,
-            loaded: [None; Signal::COUNT],
+            loaded: [const { None }; Signal::COUNT],
             _lock: lock,
         })
     }
@@ -100,7 +101,7 @@ impl Estate {
         let Some(request) = self.recorder.as_mut().and_then(|recorder| recorder.next(signal)) else {
             return Ok(None);
         };
-        self.loaded[signal as usize] = Some(Source::Slot(request.slot));
+        self.loaded[signal as usize] = Some(Source::Recorder(request.place));
         Ok(Some(Entry { signal, records: request.records, time_ms: self.created(), body: request.body }))
     }
 
@@ -108,7 +109,7 @@ impl Estate {
     pub(crate) fn settle(&mut self, signal: Signal) -> io::Result<()> {
         match (self.loaded[signal as usize].take(), &self.recorder) {
             (Some(Source::Journal), _) => self.journal.done(signal),
-            (Some(Source::Slot(slot)), Some(recorder)) => recorder.settle(slot),
+            (Some(Source::Recorder(place)), Some(recorder)) => recorder.settle(&place),
             _ => Ok(()),
         }
     }

@@ -1,46 +1,73 @@
-//! Records that survive the process, in the directory of an exporter.
+//! What has been left in the directory of a spool? [`inspect`] looks without touching anything, as `standpipe spool` does; the
+//! [guide](crate::guide::spool) describes what a spool is.
 //!
-//! ```text
-//!  queue ─► chunks in Recorder ─► batch ─► collector
-//!           (a mapped file)         │        ▲
-//!                                   ▼        │ oldest first
-//!                                 Journal ───┤
-//!                       (segments of requests)│
-//!                  Estate of a dead process ──┘
 //! ```
-//!
-//! [`recorder`] has the queue's chunks: what was accepted survives the death of the process. [`journal`] has requests that
-//! could not be delivered; it is a state machine over [`storage`], which tests replace by one that fails. [`entry`] is the
-//! format of a request there, and [`scan`] finds the entries of a segment, damaged or not. [`estate`] is what another process has
-//! left of both. `proto/spool.md` describes the bytes.
+//! # #[cfg(target_os = "linux")] {
+//! # let directory = std::env::temp_dir().join(format!("standpipe-doc-inspect-{}", std::process::id()));
+//! # let exporter = standpipe::Exporter::http("http://localhost:4318").spool(&directory);
+//! # standpipe::Telemetry::start(standpipe::Config::new().exporter(exporter))?;
+//! for instance in standpipe::spool::inspect(&directory)? {
+//!     println!("{}: {} records", instance.id, instance.records());
+//! }
+//! # std::fs::remove_dir_all(&directory)?;
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+// Records that survive the process, in the directory of an exporter:
+//
+//  queue ─► chunks in Recorder ─► batch ─► collector
+//           (a mapped file)         │        ▲
+//                                   ▼        │ oldest first
+//                                 Journal ───┤
+//                       (segments of requests)│
+//                  Estate of a dead process ──┘
+//
+// `recorder` has the queue's chunks: what was accepted survives the death of the process. `journal` has requests that could not be
+// delivered; it is a state machine over `storage`, which tests replace by one that fails. `entry` is the format of a request there,
+// and `scan` finds the entries of a segment, damaged or not. `estate` is what another process has left of both, and `inspect` only
+// looks. `proto/spool.md` describes the bytes.
+
+mod contents;
 pub(crate) mod crc32c;
 mod directory;
 mod entry;
 mod estate;
+mod inspect;
 mod journal;
 mod recorder;
 mod scan;
 mod storage;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fmt, fs};
 
 use crate::config::SpoolSettings;
+use crate::process;
 use crate::record::Signal;
+pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::Directory;
 use estate::{Estate, Refusal};
-use journal::{AppendError, Journal, Limits};
+pub use inspect::inspect;
+use journal::{AppendError, Entry, Journal, Limits};
 use recorder::Header;
 pub(crate) use recorder::Recorder;
 use storage::Files;
 
 /// Of one segment, unless a single request is larger.
 const SEGMENT_BYTES: u64 = 8 << 20;
+/// Spans that may be open at a time and survive the process.
+const OPEN_SPANS: u32 = 512;
+/// How often what is due from time to time is done, while there is something.
+const TICK: Duration = Duration::from_secs(1);
+/// When the directory is looked at again for what others have left: a process that was killed just before this one began may
+/// have been there still.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const NEXT_LOOKS: Duration = Duration::from_secs(60);
 /// As good as no limit.
 const LONGEST_AGE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
@@ -53,6 +80,16 @@ pub(crate) struct Spool {
     journal: Journal<Files>,
     /// What the journal and the estates may take together.
     bytes: u64,
+    /// Whether it is there only for what others have left.
+    drains: bool,
+    /// What it takes over: see [`take_over_all`].
+    of_exporter: Option<String>,
+    limits: Limits,
+    boot_id: [u8; 16],
+    next_tick: Option<Instant>,
+    next_look: Option<Instant>,
+    /// What was noted once is not noted again.
+    noted: BTreeSet<String>,
     /// What others have left, oldest first.
     estates: VecDeque<Estate>,
     /// Of each signal, whether the request in hand is of the journal.
@@ -64,9 +101,17 @@ pub(crate) struct Spool {
 #[derive(Debug)]
 pub(crate) struct SpooledRequest {
     pub(crate) records: u64,
+    /// When it came to the disk, in milliseconds since 1970.
+    pub(crate) since_ms: u64,
     pub(crate) body: Vec<u8>,
     /// Whether this process has accepted its records.
     pub(crate) is_own: bool,
+}
+
+impl SpooledRequest {
+    fn new(entry: Entry, is_own: bool) -> Self {
+        Self { records: entry.records, since_ms: entry.time_ms, body: entry.body, is_own }
+    }
 }
 
 /// Records that were dropped: those of this process, and those that others have left.
@@ -88,12 +133,12 @@ impl Spool {
         slots: usize,
     ) -> io::Result<Option<Self>> {
         let Some(path) = &settings.directory else { return Ok(None) };
-        let in_words = |error: io::Error| {
+        let directory = if settings.drains { Directory::open_existing(path) } else { Directory::open(path) };
+        let opened =
+            directory.and_then(|directory| Self::open_in(settings, exporter, resource, slots, &directory));
+        opened.map(Some).map_err(|error| {
             io::Error::new(error.kind(), format!("the spool \"{}\": {error}", path.display()))
-        };
-        Self::open_in(settings, exporter, resource, slots, &Directory::open(path).map_err(in_words)?)
-            .map(Some)
-            .map_err(in_words)
+        })
     }
 
     fn open_in(
@@ -110,18 +155,21 @@ impl Spool {
             sync: settings.sync,
         };
         let boot_id = boot_id();
-        let (estates, mut notes) = take_over_all(directory, exporter, limits, boot_id)?;
+        let of_exporter = (!settings.drains).then_some(exporter);
+        let (estates, mut notes) = take_over_all(directory, of_exporter, limits, boot_id)?;
         // a process that dies again and again does not fill the disk
         let left: u64 = estates.iter().map(Estate::bytes).sum();
         let is_full = left > limits.bytes;
-        if is_full {
+        let has_queue = !is_full && !settings.drains;
+        if is_full && !settings.drains {
             notes.push(format!(
                 "a process that dies loses its queue: {left} bytes of others are there already"
             ));
         }
         let (instance, file) = directory.create_recorder()?;
         let header = Header {
-            slots: if is_full { 0 } else { slots as u32 },
+            slots: if has_queue { slots as u32 } else { 0 },
+            open_spans: if has_queue && settings.open_spans { OPEN_SPANS } else { 0 },
             resource_bytes: resource.len() as u32,
             created: now_ms(),
             boot_id,
@@ -139,6 +187,13 @@ impl Spool {
             recorder,
             journal,
             bytes: limits.bytes,
+            drains: settings.drains,
+            of_exporter: of_exporter.map(str::to_owned),
+            limits,
+            boot_id,
+            next_tick: None,
+            next_look: None,
+            noted: notes.iter().cloned().collect(),
             estates,
             is_own_loaded: [false; Signal::COUNT],
             notes,
@@ -154,6 +209,65 @@ impl Spool {
         &self.recorder
     }
 
+    /// Does what is due from time to time, and returns what was dropped for its age; `None` if nothing is due.
+    pub(crate) fn tick(&mut self, now: Instant) -> Option<[Dropped; Signal::COUNT]> {
+        if self.next_tick.is_some_and(|next| now < next) {
+            return None;
+        }
+        self.next_tick = Some(now + TICK);
+        self.recorder.note_alive();
+        self.sync_if_due(now);
+        if self.recorder.slots() > 0 && !self.recorder.has_all() {
+            self.note(
+                "some records are in memory only, and a process that dies loses them: large ones leave chunks of the flight \
+                 recorder half empty; a larger queue-bytes gives it more"
+                    .to_owned(),
+            );
+        }
+        match self.next_look {
+            None => self.next_look = Some(now + FIRST_LOOK),
+            Some(next) if next <= now => {
+                self.next_look = Some(now + NEXT_LOOKS);
+                self.look();
+            }
+            Some(_) => {}
+        }
+        Some(self.expire())
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub(crate) fn next_tick(&self) -> Option<Instant> {
+        let is_busy =
+            self.recorder.has_open_spans() || Signal::ALL.into_iter().any(|signal| self.has_pending(signal));
+        if is_busy { self.next_tick } else { self.next_look.max(self.next_tick) }
+    }
+
+    /// Whether what came to the disk then is not worth sending any more.
+    pub(crate) fn is_too_old(&self, since_ms: u64) -> bool {
+        u128::from(now_ms().saturating_sub(since_ms)) > self.limits.age.as_millis()
+    }
+
+    /// Takes over what others have left since the last look.
+    fn look(&mut self) {
+        let exporter = self.of_exporter.as_deref();
+        // a child that is forked in the middle of it would share a lock
+        let take_over = || take_over_all(&self.directory, exporter, self.limits, self.boot_id);
+        match process::with_fork_lock(take_over) {
+            Ok((estates, notes)) => {
+                self.estates.extend(estates);
+                notes.into_iter().for_each(|note| self.note(note));
+            }
+            Err(error) => self.note(format!("what others have left cannot be looked for: {error}")),
+        }
+    }
+
+    /// Notes what is worth reporting, once.
+    fn note(&mut self, note: String) {
+        if self.noted.insert(note.clone()) {
+            self.notes.push(note);
+        }
+    }
+
     /// Writes a request to the disk.
     ///
     /// # Errors
@@ -167,10 +281,18 @@ impl Spool {
                 io::Error::new(io::ErrorKind::StorageFull, "it has no room within spool-bytes")
             }
             AppendError::Io(error) => error,
-        })?;
-        // it is there, and survives the process; a later call tries again
-        let _ = self.journal.sync_if_due(Instant::now());
-        Ok(())
+        })
+    }
+
+    /// Makes what was written safe from power loss, if that is due. A later call tries again if it fails.
+    pub(crate) fn sync_if_due(&mut self, now: Instant) {
+        if let Err(error) = self.journal.sync_if_due(now) {
+            self.note(format!("requests on disk may not survive a power loss: {error}"));
+        }
+    }
+
+    pub(crate) fn drains(&self) -> bool {
+        self.drains
     }
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {
@@ -183,16 +305,14 @@ impl Spool {
     /// # Errors
     /// When it cannot be read now.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<SpooledRequest>> {
-        // nothing else may come along for a long time
-        let _ = self.journal.sync_if_due(Instant::now());
         for estate in &mut self.estates {
             if let Some(entry) = estate.next(signal)? {
-                return Ok(Some(SpooledRequest { records: entry.records, body: entry.body, is_own: false }));
+                return Ok(Some(SpooledRequest::new(entry, false)));
             }
         }
         let entry = self.journal.next(signal)?;
         self.is_own_loaded[signal as usize] = entry.is_some();
-        Ok(entry.map(|entry| SpooledRequest { records: entry.records, body: entry.body, is_own: true }))
+        Ok(entry.map(|entry| SpooledRequest::new(entry, true)))
     }
 
     /// The request of this signal that is in hand is not to be sent again.
@@ -219,7 +339,7 @@ impl Spool {
     }
 
     /// Drops what is too old. Returns what that was, by signal.
-    pub(crate) fn expire(&mut self) -> [Dropped; Signal::COUNT] {
+    fn expire(&mut self) -> [Dropped; Signal::COUNT] {
         let now = now_ms();
         let own = self.journal.expire(now);
         let mut dropped = Signal::ALL.map(|signal| Dropped { own: own[signal as usize], of_others: 0 });
@@ -250,16 +370,16 @@ impl Spool {
     }
 }
 
-/// All that others have left of this exporter, oldest first, and what is worth reporting.
+/// All that others have left of this exporter, or of any, oldest first, and what is worth reporting.
 fn take_over_all(
     directory: &Directory,
-    exporter: &str,
+    exporter: Option<&str>,
     limits: Limits,
     boot_id: [u8; 16],
 ) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
     let (mut estates, mut notes) = (Vec::new(), Vec::new());
     for instance in directory.instances()? {
-        let note = match Estate::take_over(directory, &instance, Some(exporter), limits, boot_id) {
+        let note = match Estate::take_over(directory, &instance, exporter, limits, boot_id) {
             Ok(estate) => {
                 estates.push(estate);
                 continue;

@@ -72,31 +72,34 @@ impl OpenSpan {
     /// Storage that was used before or not, made ready for spans of this tracer.
     #[cold]
     fn for_tracer(used: Option<Box<Self>>, shared: &Arc<TracerShared>, clock: Clock) -> Box<Self> {
-        let mut open = used.unwrap_or_else(|| {
-            let (record, detached) = (SpanRecord::default(), DetachedState::default());
-            let unset = SpanRef { trace_id: TraceId([0; 16]), span_id: SpanId([0; 8]), trace_flags: 0 };
-            let context = SpanContext::of(unset, None);
-            let (shared, mark) = (Arc::clone(shared), shared.exporters.open_marks().add());
-            let generation = process::generation();
-            Box::new(Self {
-                record,
-                context,
-                clock,
-                shared,
-                generation,
-                began_in_panic: None,
-                mark,
-                detached,
-            })
-        });
         let (marks, generation) = (shared.exporters.open_marks(), process::generation());
-        if open.generation != generation || !marks.is(open.shared.exporters.open_marks()) {
+        let is_ready =
+            |open: &Self| open.generation == generation && marks.is(open.shared.exporters.open_marks());
+        let used = used.map(|open| (is_ready(&open), open));
+        let (is_ready, mut open) = used.unwrap_or_else(|| (false, Self::new(shared, clock)));
+        if !is_ready {
             open.mark = marks.add();
+            open.record.copy_to(shared.exporters.open_span_slots());
         }
         open.generation = generation;
         open.shared = Arc::clone(shared);
+        open.record.set_scope(&shared.scope);
         open.record.limit(&shared.limits, shared.largest.unwrap_or_default());
         open
+    }
+
+    fn new(shared: &Arc<TracerShared>, clock: Clock) -> Box<Self> {
+        let unset = SpanRef { trace_id: TraceId([0; 16]), span_id: SpanId([0; 8]), trace_flags: 0 };
+        Box::new(Self {
+            record: SpanRecord::default(),
+            context: SpanContext::of(unset, None),
+            clock,
+            shared: Arc::clone(shared),
+            generation: process::generation(),
+            began_in_panic: None,
+            mark: Arc::default(),
+            detached: DetachedState::default(),
+        })
     }
 
     /// Ends the span, now or at a time of its own, and sends it.
@@ -127,8 +130,9 @@ impl OpenSpan {
     /// The record will not be sent: gives back its storage, if that is large.
     pub(super) fn abandon_record(&mut self) {
         self.mark.close();
+        self.record.clear_copies();
         if self.record.capacity() > LARGE_RECORD {
-            self.record = SpanRecord::default();
+            self.record.free();
             self.record.limit(&self.shared.limits, self.shared.largest.unwrap_or_default());
         }
     }
@@ -137,6 +141,7 @@ impl OpenSpan {
     #[inline(always)]
     pub(super) fn keep(mut self: Box<Self>) {
         self.context.state = None;
+        self.record.clear_copies();
         let bytes = self.record.capacity();
         Pool::keep(&POOL, self, bytes);
     }

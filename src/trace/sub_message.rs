@@ -19,7 +19,7 @@ impl<'a> SubMessageGuard<'a> {
 impl Drop for SubMessageGuard<'_> {
     fn drop(&mut self) {
         if let Some(record) = &mut self.0 {
-            record.close_sub_message();
+            record.end_sub_message();
         }
     }
 }

@@ -214,17 +214,17 @@ mod grpc {
     }
 }
 
-/// Prepares a transport that prints requests instead of sending them.
+/// Prepares a transport that prints requests instead of sending them. One that is patient keeps what it cannot print.
 ///
 /// # Errors
 /// If this build has no console.
 #[cfg(feature = "console")]
-pub(crate) fn console() -> Result<Opener, String> {
-    Ok(Box::new(|| Box::<console::Console>::default()))
+pub(crate) fn console(is_patient: bool) -> Result<Opener, String> {
+    Ok(Box::new(move || Box::new(console::Console::new(is_patient))))
 }
 
 #[cfg(not(feature = "console"))]
-pub(crate) fn console() -> Result<Opener, String> {
+pub(crate) fn console(_: bool) -> Result<Opener, String> {
     Err("this build cannot print; build standpipe with its feature \"console\"".to_owned())
 }
 

@@ -6,5 +6,6 @@ mod check;
 mod commands;
 mod console;
 mod init;
+mod spool;
 #[path = "../support/mod.rs"]
 mod support;

@@ -539,7 +539,8 @@ fn every_builder_method_sets_its_setting() {
         .spool("/var/spool/shop")
         .spool_bytes(15 << 20)
         .spool_age(seconds(16))
-        .spool_sync(SpoolSync::EveryBatch);
+        .spool_sync(SpoolSync::EveryBatch)
+        .spool_open_spans(true);
     let version = env!("CARGO_PKG_VERSION");
     let expected = [
         ("transport", "http", SettingSource::Code),
@@ -573,6 +574,7 @@ fn every_builder_method_sets_its_setting() {
         ("spool-bytes", "15 MiB", SettingSource::Code),
         ("spool-age", "16s", SettingSource::Code),
         ("spool-sync", "batch", SettingSource::Code),
+        ("spool-open-spans", "true", SettingSource::Code),
     ];
     let effective = exporter.effective();
     let effective: Vec<_> = effective

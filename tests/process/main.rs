@@ -6,6 +6,7 @@ mod clock;
 mod exit;
 mod fork;
 mod global;
+mod interrupted;
 #[cfg(unix)]
 mod manual;
 mod memory;

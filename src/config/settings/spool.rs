@@ -18,6 +18,9 @@ settings! {
         pub(crate) bytes: usize = 256 << 20,
         pub(crate) age: Option<Duration> = Some(Duration::from_secs(3 * 24 * 3600)),
         pub(crate) sync: SpoolSync = SpoolSync::EverySecond,
+        pub(crate) open_spans: bool = false,
+        /// Whether it only delivers what others have left, of exporters of any name.
+        pub(crate) drains: bool = false,
     }
 }
 
@@ -62,6 +65,14 @@ table! { SPOOLING:
         needs_connection: true,
         partner: Some(&SPOOL),
     }
+    /// whether spans that are open when the process dies are delivered as well, marked as interrupted
+    SPOOL_OPEN_SPANS {
+        key: "spool-open-spans",
+        kind: Kind::Bool { field: field!(spool.open_spans), variables: &[] },
+        advice: "write true or false, without quotes",
+        needs_connection: true,
+        partner: Some(&SPOOL),
+    }
 }
 
 /// A number of bytes that every machine can count.
@@ -74,13 +85,18 @@ setters! {
     /// Decides when requests on disk are safe from power loss; a second after they were written unless set. The death of the
     /// process they survive in any case.
     spool_sync(sync: SpoolSync) sets spool.sync of SPOOL_SYNC;
+    /// Delivers spans that were open when the process died as well; not unless set. Such a span has the status `Error`, the
+    /// attribute `standpipe.interrupted`, and ends when the process was last known to live. 512 spans at a time can be kept,
+    /// of each the first kilobyte, and a span costs about a tenth more instructions.
+    spool_open_spans(on: bool) sets spool.open_spans of SPOOL_OPEN_SPANS;
 }
 
 impl Exporter {
     /// Keeps in this directory what would be lost otherwise; needs the `spool` feature, and Linux.
     ///
     /// - The queue lies in a file there, in memory that outlives the process: a record whose `end` has returned survives
-    ///   `kill -9`, `abort`, `exit` and the OOM killer, and costs its caller no system call for it.
+    ///   `kill -9`, `abort`, `exit` and the OOM killer, and costs its caller no system call for it. Where large records take more
+    ///   room than the file has, that is reported, and they are in memory only.
     /// - A request that cannot be delivered is written to a file there, and sent when the collector is back, as is what is
     ///   left at the end of a shutdown.
     ///
@@ -90,6 +106,20 @@ impl Exporter {
     pub fn spool(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool.directory = Some(directory.into());
         self.set_in_code(&SPOOL)
+    }
+
+    /// Delivers what exporters of any name have left in this directory, which must exist, and keeps nothing there itself: for a
+    /// tool that empties spools, as `standpipe drain` does. A [flush](crate::Telemetry::flush) waits until nothing is left. Needs
+    /// the `spool` feature, and Linux.
+    #[must_use]
+    pub fn drain(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.spool = SpoolSettings {
+            directory: Some(directory.into()),
+            age: None,
+            drains: true,
+            ..SpoolSettings::default()
+        };
+        self
     }
 
     /// Bounds how long a request waits on disk, after which it is dropped and counted; 3 days unless set, and with `None`

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Sender;
 
-use super::Worker;
+use super::{Delivery, Worker};
 use crate::pipeline::clock;
 use crate::record::Signal;
 
@@ -66,8 +66,10 @@ impl Worker {
     pub(super) fn report_flushed(&mut self) {
         let settled = |at: usize| self.deliveries.get(at).map_or(u64::MAX, |delivery| delivery.settled);
         let settled: [u64; Signal::COUNT] = std::array::from_fn(settled);
+        let is_draining = self.drains() && !self.deliveries.iter().all(Delivery::is_idle);
         let is_finished = |flush: &Flush| {
-            flush.waits_for_collection_after.is_none()
+            !is_draining
+                && flush.waits_for_collection_after.is_none()
                 && flush.targets.iter().zip(settled).all(|(target, settled)| *target <= settled)
         };
         let flushes = std::mem::take(&mut self.state.flushes);

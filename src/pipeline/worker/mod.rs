@@ -150,13 +150,13 @@ impl Worker {
 
     /// Makes a collection or an attempt; false if neither is due.
     fn work(&mut self) -> bool {
-        self.report_spool();
+        let now = clock::now();
+        self.tick_spool(now);
         self.receive_commands();
         self.report_flushed();
         if self.is_done() {
             return true;
         }
-        let now = clock::now();
         self.start_rounds(now);
         let mut due = [false; Signal::COUNT];
         for (at, delivery) in self.deliveries.iter().enumerate() {
@@ -224,7 +224,8 @@ impl Worker {
 
     /// When something is due; sets the level at which each queue wakes the worker before.
     fn next_event(&mut self, now: Instant) -> Event {
-        let mut until = self.next_collection().into_iter().chain(self.stop_by()).min();
+        let tick = self.spool.as_ref().and_then(Spool::next_tick);
+        let mut until = self.next_collection().into_iter().chain(self.stop_by()).chain(tick).min();
         for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_finished) {
             let then = match delivery.readiness(&self.batch, now) {
                 Readiness::Due => return Event::Now,

@@ -1,8 +1,8 @@
-//! Pure: where everything is in the file of a flight recorder. `proto/flight_recorder.md` describes it byte by byte.
+//! Pure: where everything is in the file of a flight recorder. `proto/spool.md` describes it byte by byte.
 
 use std::fmt;
 
-use crate::record::{Chunk, SlotHeader};
+use crate::record::{Chunk, OpenSpanBytes, SlotHeader};
 use crate::spool::checksum;
 
 const MAGIC: [u8; 8] = *b"SPFLIGHT";
@@ -12,21 +12,33 @@ const BYTE_ORDER: u32 = 0x0102_0304;
 pub(super) const PAGE: usize = 4096;
 pub(super) const SLOT_BYTES: usize = Chunk::BYTES;
 pub(super) const SLOT_HEADER_BYTES: usize = size_of::<SlotHeader>();
+pub(super) const OPEN_SPAN_SLOT_BYTES: usize = size_of::<OpenSpanBytes>();
 /// The most that a reader accepts: a file whose header was damaged must not make it allocate without bound.
 const MOST_SLOTS: u32 = 1 << 20;
 const MOST_RESOURCE_BYTES: u32 = 16 << 20;
+const MOST_OPEN_SPANS: u32 = 1 << 16;
 const MOST_NAME_BYTES: usize = 255;
 
 /// Places in the header.
 const CHECKSUM_AT: usize = 28;
-pub(super) const READY_AT: usize = 56;
-const NAME_AT: usize = 60;
+pub(super) const READY_AT: usize = 60;
+pub(super) const ALIVE_AT: usize = 64;
+const NAME_AT: usize = 68;
+
+/// What stands at [`READY_AT`], after 0: the file can be read; and its exporter has ended in order, so that what is there of
+/// open spans does not count.
+pub(super) const READY: u32 = 1;
+pub(super) const CLOSED: u32 = 2;
+/// What a unit at [`ALIVE_AT`] is.
+pub(super) const ALIVE_MS: u64 = 100;
 
 /// What the first page says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) slots: u32,
     pub(crate) resource_bytes: u32,
+    /// How many spans that are open have a place.
+    pub(crate) open_spans: u32,
     /// Milliseconds since 1970.
     pub(crate) created: u64,
     /// Of the system's start: memory of another one may not have reached the disk.
@@ -56,7 +68,9 @@ impl Header {
         }
         page.extend(self.created.to_ne_bytes());
         page.extend(self.boot_id);
-        page.extend(0u32.to_ne_bytes());
+        page.extend(self.open_spans.to_ne_bytes());
+        // not ready, and alive at the start
+        page.extend([0; NAME_AT - READY_AT]);
         let name = &self.exporter.as_bytes()[..self.exporter.len().min(MOST_NAME_BYTES)];
         page.push(name.len() as u8);
         page.extend(name);
@@ -78,7 +92,7 @@ impl Header {
             () if page[..8] != MAGIC => return Err(Unreadable::NotARecorder),
             () if word(12) == BYTE_ORDER.swap_bytes() => return Err(Unreadable::OtherByteOrder),
             () if word(8) != VERSION => return Err(Unreadable::OtherVersion(word(8))),
-            () if word(READY_AT) != 1 => return Err(Unreadable::NotReady),
+            () if word(READY_AT) == 0 => return Err(Unreadable::NotReady),
             () => {}
         }
         let name_bytes = page[NAME_AT] as usize;
@@ -86,6 +100,7 @@ impl Header {
         let header = Self {
             slots: word(20),
             resource_bytes: word(24),
+            open_spans: word(56),
             created: u64::from_ne_bytes(page[32..40].try_into().map_err(|_| Unreadable::Damaged)?),
             boot_id: page[40..56].try_into().map_err(|_| Unreadable::Damaged)?,
             exporter: String::from_utf8(name.to_vec()).map_err(|_| Unreadable::Damaged)?,
@@ -93,7 +108,8 @@ impl Header {
         let is_sound = word(12) == BYTE_ORDER
             && word(16) as usize == SLOT_BYTES
             && header.slots <= MOST_SLOTS
-            && header.resource_bytes <= MOST_RESOURCE_BYTES;
+            && header.resource_bytes <= MOST_RESOURCE_BYTES
+            && header.open_spans <= MOST_OPEN_SPANS;
         if is_sound { Ok(header) } else { Err(Unreadable::Damaged) }
     }
 
@@ -101,8 +117,12 @@ impl Header {
         PAGE + (self.resource_bytes as usize).next_multiple_of(PAGE)
     }
 
-    pub(super) fn data_at(&self) -> usize {
+    pub(super) fn open_spans_at(&self) -> usize {
         self.slot_headers_at() + (self.slots as usize * SLOT_HEADER_BYTES).next_multiple_of(PAGE)
+    }
+
+    pub(super) fn data_at(&self) -> usize {
+        self.open_spans_at() + (self.open_spans as usize * OPEN_SPAN_SLOT_BYTES).next_multiple_of(PAGE)
     }
 
     pub(super) fn file_bytes(&self) -> u64 {

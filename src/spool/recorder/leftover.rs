@@ -1,17 +1,20 @@
 //! What a flight recorder of another process holds: read from the file, as its memory may be anything by now, and never
 //! trusted.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use super::layout::{Header, PAGE, SLOT_BYTES, SLOT_HEADER_BYTES, Unreadable};
+use super::layout::{
+    ALIVE_AT, ALIVE_MS, Header, OPEN_SPAN_SLOT_BYTES, PAGE, READY, READY_AT, SLOT_BYTES, SLOT_HEADER_BYTES,
+    Unreadable,
+};
 use crate::record::wire::encode_field;
 use crate::record::{
-    FREE, IN_USE, RECORD, RESOURCE_RECORDS, RESOURCE_TAG, SCOPE_RECORDS, SCOPE_TAG, Signal, content, frames,
-    records_in,
+    FREE, IN_USE, InterruptedSpan, OPEN_SPAN_BYTES, RECORD, RESOURCE_RECORDS, RESOURCE_TAG, SCOPE_RECORDS,
+    SCOPE_TAG, SECOND_COPY, Signal, SpanId, content, frames, records_in, span_id_of,
 };
 use crate::spool::checksum;
 
@@ -22,6 +25,10 @@ pub(crate) struct Leftover {
     pub(crate) header: Header,
     resource: Vec<u8>,
     chunks: VecDeque<LeftChunk>,
+    /// The spans that were open, and the numbers of their places.
+    interrupted: BTreeMap<SpanId, (u32, InterruptedSpan)>,
+    /// When the process was last known to live, in nanoseconds since 1970.
+    last_alive: u64,
     /// Whether the system was started again since: then only checksums prove what is there.
     is_of_other_boot: bool,
     /// Chunks in which something could not be read.
@@ -39,10 +46,18 @@ struct LeftChunk {
     checksum: u32,
 }
 
-/// Records of one chunk, as a request.
+/// Where the records of a request are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Slot(u32),
+    /// Places of open spans.
+    OpenSpans(Vec<u32>),
+}
+
+/// Records of one chunk, or spans that were open, as a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LeftRequest {
-    pub(crate) slot: u32,
+    pub(crate) place: Place,
     pub(crate) signal: Signal,
     pub(crate) records: u64,
     /// An `Export…ServiceRequest`.
@@ -85,7 +100,67 @@ impl Leftover {
             .collect();
         chunks.sort_by_key(|chunk| chunk.order);
         let is_of_other_boot = header.boot_id != boot_id;
-        Ok(Ok(Self { file, header, resource, chunks: chunks.into(), is_of_other_boot, damaged }))
+        let (interrupted, last_alive) = (BTreeMap::new(), 0);
+        let chunks = chunks.into();
+        let mut left =
+            Self { file, header, resource, chunks, interrupted, last_alive, is_of_other_boot, damaged };
+        // what has no checksum proves nothing after another start of the system
+        if word(&page, READY_AT / 4) == READY && !is_of_other_boot {
+            left.read_open_spans(u64::from(word(&page, ALIVE_AT / 4)) * ALIVE_MS)?;
+        }
+        Ok(Ok(left))
+    }
+
+    fn read_open_spans(&mut self, alive_ms: u64) -> io::Result<()> {
+        let mut places = vec![0; self.header.open_spans as usize * OPEN_SPAN_SLOT_BYTES];
+        self.file.read_exact_at(&mut places, self.header.open_spans_at() as u64)?;
+        self.last_alive = self.header.created.saturating_add(alive_ms).saturating_mul(1_000_000);
+        for (number, place) in (0u32..).zip(places.chunks_exact(OPEN_SPAN_SLOT_BYTES)) {
+            let committed = word(place, 0);
+            let (len, second) = ((committed & !SECOND_COPY) as usize, committed & SECOND_COPY != 0);
+            let copy = place[8..].chunks_exact(OPEN_SPAN_BYTES).nth(usize::from(second));
+            if len == 0 {
+                continue;
+            }
+            match copy.and_then(|copy| InterruptedSpan::read(copy.get(..len)?)) {
+                Some(span) => {
+                    self.last_alive = self.last_alive.max(span.last_time());
+                    self.interrupted.insert(span.span_id(), (number, span));
+                }
+                None => self.damaged += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// A span that is in a chunk had ended: its process died before it could free the span's place.
+    fn forget_ended(&mut self, data: &[u8]) {
+        for id in frames(data).filter_map(span_id_of) {
+            if let Some((number, _)) = self.interrupted.remove(&id) {
+                // if that fails, the span is sent twice
+                let _ = self.settle(&Place::OpenSpans(vec![number]));
+            }
+        }
+    }
+
+    /// Takes as many spans that were open as one chunk could hold.
+    fn next_interrupted(&mut self) -> Option<LeftRequest> {
+        let (mut request, mut numbers, mut spans) = (RequestWriter::default(), Vec::new(), Vec::new());
+        let end = self.last_alive;
+        while let Some((_, (number, span))) = self.interrupted.pop_first() {
+            numbers.push(number);
+            spans.push(span);
+            if spans.len() * OPEN_SPAN_BYTES >= SLOT_BYTES {
+                break;
+            }
+        }
+        for span in &spans {
+            request.begin_scope(span.resource.as_deref().unwrap_or(&self.resource), &span.scope);
+            request.append(&span.framed(end), 1);
+        }
+        let (body, records) = request.finish();
+        let place = Place::OpenSpans(numbers);
+        (records > 0).then_some(LeftRequest { place, signal: Signal::Traces, records, body })
     }
 
     /// Gives the room of free slots back to the file system: a process that dies again and again leaves what it had, and not
@@ -121,7 +196,7 @@ impl Leftover {
                 return Some(request);
             }
         }
-        None
+        if signal == Signal::Traces { self.next_interrupted() } else { None }
     }
 
     fn request(&mut self, chunk: &LeftChunk) -> Option<LeftRequest> {
@@ -133,21 +208,38 @@ impl Leftover {
             self.damaged += 1;
             return None;
         }
+        if chunk.signal == Signal::Traces && !self.interrupted.is_empty() {
+            self.forget_ended(&data);
+        }
         let ((body, records), is_whole) =
             request_of(chunk.signal, &data, chunk.settled as usize, &self.resource);
         self.damaged += u64::from(!is_whole);
-        (records > 0).then_some(LeftRequest { slot: chunk.number, signal: chunk.signal, records, body })
+        let place = Place::Slot(chunk.number);
+        (records > 0).then_some(LeftRequest { place, signal: chunk.signal, records, body })
     }
 
-    /// The collector has answered: the chunk is not to be sent again.
-    pub(crate) fn settle(&self, slot: u32) -> io::Result<()> {
-        let at = self.header.slot_headers_at() + slot as usize * SLOT_HEADER_BYTES;
-        self.file.write_all_at(&FREE.to_ne_bytes(), at as u64)
+    /// The collector has answered: what is there is not to be sent again.
+    pub(crate) fn settle(&self, place: &Place) -> io::Result<()> {
+        let clear = |at: usize| self.file.write_all_at(&FREE.to_ne_bytes(), at as u64);
+        match place {
+            Place::Slot(number) => {
+                clear(self.header.slot_headers_at() + *number as usize * SLOT_HEADER_BYTES)
+            }
+            Place::OpenSpans(numbers) => numbers.iter().try_for_each(|number| {
+                clear(self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES)
+            }),
+        }
     }
 
-    /// Whether there is a chunk of this signal that was not taken yet.
+    /// How many spans were open.
+    pub(crate) fn interrupted(&self) -> u64 {
+        self.interrupted.len() as u64
+    }
+
+    /// Whether there is something of this signal that was not taken yet.
     pub(crate) fn has(&self, signal: Signal) -> bool {
         self.chunks.iter().any(|chunk| chunk.signal == signal)
+            || signal == Signal::Traces && !self.interrupted.is_empty()
     }
 }
 

@@ -17,10 +17,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::record::{Signal, Slot, SlotHeader, SlotOwner, SlotPlace};
+use crate::record::{
+    OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader, SlotOwner, SlotPlace,
+};
+use crate::spool::now_ms;
+use layout::{ALIVE_AT, ALIVE_MS, CLOSED, OPEN_SPAN_SLOT_BYTES, PAGE, READY, READY_AT, SLOT_BYTES};
 pub(super) use layout::{Header, Unreadable};
-use layout::{PAGE, READY_AT, SLOT_BYTES};
-pub(super) use leftover::Leftover;
+pub(super) use leftover::{Leftover, Place};
 use map::{ForkFlag, Map};
 
 /// The chunks of one exporter's queues that survive its process.
@@ -30,6 +33,7 @@ pub(crate) struct Recorder {
     fork_flag: ForkFlag,
     header: Header,
     pool: Mutex<Pool>,
+    open_spans: Mutex<Pool>,
     next_order: AtomicU32,
     keeps_records: AtomicBool,
     /// Why it has no slots.
@@ -52,7 +56,7 @@ impl Recorder {
     pub(super) fn create(file: &File, mut header: Header, resource: &[u8]) -> io::Result<Arc<Self>> {
         let unfit = check_file_system(file).err();
         if unfit.is_some() {
-            header.slots = 0;
+            (header.slots, header.open_spans) = (0, 0);
         }
         allocate(file, header.file_bytes())?;
         file.write_all_at(&header.to_page(resource), 0)?;
@@ -60,12 +64,13 @@ impl Recorder {
         let too_large = |_| io::Error::from(io::ErrorKind::OutOfMemory);
         let map = Map::of_file(file, usize::try_from(header.file_bytes()).map_err(too_large)?)?;
         let fork_flag = ForkFlag::new()?;
-        file.write_all_at(&1u32.to_ne_bytes(), READY_AT as u64)?;
-        let pool = Pool { in_use: vec![false; header.slots as usize], next: 0 };
+        file.write_all_at(&READY.to_ne_bytes(), READY_AT as u64)?;
+        let pool = |slots: u32| Mutex::new(Pool { in_use: vec![false; slots as usize], next: 0 });
         Ok(Arc::new(Self {
             map,
             fork_flag,
-            pool: Mutex::new(pool),
+            pool: pool(header.slots),
+            open_spans: pool(header.open_spans),
             next_order: AtomicU32::new(0),
             keeps_records: AtomicBool::new(false),
             has_missed: AtomicBool::new(header.slots == 0),
@@ -81,7 +86,7 @@ impl Recorder {
             return None;
         }
         let slots = bytes.div_ceil(SLOT_BYTES).max(1);
-        let Some(number) = self.lock().take(slots) else {
+        let Some(number) = lock(&self.pool).take(slots) else {
             self.has_missed.store(true, Ordering::SeqCst);
             return None;
         };
@@ -108,16 +113,64 @@ impl Recorder {
         }
     }
 
-    /// Slots that are dropped from now on keep their records for the next process. Returns whether there are none.
+    /// A place for a span while it is open; `None` if no place is free, and in a forked child.
+    #[allow(unsafe_code)]
+    pub(crate) fn take_open_span(self: &Arc<Self>) -> Option<OpenSpanSlot> {
+        if !self.fork_flag.is_set() {
+            return None;
+        }
+        let number = lock(&self.open_spans).take(1)?;
+        let at = self.header.open_spans_at() + number * OPEN_SPAN_SLOT_BYTES;
+        assert!(
+            at + OPEN_SPAN_SLOT_BYTES <= self.header.data_at(),
+            "the pool has as many places as the file"
+        );
+        // SAFETY: as for a slot. The fields are referred to one by one: the word is shared, the copies are not.
+        unsafe {
+            let bytes = self.map.start().add(at).cast::<OpenSpanBytes>().as_ptr();
+            let is_mapped = mem::transmute::<&AtomicU32, &'static AtomicU32>(self.fork_flag.word());
+            let (committed, copies) = (&(*bytes).committed, &mut (*bytes).copies);
+            let owner = Arc::clone(self) as _;
+            Some(OpenSpanSlot::new(OpenSpanPlace { committed, is_mapped, owner, number }, copies))
+        }
+    }
+
+    /// Whether spans have places while they are open.
+    pub(crate) fn has_open_spans(&self) -> bool {
+        self.header.open_spans > 0
+    }
+
+    /// Notes that the process lives: interrupted spans end no earlier.
+    pub(super) fn note_alive(&self) {
+        if self.has_open_spans() {
+            let since = now_ms().saturating_sub(self.header.created) / ALIVE_MS;
+            self.store(ALIVE_AT, u32::try_from(since).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Sets a word of the first page.
+    #[allow(unsafe_code)]
+    fn store(&self, at: usize, value: u32) {
+        assert!(at % align_of::<AtomicU32>() == 0 && at < PAGE, "it is a word of the first page");
+        if self.fork_flag.is_set() {
+            // SAFETY: it lies within the mapping, is aligned, and used as this type alone
+            unsafe { self.map.start().add(at).cast::<AtomicU32>().as_ref() }.store(value, Ordering::Release);
+        }
+    }
+
+    /// Slots that are dropped from now on keep their records for the next process, and spans that are open do not count.
+    /// Returns whether there are no records.
     pub(super) fn close(&self) -> bool {
+        self.store(READY_AT, CLOSED);
         self.keeps_records.store(true, Ordering::SeqCst);
-        !self.lock().in_use.contains(&true)
+        !lock(&self.pool).in_use.contains(&true)
     }
 
     /// The file of a recorder without slots.
     pub(super) fn empty_file(&self) -> Vec<u8> {
-        let mut page = Header { slots: 0, resource_bytes: 0, ..self.header.clone() }.to_page(&[]);
-        page[READY_AT..][..4].copy_from_slice(&1u32.to_ne_bytes());
+        let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..self.header.clone() };
+        let mut page = header.to_page(&[]);
+        page[READY_AT..][..4].copy_from_slice(&CLOSED.to_ne_bytes());
         page
     }
 
@@ -135,10 +188,10 @@ impl Recorder {
     pub(super) fn unfit(&self) -> Option<&io::Error> {
         self.unfit.as_ref()
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {
+    pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SlotOwner for Recorder {
@@ -147,7 +200,11 @@ impl SlotOwner for Recorder {
     }
 
     fn take_back(&self, number: usize, slots: usize) {
-        self.lock().in_use[number..number + slots].fill(false);
+        lock(&self.pool).in_use[number..number + slots].fill(false);
+    }
+
+    fn take_back_open_span(&self, number: usize) {
+        lock(&self.open_spans).in_use[number] = false;
     }
 }
 

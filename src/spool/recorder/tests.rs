@@ -23,6 +23,8 @@ use crate::record::{Chunk, Scope, content, frames};
 use crate::spool::checksum;
 use crate::spool::directory::Directory;
 
+mod open_spans;
+
 /// A directory that is removed at the end.
 struct Folder(PathBuf);
 
@@ -51,6 +53,7 @@ fn create(folder: &Path, slots: u32) -> Arc<Recorder> {
     let header = Header {
         slots,
         resource_bytes: RESOURCE.len() as u32,
+        open_spans: 2,
         created: 7,
         boot_id: [1; 16],
         exporter: "otlp".to_owned(),
@@ -209,7 +212,7 @@ struct Watched {
 }
 
 /// Runs the script in a process of its own, and looks at the file after each instruction.
-fn watch(test: &str, wrong: &str) -> Watched {
+fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
     let folder = Folder::new(&format!("{test}-{wrong}"));
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([&format!("spool::recorder::tests::{test}"), "--exact", "--nocapture"])
@@ -230,7 +233,7 @@ fn watch(test: &str, wrong: &str) -> Watched {
     };
     let (thread, over) = handed_over.split_once(' ').unwrap();
     let thread = thread.parse().unwrap();
-    let watched = single_step(thread, over.parse().unwrap(), child.id(), &folder.recorder());
+    let watched = single_step(thread, over.parse().unwrap(), child.id(), &folder.recorder(), expected);
     let _ = child.kill();
     // SAFETY: waits for the end of a thread that this one traces: before that the process does not end
     unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) };
@@ -238,7 +241,21 @@ fn watch(test: &str, wrong: &str) -> Watched {
     watched
 }
 
-fn single_step(thread: libc::pid_t, over: u64, process: u32, path: &Path) -> Watched {
+/// What must be in the file.
+struct Expected<'a> {
+    /// The part of the file that decides what counts.
+    decisive: fn(&Header) -> Range<usize>,
+    /// Finds the fault when as many steps are over.
+    judge: &'a dyn Fn(usize, &Path) -> Result<(), String>,
+}
+
+fn single_step(
+    thread: libc::pid_t,
+    over: u64,
+    process: u32,
+    path: &Path,
+    expected: &Expected<'_>,
+) -> Watched {
     const MOST: u64 = 5_000_000;
     /// Faults that show that faults are seen.
     const ENOUGH: u64 = 20;
@@ -246,8 +263,8 @@ fn single_step(thread: libc::pid_t, over: u64, process: u32, path: &Path) -> Wat
     let file = File::open(path).unwrap();
     let mut page = [0; PAGE];
     file.read_exact_at(&mut page, 0).unwrap();
-    let headers_at = Header::read(&page).unwrap().slot_headers_at() as u64;
-    let (mut headers, mut headers_before) = ([0; 6 * SLOT_HEADER_BYTES], [1; 6 * SLOT_HEADER_BYTES]);
+    let decisive = (expected.decisive)(&Header::read(&page).unwrap());
+    let (mut words, mut words_before) = (vec![0; decisive.len()], Vec::new());
     let mut watched = Watched::default();
     let (mut status, mut is_stepping) = (0, false);
     loop {
@@ -258,13 +275,13 @@ fn single_step(thread: libc::pid_t, over: u64, process: u32, path: &Path) -> Wat
             return watched;
         }
         assert!(watched.instructions < MOST, "the process does not come to its end");
-        file.read_exact_at(&mut headers, headers_at).unwrap();
+        file.read_exact_at(&mut words, decisive.start as u64).unwrap();
         // what is below the length of a chunk does not change; that is looked at now and then
-        if headers != headers_before || watched.instructions % 64 == 0 {
-            headers_before = headers;
+        if words != words_before || watched.instructions % 64 == 0 {
+            words_before.clone_from(&words);
             let mut word = [0; 4];
             memory.read_exact_at(&mut word, over).unwrap();
-            if let Err(fault) = judge(u32::from_ne_bytes(word) as usize, path) {
+            if let Err(fault) = (expected.judge)(u32::from_ne_bytes(word) as usize, path) {
                 watched.faults += 1;
                 watched.last_fault = fault;
                 if watched.faults == ENOUGH {
@@ -308,12 +325,16 @@ fn a_record_is_found_from_the_instruction_on_that_accepts_it_and_never_torn() {
     if let Some(folder) = std::env::var_os(WATCHED) {
         run_script(Path::new(&folder));
     }
-    let right = watch(test, "");
+    let slot_headers = |header: &Header| {
+        header.slot_headers_at()..header.slot_headers_at() + header.slots as usize * SLOT_HEADER_BYTES
+    };
+    let expected = Expected { decisive: slot_headers, judge: &judge };
+    let right = watch(test, "", &expected);
     println!("{} instructions, {} faults", right.instructions, right.faults);
     assert!(right.instructions > 10_000 && right.faults == 0, "{right:?}");
     // the control: such faults are seen
     for wrong in ["commit", "begin"] {
-        let watched = watch(test, wrong);
+        let watched = watch(test, wrong, &expected);
         println!("{wrong}: {} faults, the last: {}", watched.faults, watched.last_fault);
         assert!(watched.faults > 0, "{wrong}: {watched:?}");
     }

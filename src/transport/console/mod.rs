@@ -23,10 +23,16 @@ pub(crate) struct Console {
     line: Vec<u8>,
     /// A write has failed: a part of its line may have been printed.
     is_torn: bool,
+    /// Whether what cannot be printed is tried again: it is on disk.
+    is_patient: bool,
     is_over: Arc<AtomicBool>,
 }
 
 impl Console {
+    pub(crate) fn new(is_patient: bool) -> Self {
+        Self { is_patient, ..Self::default() }
+    }
+
     fn print(&mut self, to: &mut impl Write) -> Verdict {
         // or this line would be lost with the one before
         let end_of_torn: &[u8] = if self.is_torn { b"\n" } else { b"" };
@@ -36,7 +42,11 @@ impl Console {
         match written {
             Ok(()) => Verdict::Accepted,
             Err(error) => {
-                Verdict::Refused { reason: format!("write to stdout: {}", lower_first(&error.to_string())) }
+                let reason = format!("write to stdout: {}", lower_first(&error.to_string()));
+                match self.is_patient {
+                    true => Verdict::TryLater { after: None, reason },
+                    false => Verdict::Refused { reason },
+                }
             }
         }
     }

@@ -78,7 +78,7 @@ fn a_span_is_printed_with_all_that_it_can_have() {
     span.set("text", Value::Str("naïve\n"));
     assert!(span.open_event("retry", 1_700_000_000_000_000_001));
     span.set_in_sub_message("attempt", Value::Int(-2));
-    span.close_sub_message();
+    span.end_sub_message();
     // attributes go on after the event
     span.set("truth", Value::Bool(false));
     span.set("whole", Value::Int(9_007_199_254_740_993));

@@ -1,0 +1,151 @@
+//! `standpipe spool`: what is in the directory of a spool.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use standpipe::Signal;
+use standpipe::spool::{Contents, Instance, inspect};
+
+use super::style::{Ink, Style};
+use super::table::{Column, Table, Text};
+use super::{Failure, describe, print};
+
+/// A signal, its records, its requests, their size, and how long the first waits.
+const COLUMNS: [Column; 5] = [
+    Column::cut(9).uncut(),
+    Column::right(18),
+    Column::right(14),
+    Column::right(11),
+    Column::cut(30).uncut().optional(),
+];
+
+/// Shows what is in the directory, and changes nothing.
+pub(crate) fn run(directory: &Path, style: &Style) -> Result<ExitCode, Failure> {
+    let instances = look(directory)?;
+    print(&draw(directory, &instances, SystemTime::now(), style))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn look(directory: &Path) -> Result<Vec<Instance>, Failure> {
+    inspect(directory).map_err(|error| Failure::Message(format!("{}: {error}", directory.display())))
+}
+
+/// Records that processes have left which do not run any more.
+pub(crate) fn left(instances: &[Instance]) -> u64 {
+    instances.iter().filter(|instance| !instance.is_running).map(Instance::records).sum()
+}
+
+fn draw(directory: &Path, instances: &[Instance], now: SystemTime, style: &Style) -> Vec<String> {
+    let ended = instances.iter().filter(|instance| !instance.is_running && instance.records() > 0).count();
+    let mut heading = style.line();
+    let what = match (ended, instances.is_empty()) {
+        (0, true) => "nothing is there".to_owned(),
+        (0, false) => "nothing is left to deliver".to_owned(),
+        _ => {
+            let (records, processes) = (left(instances), if ended == 1 { "process" } else { "processes" });
+            format!("{} of {ended} {processes} that ended", describe::count(records, "record"))
+        }
+    };
+    heading.put(Ink::PLAIN.bold(), &directory.display().to_string()).put(Ink::PLAIN, &format!(": {what}"));
+    let mut lines = vec![heading.finish()];
+    for instance in instances {
+        lines.push(String::new());
+        lines.extend(draw_instance(instance, now, style));
+    }
+    if ended > 0 {
+        let mut advice = style.line();
+        advice.put(Ink::FAINT, "to send it: ");
+        let command = format!("standpipe drain {} --endpoint http://localhost:4318", quoted(directory));
+        advice.put(Ink::PLAIN, &command);
+        lines.extend([String::new(), advice.finish()]);
+    }
+    lines
+}
+
+fn draw_instance(instance: &Instance, now: SystemTime, style: &Style) -> Vec<String> {
+    let mut heading = style.line();
+    let name = instance.exporter.as_deref().unwrap_or("an unknown exporter");
+    heading.put(Ink::PLAIN.bold(), name).space(2);
+    let since = instance
+        .started
+        .map_or_else(String::new, |started| format!(", started {} ago", age(started, now, style)));
+    let (ink, state) = if instance.is_running { (Ink::GOOD, "running") } else { (Ink::WARNING, "ended") };
+    heading.put(ink, state).put(Ink::FAINT, &since).space(2);
+    heading.put(Ink::FAINT, &format!("{}, {} of files", instance.id, size(instance.bytes)));
+    let mut lines = vec![heading.finish()];
+    let table = Table::new(style, 2, COLUMNS);
+    let rows = instance.contents.iter().map(|contents| table.row(row(contents, now, style)));
+    lines.extend(rows);
+    if instance.open_spans > 0 {
+        let state = if instance.is_running { "open now" } else { "interrupted" };
+        let text = format!("{} {state}", describe::count(instance.open_spans, "span"));
+        lines.push(remark(Ink::PLAIN, &text, style));
+    }
+    lines.extend(instance.problems.iter().map(|problem| remark(Ink::BAD, problem, style)));
+    lines
+}
+
+fn row(contents: &Contents, now: SystemTime, style: &Style) -> [Text<'static>; 5] {
+    let what = match contents.signal {
+        Signal::Traces => "span",
+        Signal::Logs => "log record",
+        _ => "data point",
+    };
+    let waits = contents.oldest.map(|oldest| format!("waiting for {}", age(oldest, now, style)));
+    [
+        Text::new(Ink::PLAIN, contents.signal.name()),
+        Text::new(Ink::PLAIN, describe::count(contents.records, what)),
+        Text::new(Ink::PLAIN, describe::count(contents.requests, "request")),
+        Text::new(Ink::PLAIN, size(contents.bytes)),
+        Text::new(Ink::FAINT, waits.unwrap_or_else(|| "in the queue".to_owned())),
+    ]
+}
+
+fn remark(ink: Ink, text: &str, style: &Style) -> String {
+    let mut line = style.line();
+    line.space(2).put(ink, text);
+    line.finish()
+}
+
+fn age(then: SystemTime, now: SystemTime, style: &Style) -> String {
+    let age = now.duration_since(then).unwrap_or_default();
+    describe::round_duration(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX), style)
+}
+
+/// `850 bytes`, `3.1 MiB`.
+fn size(bytes: u64) -> String {
+    let mut number = bytes as f64;
+    for unit in ["bytes", "KiB", "MiB"] {
+        if number < 999.5 {
+            let digits = usize::from(unit != "bytes" && number < 99.95);
+            return format!("{number:.digits$} {unit}");
+        }
+        number /= 1024.0;
+    }
+    format!("{number:.1} GiB")
+}
+
+/// As a shell takes it.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+:@%".contains(character);
+    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_three_digits_and_a_unit() {
+        let sizes = [0, 850, 1000, 2048, 3_250_000, 300_000_000, 5 << 30].map(size);
+        assert_eq!(sizes, ["0 bytes", "850 bytes", "1.0 KiB", "2.0 KiB", "3.1 MiB", "286 MiB", "5.0 GiB"]);
+    }
+
+    #[test]
+    fn a_path_is_quoted_where_a_shell_needs_it() {
+        assert_eq!(quoted(Path::new("/var/spool/shop")), "/var/spool/shop");
+        assert_eq!(quoted(Path::new("it's here")), "'it'\\''s here'");
+    }
+}

@@ -1,0 +1,92 @@
+//! A span that was open when its process died, as it is sent: ended at the last time that is known of the process, with the
+//! status `Error` and an attribute that tells why.
+
+use super::request::{RECORD, content};
+use super::slot::{RESOURCE_TAG, SCOPE_TAG};
+use super::span::{head, tag};
+use super::wire::encode_field;
+use super::{SpanId, frames};
+
+/// `standpipe.interrupted = true`, a `KeyValue`.
+const ATTRIBUTE: &[u8] = b"\x0a\x15standpipe.interrupted\x12\x02\x10\x01";
+const MESSAGE: &[u8] = b"the process ended while the span was open";
+const ERROR: [u8; 2] = [tag::status::CODE, 2];
+/// In the flags of a span: it is sampled.
+const SAMPLED: u8 = 1;
+
+/// What was there of an open span, and what stood in front of it.
+#[derive(Debug)]
+pub(crate) struct InterruptedSpan {
+    /// Fields of its own resource, unless it has the exporter's.
+    pub(crate) resource: Option<Vec<u8>>,
+    pub(crate) scope: Vec<u8>,
+    record: Vec<u8>,
+}
+
+impl InterruptedSpan {
+    /// `None` if it is damaged, or not to be sent.
+    pub(crate) fn read(copy: &[u8]) -> Option<Self> {
+        let (mut resource, mut at) = (None, 0);
+        for frame in frames(copy) {
+            at += frame.len();
+            match (frame[0], content(frame)) {
+                (RESOURCE_TAG, own) => resource = own,
+                (SCOPE_TAG, Some(scope)) => {
+                    let (resource, scope) = (resource.map(<[u8]>::to_vec), scope.to_vec());
+                    let span = Self { resource, scope, record: copy[at..].to_vec() };
+                    return (span.is_whole() && span.record[head::FLAGS] & SAMPLED != 0).then_some(span);
+                }
+                _ => break,
+            }
+        }
+        None
+    }
+
+    fn is_whole(&self) -> bool {
+        let Some((head, fields)) = self.record.split_at_checked(head::LEN) else { return false };
+        let tags = [(0, tag::TRACE_ID), (head::TRACE_ID + 16, tag::SPAN_ID)];
+        let has_tags = tags.iter().all(|(at, tag)| head[*at] == *tag);
+        has_tags && frames(fields).map(<[u8]>::len).sum::<usize>() == fields.len()
+    }
+
+    pub(crate) fn span_id(&self) -> SpanId {
+        SpanId(self.bytes(head::SPAN_ID))
+    }
+
+    /// The latest time in it: of its start, or of an event. Nanoseconds since 1970.
+    pub(crate) fn last_time(&self) -> u64 {
+        let start = u64::from_le_bytes(self.bytes(head::START_TIME));
+        let events = frames(&self.record[head::LEN..]).filter(|field| field[0] == tag::EVENT);
+        let times = events.filter_map(|event| match content(event)? {
+            [tag::event::TIME, time @ ..] => time.first_chunk().map(|time| u64::from_le_bytes(*time)),
+            _ => None,
+        });
+        times.fold(start, u64::max)
+    }
+
+    /// The span with its frame, ended at this time.
+    pub(crate) fn framed(&self, end: u64) -> Vec<u8> {
+        let (head, fields) = self.record.split_at(head::LEN);
+        let mut record = head.to_vec();
+        record[head::END_TIME..][..8].copy_from_slice(&end.to_le_bytes());
+        let is_kept = |field: &&[u8]| field[0] != tag::STATUS;
+        frames(fields).filter(is_kept).for_each(|field| record.extend_from_slice(field));
+        encode_field(tag::ATTRIBUTE, ATTRIBUTE, &mut record);
+        let mut status = Vec::new();
+        encode_field(tag::status::MESSAGE, MESSAGE, &mut status);
+        status.extend(ERROR);
+        encode_field(tag::STATUS, &status, &mut record);
+        let mut frame = Vec::new();
+        encode_field(RECORD, &record, &mut frame);
+        frame
+    }
+
+    fn bytes<const COUNT: usize>(&self, at: usize) -> [u8; COUNT] {
+        self.record[at..].first_chunk().copied().unwrap_or([0; COUNT])
+    }
+}
+
+/// The id of a span that this library has written, by its frame.
+pub(crate) fn span_id_of(frame: &[u8]) -> Option<SpanId> {
+    Some(SpanId(*content(frame)?.get(head::SPAN_ID..)?.first_chunk()?))
+}

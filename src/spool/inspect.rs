@@ -1,0 +1,129 @@
+//! What is in a directory: read, and never locked or changed, so that it may be looked at while processes use it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::contents::Instance;
+use super::crc32c::checksum;
+use super::directory::Directory;
+use super::entry::HEADER_LEN;
+use super::recorder::Leftover;
+use super::scan::scan;
+use super::storage::{Files, Storage, open_own};
+use crate::record::Signal;
+
+/// What each process has in the directory of a spool, the one that began first at the beginning.
+///
+/// # Errors
+/// When the directory cannot be read, or is not this user's alone.
+pub fn inspect(directory: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
+    let directory = Directory::open_existing(directory.as_ref())?;
+    let mut instances = Vec::new();
+    for id in ids(&directory)? {
+        instances.extend(instance(&directory, id)?);
+    }
+    instances.sort_by_key(|instance| instance.started);
+    Ok(instances)
+}
+
+/// All that files are named by.
+fn ids(directory: &Directory) -> io::Result<BTreeSet<String>> {
+    let mut ids = BTreeSet::from_iter(directory.instances()?);
+    for entry in fs::read_dir(directory.path())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let segment = name.strip_suffix(".segment").and_then(|name| name.rsplit_once('-'));
+        ids.extend(segment.map(|(id, _)| id.to_owned()));
+    }
+    Ok(ids)
+}
+
+/// `None` if it is gone meanwhile.
+fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
+    let mut instance = Instance { id, ..Instance::default() };
+    match directory.is_in_use(&instance.id) {
+        Ok(is_running) => {
+            instance.is_running = is_running;
+            let path = directory.recorder_path(&instance.id);
+            match open_own(&path, OpenOptions::new().read(true)) {
+                Ok(file) => read_recorder(file, &mut instance)?,
+                Err(error) => instance.problems.push(format!("{}: {error}", path.display())),
+            }
+        }
+        Err(error) => {
+            let path = directory.recorder_path(&instance.id);
+            instance
+                .problems
+                .push(format!("{}: {error}; no process will deliver what is there", path.display()));
+        }
+    }
+    read_segments(directory, &mut instance)?;
+    let is_gone = instance.bytes == 0 && !directory.recorder_path(&instance.id).exists();
+    Ok((!is_gone).then_some(instance))
+}
+
+fn read_recorder(file: File, instance: &mut Instance) -> io::Result<()> {
+    let bytes = file.metadata()?.len();
+    instance.bytes += bytes;
+    let mut left = match Leftover::read(file, super::boot_id())? {
+        Ok(left) => left,
+        Err(unreadable) => {
+            instance.problems.push(format!("{}.recorder: {unreadable}", instance.id));
+            return Ok(());
+        }
+    };
+    instance.exporter = Some(left.header.exporter.clone());
+    instance.started = time(left.header.created);
+    instance.open_spans = left.interrupted();
+    for signal in Signal::ALL {
+        while let Some(request) = left.next(signal) {
+            instance.add(signal, request.records, request.body.len() as u64, None);
+        }
+    }
+    if left.damaged > 0 {
+        let what = format!("{}.recorder: {} damaged places", instance.id, left.damaged);
+        instance.problems.push(what);
+    }
+    Ok(())
+}
+
+fn read_segments(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
+    let mut files = Files::new(directory.path(), &instance.id);
+    let mut segments = files.list()?;
+    segments.sort_by_key(|(number, _)| *number);
+    for (number, len) in segments {
+        let name = format!("{}-{number}.segment", instance.id);
+        let read = len.and_then(|len| read_segment(&mut files, number, len, instance));
+        match read {
+            Ok(0) => {}
+            Ok(damaged) => instance.problems.push(format!("{name}: {damaged} damaged bytes")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => instance.problems.push(format!("{name}: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the bytes that are damaged.
+fn read_segment(files: &mut Files, number: u64, len: u64, instance: &mut Instance) -> io::Result<u64> {
+    instance.bytes += len;
+    let found = scan(files, number, len)?;
+    let mut damaged = found.damaged_bytes;
+    for (offset, header) in found.pending {
+        let mut body = vec![0; header.body_len as usize];
+        files.read(number, offset + HEADER_LEN as u64, &mut body)?;
+        if checksum([&body[..]]) == header.body_crc {
+            let (records, bytes) = (u64::from(header.records), u64::from(header.body_len));
+            instance.add(header.signal, records, bytes, time(header.time_ms));
+        } else {
+            damaged += header.entry_len();
+        }
+    }
+    Ok(damaged)
+}
+
+fn time(unix_ms: u64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms))
+}

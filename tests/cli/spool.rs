@@ -1,0 +1,152 @@
+//! `standpipe spool` and `standpipe drain`: what is left on disk is shown, and delivered.
+
+#![cfg(target_os = "linux")]
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, Telemetry};
+
+use crate::support::command::{run, standpipe, stderr, stdout};
+use crate::support::scratch::Scratch;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Where nothing listens.
+const NOWHERE: &str = "http://127.0.0.1:9";
+
+fn private() -> Scratch {
+    let scratch = Scratch::new();
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    scratch
+}
+
+fn start(name: &str, spool: &Path) -> Telemetry {
+    let exporter = Exporter::http(NOWHERE).named(name).queue_bytes(1 << 20).spool(spool);
+    let exporter = exporter.throttle(Duration::ZERO).batch_records(100);
+    Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap()
+}
+
+/// Leaves as many spans and one log record.
+fn leave(name: &str, spool: &Path, spans: i64) {
+    let telemetry = start(name, spool);
+    let tracer = telemetry.tracer("shop");
+    (0..spans).for_each(|number| tracer.build("work").set("number", number).start().end());
+    telemetry.logger("shop").info("left behind").emit();
+    assert_eq!(telemetry.shutdown(PATIENCE).total().spooled, spans as u64 + 1);
+}
+
+fn drain(spool: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = run(&[&["drain", spool.to_str().unwrap()], arguments].concat());
+    (output.status.code(), stdout(&output), stderr(&output))
+}
+
+fn show(spool: &Path) -> String {
+    let output = run(&["spool", spool.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout(&output)
+}
+
+fn files(spool: &Path) -> HashMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn spool_shows_what_each_process_has_left_and_changes_nothing() {
+    let spool = private();
+    assert!(show(spool.path()).contains(": nothing is there"), "{}", show(spool.path()));
+    leave("eu", spool.path(), 700);
+    leave("us", spool.path(), 1);
+    let running = start("running", spool.path());
+    let before = files(spool.path());
+    let text = show(spool.path());
+    for expected in [
+        ": 703 records of 2 processes that ended",
+        "eu  ended, started ",
+        "700 spans",
+        "1 log record",
+        "us  ended",
+        "running  running",
+        "waiting for ",
+        "to send it: standpipe drain ",
+    ] {
+        assert!(text.contains(expected), "no {expected:?} in\n{text}");
+    }
+    assert!(files(spool.path()) == before, "nothing has changed");
+    drop(running);
+}
+
+#[test]
+fn drain_delivers_what_exporters_of_all_names_have_left() {
+    let spool = private();
+    leave("eu", spool.path(), 700);
+    leave("us", spool.path(), 300);
+    let receiver = Receiver::start().unwrap();
+    let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
+    assert_eq!((code, &*text), (Some(0), "✓ delivered 1002 records\n✓ nothing is left\n"), "{errors}");
+    assert_eq!((receiver.span_count(), receiver.log_count()), (1000, 2));
+    assert!(receiver.spans().iter().all(|span| span.service_name() == "shop"));
+    assert!(files(spool.path()).is_empty());
+    let (code, text, _) = drain(spool.path(), &["--endpoint", &receiver.grpc_endpoint(), "--grpc"]);
+    assert_eq!((code, &*text), (Some(0), "✓ nothing is left\n"));
+}
+
+#[test]
+fn drain_leaves_what_it_could_not_deliver_and_can_be_repeated() {
+    let spool = private();
+    leave("eu", spool.path(), 1000);
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::ok(), Answer::ok(), Answer::ok()]);
+    receiver.always(Answer::status(503));
+    let arguments = ["--endpoint", &receiver.endpoint(), "--timeout", "1s"];
+    let (code, text, errors) = drain(spool.path(), &arguments);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    assert!(text.contains("are left: run it again") && errors.contains("503"), "{text}{errors}");
+    receiver.behave();
+    let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    let numbers =
+        receiver.spans().iter().map(|span| span.attribute("number").as_i64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(numbers, (0..1000).collect::<Vec<_>>(), "each once, and oldest first");
+}
+
+#[test]
+fn drain_prints_otlp_json_and_what_was_not_read_stays() {
+    let spool = private();
+    leave("eu", spool.path(), 1000);
+    // a reader that goes away
+    let mut child = standpipe(&["drain", spool.path().to_str().unwrap(), "--to-stdout"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("write to stdout: broken pipe"), "{}", stderr(&output));
+    let (code, text, errors) = drain(spool.path(), &["--to-stdout"]);
+    assert_eq!((code, &*errors), (Some(0), "✓ delivered 1001 records\n✓ nothing is left\n"));
+    let spans = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let spans =
+        spans.flat_map(|request| request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().cloned());
+    assert_eq!(spans.flatten().count(), 1000);
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_not_made() {
+    let scratch = private();
+    let missing = scratch.path().join("missing");
+    for arguments in
+        [&["spool", missing.to_str().unwrap()][..], &["drain", missing.to_str().unwrap(), "--to-stdout"]]
+    {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("missing: No such file or directory"), "{}", stderr(&output));
+    }
+    assert!(!missing.exists());
+}
