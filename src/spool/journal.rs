@@ -331,6 +331,12 @@ impl<S: Storage> Journal<S> {
         self.segments.values().fold(self.left_alone, |bytes, segment| bytes.saturating_add(segment.bytes))
     }
 
+    /// Whether there are segments, once all that are done with are removed.
+    pub(crate) fn has_segments(&mut self) -> bool {
+        self.sweep();
+        !self.segments.is_empty()
+    }
+
     fn settle_first(&mut self, signal: Signal) -> io::Result<()> {
         let first = self.lanes[signal as usize].pop();
         self.settle(first.as_slice())

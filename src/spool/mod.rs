@@ -57,6 +57,8 @@ use journal::{AppendError, Entry, Journal, Limits};
 use recorder::Header;
 pub(crate) use recorder::Recorder;
 use storage::Files;
+#[cfg(test)]
+pub(crate) use storage::faults;
 
 /// Of one segment, unless a single request is larger.
 const SEGMENT_BYTES: u64 = 8 << 20;
@@ -358,12 +360,13 @@ impl Spool {
     /// The exporter ends: what is left is for the next process.
     pub(crate) fn close(&mut self) {
         let _ = self.journal.sync();
-        let has_requests = Signal::ALL.into_iter().any(|signal| self.journal.pending(signal).entries > 0);
+        // also those that could not be removed
+        let has_segments = self.journal.has_segments();
         if !self.recorder.close() {
             return;
         }
         // what cannot be removed is found empty by the next process
-        let _ = match has_requests {
+        let _ = match has_segments {
             true => self.directory.replace_recorder(&self.instance, &self.recorder.empty_file()),
             false => fs::remove_file(self.directory.recorder_path(&self.instance)),
         };

@@ -72,8 +72,33 @@ pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<Fil
     Ok(file)
 }
 
+/// Calls that fail, where a test wants them to.
+#[cfg(test)]
+pub(crate) mod faults {
+    use std::cell::RefCell;
+    use std::io;
+
+    type Fails = Box<dyn Fn() -> bool>;
+
+    thread_local! {
+        static FAILS: RefCell<Option<Fails>> = const { RefCell::new(None) };
+    }
+
+    /// Asks before each call of this thread whether it fails.
+    pub(crate) fn set(fails: Option<Fails>) {
+        FAILS.set(fails);
+    }
+
+    pub(super) fn strike() -> io::Result<()> {
+        let fails = FAILS.with_borrow(|fails| fails.as_ref().is_some_and(|fails| fails()));
+        if fails { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
+    }
+}
+
 impl Storage for Files {
     fn list(&mut self) -> io::Result<Vec<(u64, io::Result<u64>)>> {
+        #[cfg(test)]
+        faults::strike()?;
         let mut segments = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
@@ -86,10 +111,14 @@ impl Storage for Files {
     }
 
     fn create(&mut self, segment: u64) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         create(&self.path(segment)).map(drop)
     }
 
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         let mut file = self.open(segment, OpenOptions::new().write(true))?;
         file.seek(SeekFrom::End(0))?;
         let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
@@ -108,24 +137,32 @@ impl Storage for Files {
     }
 
     fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         let mut file = self.open(segment, OpenOptions::new().write(true))?;
         file.seek(SeekFrom::Start(offset))?;
         file.write_all(&[byte])
     }
 
     fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         let mut file = self.open(segment, OpenOptions::new().read(true))?;
         file.seek(SeekFrom::Start(offset))?;
         file.read_exact(buffer)
     }
 
     fn sync(&mut self, segment: u64) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         self.open(segment, OpenOptions::new().write(true))?.sync_data()?;
         // the directory holds the file's name
         File::open(&self.directory)?.sync_all()
     }
 
     fn remove(&mut self, segment: u64) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         fs::remove_file(self.path(segment))
     }
 }

@@ -8,7 +8,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use super::{Delivery, Worker};
-use crate::config::ProblemKind;
+use crate::config::{BatchSettings, ProblemKind};
 use crate::pipeline::batch::{Batch, Next, Origin};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
@@ -123,7 +123,7 @@ impl Worker {
                 self.counters.take_from_spool(signal, request.records, request.is_own);
                 let origin = Origin::Spool { is_own: request.is_own, since_ms: request.since_ms };
                 match contain_panic(|| Batch::of_spool(signal, origin, &request.body)) {
-                    Ok(Some(batch)) => delivery.parts.push(batch),
+                    Ok(Some(batch)) => delivery.parts.extend(divide(batch, &self.batch)),
                     // its checksum is right: something else than this library has written it
                     _ => {
                         self.counters.settle(signal, Outcome::Damaged, request.records);
@@ -223,4 +223,14 @@ impl Worker {
             self.settle_in_spool(at);
         }
     }
+}
+
+/// The parts of a batch that are within the limits, the first one last: another process may have had others, or left its queue.
+fn divide(batch: Batch, limits: &BatchSettings) -> Vec<Batch> {
+    let is_too_large = batch.records > limits.records as u64 || batch.len() > limits.bytes;
+    if !is_too_large || !batch.is_divisible() {
+        return vec![batch];
+    }
+    // a request of the spool has its own resource
+    batch.halve(&[]).into_iter().rev().flat_map(|half| divide(half, limits)).collect()
 }

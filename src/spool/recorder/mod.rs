@@ -166,6 +166,12 @@ impl Recorder {
         !lock(&self.pool).in_use.contains(&true)
     }
 
+    /// Slots that are dropped from now on keep their records, as if the process had been killed.
+    #[cfg(test)]
+    pub(crate) fn abandon(&self) {
+        self.keeps_records.store(true, Ordering::SeqCst);
+    }
+
     /// The file of a recorder without slots.
     pub(super) fn empty_file(&self) -> Vec<u8> {
         let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..self.header.clone() };
