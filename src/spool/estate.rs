@@ -1,12 +1,12 @@
 //! What a process has left behind in the spool: the requests in its segments, then what was in its queues, and then the
 //! spans that were open.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 
 use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
-use super::recorder::{Leftover, Place, Unreadable};
+use super::recorder::{Leftover, Map, Place, Unreadable, stored_name};
 use super::storage::Files;
 use crate::record::Signal;
 
@@ -21,7 +21,7 @@ pub(crate) struct Estate {
     /// `None` if its file cannot be read: that one stays where it is.
     recorder: Option<Leftover>,
     loaded: [Option<Source>; Signal::COUNT],
-    _lock: File,
+    _lock: Map,
 }
 
 /// Where a request that is being sent was.
@@ -58,14 +58,14 @@ impl Estate {
         boot_id: [u8; 16],
     ) -> Result<Self, Refusal> {
         let lock = directory.lock_recorder(instance)?.ok_or(Refusal::InUse)?;
-        let recorder = match Leftover::read(lock.try_clone()?, boot_id)? {
+        let recorder = match Leftover::read(&directory.recorder_path(instance), boot_id)? {
             Ok(recorder) => Some(recorder),
             // its process died before it could write anything
             Err(Unreadable::NotReady) => None,
             Err(unreadable) => return Err(Refusal::Unreadable(unreadable)),
         };
         let of = recorder.as_ref().map(|recorder| recorder.header.exporter.as_str());
-        if exporter.is_some() && of.is_some() && exporter != of {
+        if exporter.is_some() && of.is_some() && exporter.map(stored_name) != of {
             return Err(Refusal::OtherExporter(of.unwrap_or_default().to_owned()));
         }
         recorder.iter().for_each(Leftover::release_free_slots);

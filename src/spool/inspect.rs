@@ -1,18 +1,18 @@
 //! What is in a directory: read, and never locked or changed, so that it may be looked at while processes use it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::contents::Instance;
 use super::crc32c::checksum;
-use super::directory::Directory;
+use super::directory::{Directory, is_instance};
 use super::entry::HEADER_LEN;
 use super::recorder::Leftover;
 use super::scan::scan;
-use super::storage::{Files, Storage, open_own};
+use super::storage::{Files, Storage};
 use crate::record::Signal;
 
 /// What each process has in the directory of a spool, the one that began first at the beginning.
@@ -35,7 +35,7 @@ fn ids(directory: &Directory) -> io::Result<BTreeSet<String>> {
     for entry in fs::read_dir(directory.path())? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let segment = name.strip_suffix(".segment").and_then(|name| name.rsplit_once('-'));
-        ids.extend(segment.map(|(id, _)| id.to_owned()));
+        ids.extend(segment.map(|(id, _)| id.to_owned()).filter(|id| is_instance(id)));
     }
     Ok(ids)
 }
@@ -47,9 +47,8 @@ fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
         Ok(is_running) => {
             instance.is_running = is_running;
             let path = directory.recorder_path(&instance.id);
-            match open_own(&path, OpenOptions::new().read(true)) {
-                Ok(file) => read_recorder(file, &mut instance)?,
-                Err(error) => instance.problems.push(format!("{}: {error}", path.display())),
+            if let Err(error) = read_recorder(&path, &mut instance) {
+                instance.problems.push(format!("{}: {error}", path.display()));
             }
         }
         Err(error) => {
@@ -64,10 +63,9 @@ fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
     Ok((!is_gone).then_some(instance))
 }
 
-fn read_recorder(file: File, instance: &mut Instance) -> io::Result<()> {
-    let bytes = file.metadata()?.len();
-    instance.bytes += bytes;
-    let mut left = match Leftover::read(file, super::boot_id())? {
+fn read_recorder(path: &Path, instance: &mut Instance) -> io::Result<()> {
+    instance.bytes += fs::symlink_metadata(path)?.len();
+    let mut left = match Leftover::read(path, super::boot_id())? {
         Ok(left) => left,
         Err(unreadable) => {
             instance.problems.push(format!("{}.recorder: {unreadable}", instance.id));

@@ -150,6 +150,7 @@ impl Spool {
             resource_bytes: resource.len() as u32,
             created: now_ms(),
             boot_id,
+            instance: u64::from_str_radix(&instance, 16).unwrap_or_default(),
             exporter: exporter.to_owned(),
         };
         let recorder = Recorder::create(&file, header, resource).inspect_err(|_| {
@@ -316,10 +317,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::InUse => f.write_str("in use"),
             Self::OtherExporter(name) => {
-                write!(
-                    f,
-                    "left by an exporter \"{name}\"; name this one alike, or send it by standpipe drain"
-                )
+                write!(f, "left by an exporter \"{name}\": one of that name delivers it, or standpipe drain")
             }
             Self::Unreadable(unreadable) => write!(f, "left alone: {unreadable}"),
             Self::Io(error) => error.fmt(f),
@@ -338,3 +336,6 @@ fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -136,9 +136,6 @@ fn check(metadata: &Metadata) -> io::Result<()> {
     if !metadata.is_file() {
         return refuse("it is not a regular file");
     }
-    if metadata.nlink() != 1 {
-        return refuse("its link count is not 1");
-    }
     if metadata.uid() != user() {
         return refuse("it belongs to another user");
     }

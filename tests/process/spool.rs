@@ -332,3 +332,42 @@ fn a_forked_child_has_a_file_of_its_own_and_its_records_survive_it() {
     emit(&tracer, 0, 10..20);
     std::process::exit(0);
 }
+
+#[test]
+fn a_forked_child_does_not_keep_what_others_have_left_from_the_next_process() {
+    const NAME: &str = "a_forked_child_does_not_keep_what_others_have_left_from_the_next_process";
+    if process::is_alone(NAME) {
+        let spool = private();
+        let left = start(exporter(NOWHERE, spool.path()));
+        emit(&left.tracer("shop"), 0, 0..10);
+        assert_eq!(left.shutdown(PATIENCE).total().spooled, 10);
+        let holder = start(exporter(NOWHERE, spool.path()));
+        let receiver = Receiver::start().unwrap();
+        // the child lives on while its parent's telemetry ends, and another one starts
+        assert!(in_a_fork_meanwhile(|| {
+            drop(holder.shutdown(PATIENCE));
+            let counts = start(exporter(&receiver.endpoint(), spool.path())).shutdown(PATIENCE).total();
+            assert_eq!((counts.recovered, counts.delivered), (10, 10), "{counts}");
+        }));
+    }
+}
+
+/// Does something while a forked child lives, and says whether that went well and the child was there to the end.
+#[allow(unsafe_code)]
+fn in_a_fork_meanwhile(work: impl FnOnce()) -> bool {
+    let mut status = 0;
+    // SAFETY: the child only waits for a signal, and its alarm bounds that
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::alarm(60);
+            libc::pause();
+            libc::_exit(1);
+        }
+        assert!(child > 0, "{}", std::io::Error::last_os_error());
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        libc::kill(child, libc::SIGKILL);
+        let reaped = libc::waitpid(child, &mut status, 0);
+        done.is_ok() && reaped == child && libc::WIFSIGNALED(status)
+    }
+}

@@ -22,9 +22,10 @@ use crate::record::{
 };
 use crate::spool::now_ms;
 use layout::{ALIVE_AT, ALIVE_MS, CLOSED, OPEN_SPAN_SLOT_BYTES, PAGE, READY, READY_AT, SLOT_BYTES};
-pub(super) use layout::{Header, Unreadable};
+pub(super) use layout::{Header, Unreadable, stored_name};
 pub(super) use leftover::{Leftover, Place};
-use map::{ForkFlag, Map};
+use map::ForkFlag;
+pub(super) use map::Map;
 
 /// The chunks of one exporter's queues that survive its process.
 #[derive(Debug)]
@@ -228,12 +229,31 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_env = "gnu")]
     use libc::posix_fallocate64 as posix_fallocate;
 
-    let bytes = bytes.try_into().map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-    // SAFETY: a call on an open file
-    match unsafe { posix_fallocate(file.as_raw_fd(), 0, bytes) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
+    in_steps(bytes, |at, len| {
+        let too_large = |_| io::Error::from(io::ErrorKind::FileTooLarge);
+        let (at, len) = (at.try_into().map_err(too_large)?, len.try_into().map_err(too_large)?);
+        // SAFETY: a call on an open file
+        match unsafe { posix_fallocate(file.as_raw_fd(), at, len) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    })
+}
+
+/// Allocates step by step: where a signal comes, such as that of a profiler's timer, a file system may give up all that the
+/// call has allocated.
+fn in_steps(bytes: u64, mut allocate: impl FnMut(u64, u64) -> io::Result<()>) -> io::Result<()> {
+    const STEP: u64 = 1 << 20;
+    let mut done = 0;
+    while done < bytes {
+        let len = STEP.min(bytes - done);
+        match allocate(done, len) {
+            Ok(()) => done += len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(())
 }
 
 /// Others allocate blocks anew when they are written again, so that a full disk would be met in the middle of a record, as
