@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::recorder::Map;
-use super::storage::{create, open_own, user};
+use super::storage::{check_file_size, create, open_own, user};
 use crate::record::random;
 
 const RECORDER: &str = ".recorder";
@@ -72,7 +72,9 @@ impl Directory {
     /// Puts a small file in the place of a recorder that has nothing: its segments have a lock still.
     pub(super) fn replace_recorder(&self, instance: &str, page: &[u8]) -> io::Result<()> {
         let new = self.0.join(format!("{instance}.new"));
-        let written = create(&new).and_then(|mut file| io::Write::write_all(&mut file, page));
+        let written = check_file_size(page.len() as u64)
+            .and_then(|()| create(&new))
+            .and_then(|mut file| io::Write::write_all(&mut file, page));
         written.and_then(|()| fs::rename(&new, self.recorder_path(instance)))
     }
 

@@ -40,6 +40,7 @@ mod scan;
 mod storage;
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -128,7 +129,7 @@ impl Spool {
         let limits = Limits {
             bytes: settings.bytes as u64,
             age: settings.age.unwrap_or(LONGEST_AGE),
-            segment_bytes: SEGMENT_BYTES,
+            segment_bytes: SEGMENT_BYTES.min(storage::longest_file()),
             sync: settings.sync,
         };
         let boot_id = boot_id();
@@ -153,18 +154,20 @@ impl Spool {
             instance: u64::from_str_radix(&instance, 16).unwrap_or_default(),
             exporter: exporter.to_owned(),
         };
-        let recorder = Recorder::create(&file, header, resource).inspect_err(|_| {
+        let created = create_recorder(&file, header, resource, !estates.is_empty(), &mut notes);
+        let recorder = created.inspect_err(|_| {
             // what a full disk has given already
             let _ = fs::remove_file(directory.recorder_path(&instance));
         })?;
         notes.extend(recorder.unfit().map(|why| format!("a process that dies loses its queue: {why}")));
+        let has_header = recorder.has_header();
         let (journal, _) = Journal::open(Files::new(directory.path(), &instance), limits)?;
         Ok(Self {
             directory: directory.clone(),
             instance,
             recorder,
             journal,
-            bytes: limits.bytes,
+            bytes: if has_header { limits.bytes } else { 0 },
             drains: settings.drains,
             estates,
             is_own_loaded: [false; Signal::COUNT],
@@ -284,6 +287,35 @@ impl Spool {
             true => self.directory.replace_recorder(&self.instance, &self.recorder.empty_file()),
             false => fs::remove_file(self.directory.recorder_path(&self.instance)),
         };
+    }
+}
+
+/// A recorder with as much as the disk has room for: where others have left something, a full disk must not be in the way of
+/// its delivery.
+fn create_recorder(
+    file: &File,
+    header: Header,
+    resource: &[u8],
+    is_needed: bool,
+    notes: &mut Vec<String>,
+) -> io::Result<Arc<Recorder>> {
+    let has_no_room = |error: &io::Error| {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        is_needed && matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    };
+    let error = match Recorder::create(file, header.clone(), resource) {
+        Err(error) if has_no_room(&error) => error,
+        created => return created,
+    };
+    notes.push(format!("a process that dies loses its queue: {error}"));
+    file.set_len(0)?;
+    let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..header };
+    match Recorder::create(file, header.clone(), &[]) {
+        Err(error) if has_no_room(&error) => {
+            file.set_len(0)?;
+            Recorder::without_room(file, header)
+        }
+        created => created,
     }
 }
 

@@ -72,6 +72,27 @@ pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<Fil
     Ok(file)
 }
 
+/// The longest file that this process may write.
+#[allow(unsafe_code, reason = "std does not ask for limits")]
+#[allow(clippy::unnecessary_cast, reason = "the type differs between machines")]
+pub(super) fn longest_file() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the call fills the structure that it is given
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur as u64
+}
+
+/// Refuses to write up to this place if the process may not: the system would end it, by SIGXFSZ.
+pub(super) fn check_file_size(end: u64) -> io::Result<()> {
+    match longest_file() {
+        longest if end > longest => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("a file of {end} bytes is over this process's limit of {longest} (ulimit -f)"),
+        )),
+        _ => Ok(()),
+    }
+}
+
 impl Storage for Files {
     fn list(&mut self) -> io::Result<Vec<(u64, io::Result<u64>)>> {
         let mut segments = Vec::new();
@@ -91,7 +112,8 @@ impl Storage for Files {
 
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()> {
         let mut file = self.open(segment, OpenOptions::new().write(true))?;
-        file.seek(SeekFrom::End(0))?;
+        let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        check_file_size(file.seek(SeekFrom::End(0))?.saturating_add(bytes))?;
         let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let mut left = &mut slices[..];
         // Empty pieces at the front are skipped: for them alone, zero written bytes are no failure.
@@ -109,6 +131,7 @@ impl Storage for Files {
 
     fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()> {
         let mut file = self.open(segment, OpenOptions::new().write(true))?;
+        check_file_size(offset.saturating_add(1))?;
         file.seek(SeekFrom::Start(offset))?;
         file.write_all(&[byte])
     }

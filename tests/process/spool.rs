@@ -371,3 +371,61 @@ fn in_a_fork_meanwhile(work: impl FnOnce()) -> bool {
         done.is_ok() && reaped == child && libc::WIFSIGNALED(status)
     }
 }
+
+/// How large a file this process may write.
+#[allow(unsafe_code)]
+fn limit_files_to(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the structure outlives the call
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_met_with_words_and_ends_no_process() {
+    const NAME: &str = "a_limit_of_file_sizes_is_met_with_words_and_ends_no_process";
+    if process::is_alone(NAME) {
+        let spool = private();
+        limit_files_to(100_000);
+        let config = Config::new().service_name("shop").exporter(exporter(NOWHERE, spool.path()));
+        let refusal = Telemetry::start(config).unwrap_err().to_string();
+        assert!(refusal.contains("over this process's limit of 100000 (ulimit -f)"), "{refusal}");
+        assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
+        // what is in memory goes to several files, none of them longer
+        limit_files_to(libc::RLIM_INFINITY);
+        let telemetry = start(exporter(NOWHERE, spool.path()).batch_records(100));
+        limit_files_to(100_000);
+        emit(&telemetry.tracer("shop"), 0, 0..5000);
+        let ledger = telemetry.shutdown(PATIENCE);
+        assert_eq!(ledger.total().spooled + ledger.lost(), 5000, "{ledger}");
+    }
+}
+
+#[test]
+fn a_start_without_room_delivers_what_others_have_left() {
+    const NAME: &str = "a_start_without_room_delivers_what_others_have_left";
+    if process::is_alone(NAME) {
+        for room in [100_000, 100] {
+            let spool = private();
+            let telemetry = start(exporter(NOWHERE, spool.path()));
+            emit(&telemetry.tracer("shop"), 0, 0..10);
+            assert_eq!(telemetry.shutdown(PATIENCE).total().spooled, 10);
+            let receiver = Receiver::start().unwrap();
+            limit_files_to(room);
+            let (sender, problems) = std::sync::mpsc::channel();
+            let hook = move |problem: &Problem| drop(sender.send(problem.clone()));
+            let config =
+                Config::new().exporter(exporter(&receiver.endpoint(), spool.path())).on_problem(hook);
+            let telemetry = Telemetry::start(config).unwrap();
+            let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
+            assert!(
+                problem.to_string().contains("a process that dies loses its queue: a file of"),
+                "{problem}"
+            );
+            emit(&telemetry.tracer("shop"), 1, 0..10);
+            let ledger = telemetry.shutdown(PATIENCE);
+            assert_eq!((ledger.total().recovered, ledger.total().delivered), (10, 20), "{ledger}");
+            assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
+            limit_files_to(libc::RLIM_INFINITY);
+        }
+    }
+}

@@ -20,7 +20,7 @@ use crate::record::{
 };
 use crate::spool::checksum;
 use crate::spool::directory::instance_name;
-use crate::spool::storage::open_own;
+use crate::spool::storage::{check_file_size, open_own};
 
 /// The chunks in the file of a dead process, oldest first.
 #[derive(Debug)]
@@ -231,7 +231,10 @@ impl Leftover {
     /// The collector has answered: what is there is not to be sent again.
     pub(crate) fn settle(&self, place: &Place) -> io::Result<()> {
         let file = open_own(&self.path, OpenOptions::new().write(true))?;
-        let clear = |at: usize| file.write_all_at(&FREE.to_ne_bytes(), at as u64);
+        let clear = |at: usize| {
+            check_file_size(at as u64 + 4)?;
+            file.write_all_at(&FREE.to_ne_bytes(), at as u64)
+        };
         match place {
             Place::Slot(number) => {
                 clear(self.header.slot_headers_at() + *number as usize * SLOT_HEADER_BYTES)
