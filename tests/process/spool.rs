@@ -376,8 +376,11 @@ fn in_a_fork_meanwhile(work: impl FnOnce()) -> bool {
 #[allow(unsafe_code)]
 fn limit_files_to(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the structure outlives the call
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+    // SAFETY: the structure outlives the call; a signal that the parent ignores gets its default again
+    unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+        libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+    }
 }
 
 #[test]
@@ -390,13 +393,17 @@ fn a_limit_of_file_sizes_is_met_with_words_and_ends_no_process() {
         let refusal = Telemetry::start(config).unwrap_err().to_string();
         assert!(refusal.contains("over this process's limit of 100000 (ulimit -f)"), "{refusal}");
         assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
-        // what is in memory goes to several files, none of them longer
+        // a thread of the program writes segments, none of them longer; those of the library block signals
         limit_files_to(libc::RLIM_INFINITY);
-        let telemetry = start(exporter(NOWHERE, spool.path()).batch_records(100));
+        let exporter = exporter(NOWHERE, spool.path()).batch_records(100);
+        let telemetry = Telemetry::start_manual(Config::new().exporter(exporter)).unwrap();
         limit_files_to(100_000);
         emit(&telemetry.tracer("shop"), 0, 0..5000);
         let ledger = telemetry.shutdown(PATIENCE);
         assert_eq!(ledger.total().spooled + ledger.lost(), 5000, "{ledger}");
+        let lens = files(spool.path()).into_iter().filter(|path| path.extension().unwrap() == "segment");
+        let lens: Vec<_> = lens.map(|path| fs::metadata(path).unwrap().len()).collect();
+        assert!(lens.len() > 1 && lens.iter().all(|len| *len <= 100_000), "{lens:?}");
     }
 }
 
