@@ -3,6 +3,7 @@
 //! `<instance>.recorder` is the flight recorder of one exporter in one process, and its lock; `<instance>-<number>.segment` are
 //! its requests. A file that cannot be locked belongs to a process that lives.
 
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -11,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::recorder::Map;
-use super::storage::{check_file_size, create, open_own, user};
+use super::storage::{check_file_size, create, open_own, set_aside, user};
 use crate::record::random;
 
 const RECORDER: &str = ".recorder";
@@ -71,11 +72,26 @@ impl Directory {
 
     /// Puts a small file in the place of a recorder that has nothing: its segments have a lock still.
     pub(super) fn replace_recorder(&self, instance: &str, page: &[u8]) -> io::Result<()> {
-        let new = self.0.join(format!("{instance}.new"));
+        let new = self.new_path(instance);
         let written = check_file_size(page.len() as u64)
             .and_then(|()| create(&new))
             .and_then(|mut file| io::Write::write_all(&mut file, page));
-        written.and_then(|()| fs::rename(&new, self.recorder_path(instance)))
+        let replaced = written.and_then(|()| fs::rename(&new, self.recorder_path(instance)));
+        // what a full disk has given already
+        replaced.inspect_err(|_| drop(fs::remove_file(&new)))
+    }
+
+    /// Removes the recorder of an instance, or sets it aside, and what a process has left that died while it replaced it.
+    pub(super) fn remove_recorder(&self, instance: &str, is_damaged: bool) -> io::Result<()> {
+        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        fs::remove_file(self.new_path(instance))
+            .or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })?;
+        let path = self.recorder_path(instance);
+        if is_damaged { set_aside(&path) } else { fs::remove_file(path) }
+    }
+
+    fn new_path(&self, instance: &str) -> PathBuf {
+        self.0.join(format!("{instance}.new"))
     }
 
     /// Locks what a process has left for as long as the result lives, which a forked child does not have; `None` if the
@@ -96,6 +112,20 @@ impl Directory {
         try_lock(&file, libc::LOCK_SH).map(|is_locked| !is_locked)
     }
 
+    /// The instances that have segments and no recorder: a process removes its recorder last.
+    pub(super) fn orphans(&self) -> io::Result<BTreeSet<String>> {
+        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+        let mut orphans = BTreeSet::new();
+        for entry in fs::read_dir(&self.0)? {
+            let name = entry?.file_name();
+            let instance = name.to_str().and_then(instance_of_segment);
+            let is_orphan =
+                |instance: &&str| !is_there(&self.recorder_path(instance)) && is_there(&self.0.join(&name));
+            orphans.extend(instance.filter(is_orphan).map(str::to_owned));
+        }
+        Ok(orphans)
+    }
+
     /// The instances whose recorders are there.
     pub(super) fn instances(&self) -> io::Result<Vec<String>> {
         let mut instances = Vec::new();
@@ -106,6 +136,12 @@ impl Directory {
         }
         Ok(instances)
     }
+}
+
+/// The instance whose segment has this name.
+pub(super) fn instance_of_segment(name: &str) -> Option<&str> {
+    let (instance, _) = name.strip_suffix(".segment")?.rsplit_once('-')?;
+    is_instance(instance).then_some(instance)
 }
 
 /// What the files of an instance are named by.

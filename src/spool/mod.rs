@@ -51,7 +51,7 @@ use crate::record::Signal;
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::Directory;
-use estate::{Estate, Refusal};
+use estate::{Estate, Refusal, take_damage};
 pub use inspect::inspect;
 use journal::{AppendError, Journal, Limits};
 use recorder::Header;
@@ -80,6 +80,8 @@ pub(crate) struct Spool {
     estates: VecDeque<Estate>,
     /// Of each signal, whether the request in hand is of the journal.
     is_own_loaded: [bool; Signal::COUNT],
+    /// What was damaged, since it was last asked for.
+    damaged: [Dropped; Signal::COUNT],
     notes: Vec<String>,
 }
 
@@ -171,11 +173,12 @@ impl Spool {
             drains: settings.drains,
             estates,
             is_own_loaded: [false; Signal::COUNT],
+            damaged: Default::default(),
             notes,
         })
     }
 
-    /// What it found at the start that is worth reporting.
+    /// What it found since the last call that is worth reporting.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
@@ -225,12 +228,14 @@ impl Spool {
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<SpooledRequest>> {
         // nothing else may come along for a long time
         let _ = self.journal.sync_if_due(Instant::now());
-        for estate in &mut self.estates {
-            if let Some(entry) = estate.next(signal)? {
-                return Ok(Some(SpooledRequest { records: entry.records, body: entry.body, is_own: false }));
-            }
+        let next = self.estates.iter_mut().find_map(|estate| estate.next(signal).transpose());
+        self.tidy();
+        if let Some(entry) = next.transpose()? {
+            return Ok(Some(SpooledRequest { records: entry.records, body: entry.body, is_own: false }));
         }
-        let entry = self.journal.next(signal)?;
+        let entry = self.journal.next(signal);
+        self.tidy();
+        let entry = entry?;
         self.is_own_loaded[signal as usize] = entry.is_some();
         Ok(entry.map(|entry| SpooledRequest { records: entry.records, body: entry.body, is_own: true }))
     }
@@ -245,11 +250,8 @@ impl Spool {
         }
         let Some(at) = self.estates.iter().position(|estate| estate.is_loaded(signal)) else { return Ok(()) };
         let settled = self.estates[at].settle(signal);
-        if self.estates[at].is_settled() {
-            settled.and(self.estates.remove(at).map_or(Ok(()), Estate::remove))
-        } else {
-            settled
-        }
+        self.tidy();
+        settled
     }
 
     /// The request of this signal that is in hand could not be sent: it is the oldest again.
@@ -267,12 +269,23 @@ impl Spool {
             let of_others = estate.expire(now);
             dropped.iter_mut().zip(of_others).for_each(|(dropped, records)| dropped.of_others += records);
         }
+        self.tidy();
         dropped
     }
 
-    /// What could not be read of this process's requests, by signal.
-    pub(crate) fn take_damaged(&mut self) -> [u64; Signal::COUNT] {
-        self.journal.take_damage().records
+    /// What could not be read of requests since the last call, by signal.
+    pub(crate) fn take_damaged(&mut self) -> [Dropped; Signal::COUNT] {
+        std::mem::take(&mut self.damaged)
+    }
+
+    /// Notes what was found damaged, and removes what others have left and is settled.
+    fn tidy(&mut self) {
+        let own = take_damage(&mut self.journal, &mut self.notes);
+        let of_others = tidy(&mut self.estates, &mut self.notes);
+        for (damaged, (own, of_others)) in self.damaged.iter_mut().zip(own.into_iter().zip(of_others)) {
+            damaged.own += own;
+            damaged.of_others += of_others;
+        }
     }
 
     /// The exporter ends: what is left is for the next process.
@@ -327,6 +340,10 @@ fn take_over_all(
     boot_id: [u8; 16],
 ) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
     let (mut estates, mut notes) = (Vec::new(), Vec::new());
+    for instance in directory.orphans()? {
+        let segments = directory.path().join(format!("{instance}-*.segment"));
+        notes.push(format!("{}: left alone: their recorder is gone", segments.display()));
+    }
     for instance in directory.instances()? {
         let note = match Estate::take_over(directory, &instance, exporter, limits, boot_id) {
             Ok(estate) => {
@@ -339,9 +356,24 @@ fn take_over_all(
         notes.push(format!("{}: {note}", directory.recorder_path(&instance).display()));
     }
     estates.sort_by_key(Estate::created);
-    let (empty, estates): (Vec<_>, Vec<_>) = estates.into_iter().partition(Estate::is_settled);
-    empty.into_iter().try_for_each(Estate::remove)?;
-    Ok((estates.into(), notes))
+    let mut estates = estates.into();
+    // of requests, only the headers are read by now
+    tidy(&mut estates, &mut notes);
+    Ok((estates, notes))
+}
+
+/// Notes what was found damaged in estates, and removes those of which all is settled. Returns the damaged records.
+fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+    let mut damaged = [0; Signal::COUNT];
+    for mut estate in std::mem::take(estates) {
+        let records = estate.take_damage(notes);
+        damaged.iter_mut().zip(records).for_each(|(sum, records)| *sum += records);
+        match estate.is_settled() {
+            true => estate.remove(notes),
+            false => estates.push_back(estate),
+        }
+    }
+    damaged
 }
 
 impl fmt::Display for Refusal {

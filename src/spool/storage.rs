@@ -6,6 +6,9 @@ use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// The end of the name of a file that was set aside.
+pub(super) const DAMAGED: &str = ".damaged";
+
 /// Numbered segments of bytes. Each call may fail, and then may have had a part of its effect.
 pub(crate) trait Storage {
     /// Number and length of every segment, in any order; instead of the length, why one cannot be used.
@@ -21,6 +24,8 @@ pub(crate) trait Storage {
     /// Returns once the segment, its name included, would survive power loss.
     fn sync(&mut self, segment: u64) -> io::Result<()>;
     fn remove(&mut self, segment: u64) -> io::Result<()>;
+    /// Keeps a segment under another name, so that it is not listed any more.
+    fn set_aside(&mut self, segment: u64) -> io::Result<()>;
 }
 
 /// Segments as files `<instance>-<number>.segment` of a directory. No file stays open between two calls: each is one request's
@@ -37,7 +42,7 @@ impl Files {
         Self { directory: directory.into(), instance: instance.into() }
     }
 
-    fn path(&self, segment: u64) -> PathBuf {
+    pub(super) fn path(&self, segment: u64) -> PathBuf {
         self.directory.join(self.name(segment))
     }
 
@@ -70,6 +75,13 @@ pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<Fil
     let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     check(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Gives a damaged file a name that nothing looks for: it can be examined, and nothing of it is lost for good.
+pub(super) fn set_aside(path: &Path) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(DAMAGED);
+    fs::rename(path, name)
 }
 
 /// The longest file that this process may write.
@@ -150,6 +162,10 @@ impl Storage for Files {
 
     fn remove(&mut self, segment: u64) -> io::Result<()> {
         fs::remove_file(self.path(segment))
+    }
+
+    fn set_aside(&mut self, segment: u64) -> io::Result<()> {
+        set_aside(&self.path(segment))
     }
 }
 

@@ -36,8 +36,10 @@ pub(crate) struct Leftover {
     last_alive: u64,
     /// Whether the system was started again since: then only checksums prove what is there.
     is_of_other_boot: bool,
-    /// Chunks in which something could not be read.
+    /// Chunks and open spans in which something could not be read.
     pub(crate) damaged: u64,
+    /// Chunks that may not have reached the disk before the system was started again.
+    pub(crate) unproven: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -110,8 +112,17 @@ impl Leftover {
         let is_of_other_boot = header.boot_id != boot_id;
         let (interrupted, last_alive) = (BTreeMap::new(), 0);
         let (path, chunks) = (path.to_owned(), chunks.into());
-        let mut left =
-            Self { path, header, resource, chunks, interrupted, last_alive, is_of_other_boot, damaged };
+        let mut left = Self {
+            path,
+            header,
+            resource,
+            chunks,
+            interrupted,
+            last_alive,
+            is_of_other_boot,
+            damaged,
+            unproven: 0,
+        };
         // what has no checksum proves nothing after another start of the system
         if word(&page, READY_AT / 4) == READY && !is_of_other_boot {
             left.read_open_spans(&file, u64::from(word(&page, ALIVE_AT / 4)) * ALIVE_MS)?;
@@ -172,9 +183,12 @@ impl Leftover {
     }
 
     /// Gives the room of free slots back to the file system: a process that dies again and again leaves what it had, and not
-    /// a whole recorder each time.
+    /// a whole recorder each time. Where something is damaged, a slot may only seem to be free.
     #[allow(unsafe_code)]
     pub(crate) fn release_free_slots(&self) {
+        if self.damaged > 0 {
+            return;
+        }
         let Ok(file) = open_own(&self.path, OpenOptions::new().write(true)) else { return };
         let mut in_use: Vec<_> = self.chunks.iter().map(|chunk| (chunk.number, chunk.slots())).collect();
         in_use.sort_unstable();
@@ -214,15 +228,21 @@ impl Leftover {
         let file = open_own(&self.path, OpenOptions::new().read(true));
         let is_read = file.and_then(|file| file.read_exact_at(&mut data, at)).is_ok();
         let is_proven = chunk.sealed == chunk.committed && checksum([&data[..]]) == chunk.checksum;
-        if !is_read || !is_proven && (self.is_of_other_boot || chunk.sealed != 0) {
-            self.damaged += 1;
-            return None;
+        match is_proven {
+            _ if !is_read => self.damaged += 1,
+            false if self.is_of_other_boot => self.unproven += 1,
+            false if chunk.sealed != 0 => self.damaged += 1,
+            _ => return self.request_of(chunk, &data),
         }
+        None
+    }
+
+    fn request_of(&mut self, chunk: &LeftChunk, data: &[u8]) -> Option<LeftRequest> {
         if chunk.signal == Signal::Traces && !self.interrupted.is_empty() {
-            self.forget_ended(&data);
+            self.forget_ended(data);
         }
         let ((body, records), is_whole) =
-            request_of(chunk.signal, &data, chunk.settled as usize, &self.resource);
+            request_of(chunk.signal, data, chunk.settled as usize, &self.resource);
         self.damaged += u64::from(!is_whole);
         let place = Place::Slot(chunk.number);
         (records > 0).then_some(LeftRequest { place, signal: chunk.signal, records, body })
