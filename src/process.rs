@@ -17,9 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
 pub(crate) use panics::contain_panic;
-#[cfg(any(feature = "probe", feature = "receiver"))]
-pub(crate) use spawn::spawn_scoped;
-pub(crate) use spawn::{Driver, spawn};
+pub(crate) use spawn::{Driver, spawn, spawn_scoped};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a

@@ -65,6 +65,8 @@ pub(crate) enum Origin {
     Spool {
         /// Whether this process has accepted them.
         is_own: bool,
+        /// Since when it is there, in milliseconds since 1970.
+        since_ms: u64,
     },
 }
 
@@ -106,6 +108,11 @@ impl Backlog {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty() && self.snapshot.is_empty()
+    }
+
+    /// How many records are in the flight recorder.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.chunks.iter().filter(|chunk| chunk.is_recorded()).map(|chunk| contents(chunk).0).sum()
     }
 
     /// Forgets everything; returns what that was, in records and bytes.
@@ -201,9 +208,23 @@ impl Batch {
     }
 
     /// The request that an entry of the spool holds; `None` if it cannot be read.
-    pub(crate) fn of_spool(signal: Signal, is_own: bool, request: &[u8]) -> Option<Self> {
+    pub(crate) fn of_spool(signal: Signal, origin: Origin, request: &[u8]) -> Option<Self> {
         let chunk = Chunk::of_request(signal, request)?;
-        Some(Self::of_chunk(Origin::Spool { is_own }, Box::new(chunk), &[]))
+        Some(Self::of_chunk(origin, Box::new(chunk), &[]))
+    }
+
+    /// Whether it is a part of a request that was divided.
+    pub(crate) fn is_half(&self) -> bool {
+        self.copied_from.is_some()
+    }
+
+    /// How many of its records are in the flight recorder.
+    pub(crate) fn recorded(&self) -> u64 {
+        let pieces = self.groups.iter().flat_map(|group| &group.pieces);
+        let recorded = pieces.filter(|piece| self.chunks[piece.chunk].is_recorded());
+        let frames =
+            recorded.flat_map(|piece| frames(self.chunks[piece.chunk].bytes(piece.start, piece.end)));
+        frames.map(|frame| records_in(self.signal, frame) as u64).sum()
     }
 
     pub(crate) fn is_spooled(&self) -> bool {

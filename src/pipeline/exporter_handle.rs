@@ -250,7 +250,8 @@ impl ExporterHandle {
         let mut worker = Worker {
             deliveries: Signal::ALL.into_iter().filter_map(delivery).collect(),
             counters: Arc::clone(&counters),
-            transport,
+            transport: Some(transport),
+            owner,
             current_attempt: Arc::clone(&current_attempt),
             batch: spec.batch,
             retry: spec.retry,

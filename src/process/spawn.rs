@@ -5,7 +5,6 @@
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
-#[cfg(any(feature = "probe", feature = "receiver"))]
 use std::thread::{Scope, ScopedJoinHandle};
 
 /// Which thread does an exporter's work.
@@ -34,7 +33,6 @@ pub(crate) fn spawn<T: Send + 'static>(
 ///
 /// # Errors
 /// When the system has no thread to give.
-#[cfg(any(feature = "probe", feature = "receiver"))]
 pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: impl Into<String>,

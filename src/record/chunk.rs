@@ -107,6 +107,11 @@ impl Chunk {
         self.bytes = Storage::Slot(slot);
     }
 
+    /// Whether its records survive the process.
+    pub(crate) fn is_recorded(&self) -> bool {
+        matches!(self.bytes, Storage::Slot(_)) || self.settler.is_some()
+    }
+
     /// Takes it out of the flight recorder, and all that is in it; true if it was there.
     pub(crate) fn leave_slot(&mut self) -> bool {
         self.settler = None;

@@ -8,6 +8,7 @@ use std::io;
 #[cfg(feature = "spool")]
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::config::SpoolSettings;
 use crate::record::{OpenSpanSlot, Signal, Slot};
@@ -32,6 +33,7 @@ pub(crate) enum Recorder {}
 
 pub(crate) struct SpooledRequest {
     pub(crate) records: u64,
+    pub(crate) since_ms: u64,
     pub(crate) body: Vec<u8>,
     pub(crate) is_own: bool,
 }
@@ -61,7 +63,19 @@ impl Spool {
         match *self {}
     }
 
-    pub(crate) fn note_alive(&self) -> bool {
+    pub(crate) fn tick(&mut self, _: Instant) -> Option<[Dropped; Signal::COUNT]> {
+        match *self {}
+    }
+
+    pub(crate) fn sync_if_due(&mut self, _: Instant) {
+        match *self {}
+    }
+
+    pub(crate) fn next_tick(&self) -> Option<Instant> {
+        match *self {}
+    }
+
+    pub(crate) fn is_too_old(&self, _: u64) -> bool {
         match *self {}
     }
 
@@ -86,10 +100,6 @@ impl Spool {
     }
 
     pub(crate) fn put_back(&mut self, _: Signal) {
-        match *self {}
-    }
-
-    pub(crate) fn expire(&mut self) -> [Dropped; Signal::COUNT] {
         match *self {}
     }
 

@@ -39,7 +39,7 @@ mod recorder;
 mod scan;
 mod storage;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -47,13 +47,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fmt, fs};
 
 use crate::config::SpoolSettings;
+use crate::process;
 use crate::record::Signal;
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::Directory;
 use estate::{Estate, Refusal, take_damage};
 pub use inspect::inspect;
-use journal::{AppendError, Journal, Limits};
+use journal::{AppendError, Entry, Journal, Limits};
 use recorder::Header;
 pub(crate) use recorder::Recorder;
 use storage::Files;
@@ -62,6 +63,12 @@ use storage::Files;
 const SEGMENT_BYTES: u64 = 8 << 20;
 /// Spans that may be open at a time and survive the process.
 const OPEN_SPANS: u32 = 512;
+/// How often what is due from time to time is done, while there is something.
+const TICK: Duration = Duration::from_secs(1);
+/// When the directory is looked at again for what others have left: a process that was killed just before this one began may
+/// have been there still.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const NEXT_LOOKS: Duration = Duration::from_secs(60);
 /// As good as no limit.
 const LONGEST_AGE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
@@ -76,6 +83,14 @@ pub(crate) struct Spool {
     bytes: u64,
     /// Whether it is there only for what others have left.
     drains: bool,
+    /// What it takes over: see [`take_over_all`].
+    of_exporter: Option<String>,
+    limits: Limits,
+    boot_id: [u8; 16],
+    next_tick: Option<Instant>,
+    next_look: Option<Instant>,
+    /// What was noted once is not noted again.
+    noted: BTreeSet<String>,
     /// What others have left, oldest first.
     estates: VecDeque<Estate>,
     /// Of each signal, whether the request in hand is of the journal.
@@ -89,9 +104,17 @@ pub(crate) struct Spool {
 #[derive(Debug)]
 pub(crate) struct SpooledRequest {
     pub(crate) records: u64,
+    /// When it came to the disk, in milliseconds since 1970.
+    pub(crate) since_ms: u64,
     pub(crate) body: Vec<u8>,
     /// Whether this process has accepted its records.
     pub(crate) is_own: bool,
+}
+
+impl SpooledRequest {
+    fn new(entry: Entry, is_own: bool) -> Self {
+        Self { records: entry.records, since_ms: entry.time_ms, body: entry.body, is_own }
+    }
 }
 
 /// Records that were dropped: those of this process, and those that others have left.
@@ -171,6 +194,12 @@ impl Spool {
             journal,
             bytes: if has_header { limits.bytes } else { 0 },
             drains: settings.drains,
+            of_exporter: of_exporter.map(str::to_owned),
+            limits,
+            boot_id,
+            next_tick: None,
+            next_look: None,
+            noted: notes.iter().cloned().collect(),
             estates,
             is_own_loaded: [false; Signal::COUNT],
             damaged: Default::default(),
@@ -187,10 +216,63 @@ impl Spool {
         &self.recorder
     }
 
-    /// Notes that the process lives. Returns whether that is to be noted again and again.
-    pub(crate) fn note_alive(&self) -> bool {
+    /// Does what is due from time to time, and returns what was dropped for its age; `None` if nothing is due.
+    pub(crate) fn tick(&mut self, now: Instant) -> Option<[Dropped; Signal::COUNT]> {
+        if self.next_tick.is_some_and(|next| now < next) {
+            return None;
+        }
+        self.next_tick = Some(now + TICK);
         self.recorder.note_alive();
-        self.recorder.has_open_spans()
+        self.sync_if_due(now);
+        if self.recorder.slots() > 0 && !self.recorder.has_all() {
+            self.note(
+                "some records are in memory only, and a process that dies loses them: large ones leave chunks of the flight \
+                 recorder half empty; a larger queue-bytes gives it more"
+                    .to_owned(),
+            );
+        }
+        match self.next_look {
+            None => self.next_look = Some(now + FIRST_LOOK),
+            Some(next) if next <= now => {
+                self.next_look = Some(now + NEXT_LOOKS);
+                self.look();
+            }
+            Some(_) => {}
+        }
+        Some(self.expire())
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub(crate) fn next_tick(&self) -> Option<Instant> {
+        let is_busy =
+            self.recorder.has_open_spans() || Signal::ALL.into_iter().any(|signal| self.has_pending(signal));
+        if is_busy { self.next_tick } else { self.next_look.max(self.next_tick) }
+    }
+
+    /// Whether what came to the disk then is not worth sending any more.
+    pub(crate) fn is_too_old(&self, since_ms: u64) -> bool {
+        u128::from(now_ms().saturating_sub(since_ms)) > self.limits.age.as_millis()
+    }
+
+    /// Takes over what others have left since the last look.
+    fn look(&mut self) {
+        let exporter = self.of_exporter.as_deref();
+        // a child that is forked in the middle of it would share a lock
+        let take_over = || take_over_all(&self.directory, exporter, self.limits, self.boot_id);
+        match process::with_fork_lock(take_over) {
+            Ok((estates, notes)) => {
+                self.estates.extend(estates);
+                notes.into_iter().for_each(|note| self.note(note));
+            }
+            Err(error) => self.note(format!("what others have left cannot be looked for: {error}")),
+        }
+    }
+
+    /// Notes what is worth reporting, once.
+    fn note(&mut self, note: String) {
+        if self.noted.insert(note.clone()) {
+            self.notes.push(note);
+        }
     }
 
     /// Writes a request to the disk.
@@ -206,10 +288,14 @@ impl Spool {
                 io::Error::new(io::ErrorKind::StorageFull, "it has no room within spool-bytes")
             }
             AppendError::Io(error) => error,
-        })?;
-        // it is there, and survives the process; a later call tries again
-        let _ = self.journal.sync_if_due(Instant::now());
-        Ok(())
+        })
+    }
+
+    /// Makes what was written safe from power loss, if that is due. A later call tries again if it fails.
+    pub(crate) fn sync_if_due(&mut self, now: Instant) {
+        if let Err(error) = self.journal.sync_if_due(now) {
+            self.note(format!("requests on disk may not survive a power loss: {error}"));
+        }
     }
 
     pub(crate) fn drains(&self) -> bool {
@@ -226,18 +312,16 @@ impl Spool {
     /// # Errors
     /// When it cannot be read now.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<SpooledRequest>> {
-        // nothing else may come along for a long time
-        let _ = self.journal.sync_if_due(Instant::now());
         let next = self.estates.iter_mut().find_map(|estate| estate.next(signal).transpose());
         self.tidy();
         if let Some(entry) = next.transpose()? {
-            return Ok(Some(SpooledRequest { records: entry.records, body: entry.body, is_own: false }));
+            return Ok(Some(SpooledRequest::new(entry, false)));
         }
         let entry = self.journal.next(signal);
         self.tidy();
         let entry = entry?;
         self.is_own_loaded[signal as usize] = entry.is_some();
-        Ok(entry.map(|entry| SpooledRequest { records: entry.records, body: entry.body, is_own: true }))
+        Ok(entry.map(|entry| SpooledRequest::new(entry, true)))
     }
 
     /// The request of this signal that is in hand is not to be sent again.
@@ -261,7 +345,7 @@ impl Spool {
     }
 
     /// Drops what is too old. Returns what that was, by signal.
-    pub(crate) fn expire(&mut self) -> [Dropped; Signal::COUNT] {
+    fn expire(&mut self) -> [Dropped; Signal::COUNT] {
         let now = now_ms();
         let own = self.journal.expire(now);
         let mut dropped = Signal::ALL.map(|signal| Dropped { own: own[signal as usize], of_others: 0 });
@@ -280,8 +364,10 @@ impl Spool {
 
     /// Notes what was found damaged, and removes what others have left and is settled.
     fn tidy(&mut self) {
-        let own = take_damage(&mut self.journal, &mut self.notes);
-        let of_others = tidy(&mut self.estates, &mut self.notes);
+        let mut notes = Vec::new();
+        let own = take_damage(&mut self.journal, &mut notes);
+        let of_others = tidy(&mut self.estates, &mut notes);
+        notes.into_iter().for_each(|note| self.note(note));
         for (damaged, (own, of_others)) in self.damaged.iter_mut().zip(own.into_iter().zip(of_others)) {
             damaged.own += own;
             damaged.of_others += of_others;

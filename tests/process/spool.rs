@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use standpipe::ledger::Counts;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, Problem, ProblemKind, Telemetry, Tracer};
+use standpipe::{Config, Exporter, Problem, ProblemKind, Signal, Telemetry, Tracer, WhenFull};
 
 use crate::support::process::{self, Child};
 use crate::support::scratch::Scratch;
@@ -220,6 +220,28 @@ fn an_outage_costs_nothing_however_small_the_queue_is() {
 }
 
 #[test]
+fn a_collector_that_never_answers_fills_the_disk_and_not_the_queue() {
+    let spool = private();
+    let receiver = Receiver::start().unwrap();
+    receiver.pause();
+    let small = exporter(&receiver.endpoint(), spool.path()).queue_records(1000).batch_records(100);
+    let telemetry = start(small.timeout(PATIENCE).block_timeout(None));
+    let tracer = telemetry.tracer("shop");
+    // far more than the queue holds, and all within the first attempt: without relief the caller would wait for its end
+    emit(&tracer, 0, 0..20_000);
+    let during = telemetry.ledger();
+    let total = during.total();
+    assert_eq!((total.accepted, total.delivered, during.exporters[0].attempts), (20_000, 0, 1), "{during}");
+    assert!(total.spooled > 15_000 && total.accepted == total.spooled + total.in_flight, "{during}");
+    receiver.resume();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, ledger.lost(), ledger.total().spooled), (20_000, 0, 0), "{ledger}");
+    let numbers =
+        receiver.spans().iter().map(|span| span.attribute("number").as_i64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(numbers, (0..20_000).collect::<Vec<_>>(), "each once, and oldest first");
+}
+
+#[test]
 fn what_a_shutdown_leaves_is_spooled_and_the_next_start_delivers_it() {
     for spool in places() {
         let telemetry = start(exporter(NOWHERE, spool.path()));
@@ -276,6 +298,101 @@ fn an_exporter_delivers_only_what_one_of_its_name_has_left_and_reports_the_rest(
     assert_eq!(telemetry.shutdown(PATIENCE).total().recovered, 0);
     let same = start(exporter(&receiver.endpoint(), spool.path()).named("eu"));
     assert_eq!(same.shutdown(PATIENCE).total().recovered, 10);
+}
+
+#[test]
+fn what_is_too_old_is_dropped_and_counted_also_while_the_collector_is_away() {
+    let spool = private();
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(503));
+    let telemetry = start(exporter(&receiver.endpoint(), spool.path()).spool_age(Duration::from_millis(500)));
+    emit(&telemetry.tracer("shop"), 0, 0..1000);
+    let by = Instant::now() + PATIENCE;
+    while telemetry.ledger().total().dropped.expired < 1000 {
+        assert!(Instant::now() < by, "{}", telemetry.ledger());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().dropped.expired, ledger.lost()), (1000, 1000), "{ledger}");
+    assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_exporter_that_runs_delivers_what_another_process_leaves_meanwhile() {
+    const NAME: &str = "an_exporter_that_runs_delivers_what_another_process_leaves_meanwhile";
+    if let Some(task) = process::task() {
+        let _telemetry = emit_and_note(&task, 100);
+        process::report("emitted");
+        return std::thread::park();
+    }
+    let spool = private();
+    let progress = spool.path().with_extension("progress");
+    let mut child = Child::start(NAME, &child_task(NOWHERE, spool.path(), &progress, 0));
+    assert_eq!(child.next_report(), "emitted");
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver.endpoint(), spool.path()));
+    child.kill();
+    // it looks after a second, and then every minute
+    let by = Instant::now() + 3 * PATIENCE;
+    while receiver.span_count() < 100 {
+        assert!(Instant::now() < by, "{}", telemetry.ledger());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    fs::remove_file(progress).unwrap();
+    let counts = telemetry.shutdown(PATIENCE).total();
+    assert_eq!((counts.recovered, counts.accepted, counts.lost()), (counts.delivered, 0, 0), "{counts}");
+}
+
+#[test]
+fn of_a_request_that_was_divided_only_what_is_left_is_sent_again() {
+    let spool = private();
+    let telemetry = start(exporter(NOWHERE, spool.path()).linger(Duration::from_secs(60)));
+    emit(&telemetry.tracer("shop"), 0, 0..100);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().spooled, 100);
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(413), Answer::ok()]);
+    receiver.always(Answer::status(503));
+    let telemetry = start(exporter(&receiver.endpoint(), spool.path()));
+    let by = Instant::now() + PATIENCE;
+    while receiver.request_count() < 3 {
+        assert!(Instant::now() < by, "{}", telemetry.ledger());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let counts = telemetry.shutdown(Duration::from_millis(100)).total();
+    assert_eq!((counts.recovered, counts.delivered, counts.spooled), (100, 50, 50), "{counts}");
+    receiver.behave();
+    assert_eq!(deliver(&receiver, spool.path()).recovered, 50);
+    let arrived = arrived(&receiver);
+    assert!(arrived.len() == 100 && arrived.values().all(|times| *times == 1), "{arrived:?}");
+}
+
+#[test]
+fn the_ledger_knows_which_records_the_flight_recorder_had_no_room_for() {
+    const NAME: &str = "the_ledger_knows_which_records_the_flight_recorder_had_no_room_for";
+    let Some(task) = process::task() else {
+        let spool = private();
+        let reports = process::run(NAME, &spool.path().display().to_string());
+        let receiver = Receiver::start().unwrap();
+        return assert_eq!(deliver(&receiver, spool.path()).recovered.to_string(), reports[0]);
+    };
+    let (sender, problems) = std::sync::mpsc::channel();
+    let hook = move |problem: &Problem| drop(sender.send(problem.to_string()));
+    let exporter = exporter(NOWHERE, Path::new(&task))
+        .signals([Signal::Traces])
+        .queue_bytes(16 << 20)
+        .spool_bytes(1 << 20)
+        .when_full(WhenFull::DropNewest);
+    let telemetry = Telemetry::start(Config::new().exporter(exporter).on_problem(hook)).unwrap();
+    let tracer = telemetry.tracer("shop");
+    // each of them leaves a chunk half empty
+    let large = "x".repeat(17_000);
+    (0..1000).for_each(|_| tracer.build("work").set("large", large.as_str()).start().end());
+    let problem = problems.iter().find(|problem| problem.contains("in memory only")).unwrap();
+    assert!(problem.contains("queue-bytes"), "{problem}");
+    let counts = telemetry.shutdown(PATIENCE).total();
+    assert_eq!(counts.accepted, counts.spooled + counts.dropped.shutdown, "{counts}");
+    assert!(counts.dropped.shutdown > 0 && counts.spooled > 500, "{counts}");
+    process::report(counts.spooled);
 }
 
 #[test]

@@ -95,7 +95,8 @@ impl Exporter {
     /// Keeps in this directory what would be lost otherwise; needs the `spool` feature, and Linux.
     ///
     /// - The queue lies in a file there, in memory that outlives the process: a record whose `end` has returned survives
-    ///   `kill -9`, `abort`, `exit` and the OOM killer, and costs its caller no system call for it.
+    ///   `kill -9`, `abort`, `exit` and the OOM killer, and costs its caller no system call for it. Where large records take more
+    ///   room than the file has, that is reported, and they are in memory only.
     /// - A request that cannot be delivered is written to a file there, and sent when the collector is back, as is what is
     ///   left at the end of a shutdown.
     ///

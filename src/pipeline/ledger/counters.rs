@@ -20,6 +20,7 @@ pub(crate) enum Outcome {
     WorkerPanicked,
     Superseded,
     Damaged,
+    Expired,
 }
 
 /// Why a record was not accepted; why an accepted one was dropped is an [`Outcome`].
@@ -69,6 +70,7 @@ impl Counters {
             Outcome::WorkerPanicked => &mut counts.dropped.worker_panicked,
             Outcome::Superseded => &mut counts.superseded,
             Outcome::Damaged => &mut counts.dropped.damaged,
+            Outcome::Expired => &mut counts.dropped.expired,
         } += records;
     }
 

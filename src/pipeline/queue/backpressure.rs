@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::sync::{AtomicUsize, Condvar, Mutex, MutexGuard};
 use crate::config::WhenFull;
 use crate::context;
 use crate::pipeline::clock;
@@ -342,5 +343,5 @@ impl WorkerStart {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(queue_model)))]
 mod tests;

@@ -1,11 +1,9 @@
 //! How full the queue is: the one place where its bound is enforced, and the level at which the worker is woken.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use crossbeam_channel::Sender;
-
+use super::sync::{AtomicU64, AtomicUsize, Sender};
 use crate::config::MOST_QUEUE_RECORDS;
-use crate::process::atomic::AtomicU64;
 
 /// A number of records and a number of bytes in one word, so that one atomic step covers both.
 ///
@@ -212,7 +210,7 @@ impl WakeThreshold {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(queue_model)))]
 mod tests {
     use std::sync::Barrier;
     use std::thread;

@@ -14,20 +14,18 @@
 mod backpressure;
 mod level;
 mod shard;
+mod sync;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::{ProblemKind, QueueSettings};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::pipeline::problems::ProblemReporter;
 use crate::process;
-use crate::process::atomic::AtomicU64;
 use crate::record::{Chunk, Scope, Signal, Slot};
 use crate::spool::{Recorder, checksum};
 use backpressure::{Backpressure, Latch};
@@ -36,6 +34,7 @@ pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
 pub(crate) use shard::ShardedCounter;
 use shard::{OpenChunk, Preallocated, Shard, Shards};
+use sync::{AtomicBool, AtomicU64, MutexGuard, Receiver, Sender, bounded, thread_local};
 
 /// Empty chunks that are kept for the next records, at most: their list is allocated whole.
 const MOST_SPARES: usize = 1024;
@@ -80,8 +79,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(counters: Arc<Counters>, reporter: Arc<ProblemReporter>, wake: Sender<()>) -> Self {
-        Self { counters, reporter, wake, latch: Arc::default(), recorder: None }
+    pub(crate) fn new(
+        counters: Arc<Counters>,
+        reporter: Arc<ProblemReporter>,
+        wake: impl Into<Sender<()>>,
+    ) -> Self {
+        Self { counters, reporter, wake: wake.into(), latch: Arc::default(), recorder: None }
     }
 }
 
@@ -231,7 +234,7 @@ impl Queue {
         if self.backpressure.blocks() && process::notice() {
             return;
         }
-        let held_room = HOLDS_ROOM.get();
+        let held_room = HOLDS_ROOM.with(Cell::get);
         let Some(reservation) = self.wait_for_room(since, scope.signal, records, frame.len()) else {
             let is_closed = self.is_closed();
             let reason = if is_closed { self.why_closed() } else { NotEnqueuedReason::QueueFull };
@@ -239,7 +242,7 @@ impl Queue {
         };
         let mut preallocated = Preallocated::default();
         let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut preallocated);
-        HOLDS_ROOM.set(held_room);
+        HOLDS_ROOM.with(|holds_room| holds_room.set(held_room));
         let is_closed = self.is_closed();
         if !is_closed {
             open.append(scope, frame, records, &mut preallocated, self);
@@ -306,9 +309,10 @@ impl Queue {
         records: usize,
         bytes: usize,
     ) -> Option<Reservation> {
-        let enter = || self.level.reserve(records, bytes).inspect(|_| HOLDS_ROOM.set(true));
+        let hold_room = || HOLDS_ROOM.with(|holds_room| holds_room.set(true));
+        let enter = || self.level.reserve(records, bytes).inspect(|_| hold_room());
         // made by the program's allocator while the thread appends another record: that one may have the last room
-        if HOLDS_ROOM.get() {
+        if HOLDS_ROOM.with(Cell::get) {
             self.wake_threshold.wake();
             return enter();
         }
@@ -468,5 +472,8 @@ impl Queue {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, queue_model))]
+#[path = "tests/model/mod.rs"]
+mod model;
+#[cfg(all(test, not(queue_model)))]
 mod tests;

@@ -2,16 +2,14 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::Queue;
 use super::level::Reservation;
+use super::sync::{MOST_SHARDS, Mutex, MutexGuard};
 use crate::process;
 use crate::process::atomic::AtomicU64;
 use crate::record::{Chunk, Run, Scope};
-
-/// More would only spread the records over more half-empty chunks.
-const MOST_SHARDS: usize = 16;
 
 /// A thread that has no shard yet. Not an `Option`, which would be two words to look at for each record.
 const UNKNOWN: usize = usize::MAX;

@@ -55,7 +55,12 @@ impl Worker {
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         let deadline = self.attempt_deadline(at, give_up, now);
         let deadline = self.attempts_end_by().map_or(deadline, |by| deadline.min(by));
-        match self.send(&part, deadline) {
+        let verdict = match self.spool.is_some() && self.state.turn.is_none() {
+            true => self.send_beside(at, &part, deadline),
+            false => self.send(&part, deadline),
+        };
+        let Some(part) = self.exchange_if_spooled(at, part) else { return };
+        match verdict {
             Some(verdict) => {
                 self.report_verdict(part.signal, &verdict);
                 self.apply_verdict(at, part, &verdict);
@@ -126,13 +131,22 @@ impl Worker {
 
     /// One attempt; `None` if the transport panicked.
     fn send(&mut self, batch: &Batch, deadline: Instant) -> Option<Verdict> {
-        self.counters.attempted();
+        self.begin_attempt(batch.signal);
         let payload = Payload { signal: batch.signal, body: &batch.body() };
-        // one that was begun in a stop has its share of the time
-        *self.current_attempt.lock() = self.stop_by().is_none().then_some(batch.signal);
-        let verdict = contain_panic(|| self.transport.send(&payload, deadline));
-        *self.current_attempt.lock() = None;
+        let transport = self.transport.as_mut()?;
+        let verdict = contain_panic(|| transport.send(&payload, deadline));
+        self.end_attempt();
         verdict.ok()
+    }
+
+    pub(super) fn begin_attempt(&self, signal: Signal) {
+        self.counters.attempted();
+        // one that was begun in a stop has its share of the time
+        *self.current_attempt.lock() = self.stop_by().is_none().then_some(signal);
+    }
+
+    pub(super) fn end_attempt(&self) {
+        *self.current_attempt.lock() = None;
     }
 
     fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {

@@ -23,7 +23,7 @@ pub(crate) struct Delivery {
     /// The parts of the batch that is being sent, the next one last; usually it is in one part.
     pub(super) parts: Vec<Batch>,
     /// What is not settled of them, in records and queued bytes. A record is settled once its outcome is counted.
-    in_hand: (u64, usize),
+    pub(super) in_hand: (u64, usize),
     /// When the time of the next part is up, once it has been tried.
     pub(super) give_up: Option<Instant>,
     /// Whether the next attempt is the part's last one.
@@ -217,11 +217,16 @@ impl Delivery {
         if records > 0 {
             self.counters.settle(self.signal, outcome, records);
             // no flush waits for what another process has left
-            self.settled += if origin == (Origin::Spool { is_own: false }) { 0 } else { records };
+            self.settled += if matches!(origin, Origin::Spool { is_own: false, .. }) { 0 } else { records };
             if outcome == Outcome::Delivered {
                 self.queue.note_delivery();
             }
         }
+    }
+
+    /// How many of the records that have left the queue are in the flight recorder.
+    pub(super) fn recorded(&self) -> u64 {
+        self.backlog.recorded() + self.parts.iter().map(Batch::recorded).sum::<u64>()
     }
 
     /// Takes note that a batch is in the spool, and frees it.

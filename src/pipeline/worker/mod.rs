@@ -5,6 +5,7 @@
 //! ([`turn`]), which goes its way then.
 
 mod attempt;
+mod beside;
 mod delivery;
 mod fair_share;
 mod flush;
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
-use crate::context;
+use crate::context::{self, Owner};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::process::{self, contain_panic};
@@ -41,15 +42,16 @@ pub(crate) use turn::{Progress, Turn};
 
 /// After this time without work an exporter frees memory.
 const IDLE: Duration = Duration::from_secs(10);
-/// How often the flight recorder notes that the process lives, if spans that are open survive it.
-const ALIVE: Duration = Duration::from_secs(1);
 
 /// What one exporter does between its queues and its transport.
 pub(crate) struct Worker {
     /// One for each signal that it sends.
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) transport: Box<dyn Transport>,
+    /// `None` only while another thread sends: see [`beside`].
+    pub(crate) transport: Option<Box<dyn Transport>>,
+    /// Which telemetry it exports for.
+    pub(crate) owner: Option<Owner>,
     pub(crate) current_attempt: Arc<CurrentAttempt>,
     pub(crate) batch: BatchSettings,
     pub(crate) retry: RetrySettings,
@@ -82,6 +84,8 @@ pub(crate) struct State {
     /// By when all must be over, once the worker stops: the first stop counts, and none is taken back.
     stop_by: OnceCell<Instant>,
     reader: ReaderState,
+    /// Whether the batch that is being sent was written to the spool meanwhile.
+    is_sent_from_spool: bool,
     /// Whether any attempt had another end than that there is no server.
     was_reached: bool,
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],
@@ -152,13 +156,13 @@ impl Worker {
 
     /// Makes a collection or an attempt; false if neither is due.
     fn work(&mut self) -> bool {
-        self.report_spool();
+        let now = clock::now();
+        self.tick_spool(now);
         self.receive_commands();
         self.report_flushed();
         if self.is_done() {
             return true;
         }
-        let now = clock::now();
         self.start_rounds(now);
         let mut due = [false; Signal::COUNT];
         for (at, delivery) in self.deliveries.iter().enumerate() {
@@ -226,8 +230,8 @@ impl Worker {
 
     /// When something is due; sets the level at which each queue wakes the worker before.
     fn next_event(&mut self, now: Instant) -> Event {
-        let alive = self.spool.as_ref().is_some_and(Spool::note_alive).then(|| now + ALIVE);
-        let mut until = self.next_collection().into_iter().chain(self.stop_by()).chain(alive).min();
+        let tick = self.spool.as_ref().and_then(Spool::next_tick);
+        let mut until = self.next_collection().into_iter().chain(self.stop_by()).chain(tick).min();
         for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_finished) {
             let then = match delivery.readiness(&self.batch, now) {
                 Readiness::Due => return Event::Now,

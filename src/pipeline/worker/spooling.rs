@@ -5,9 +5,9 @@
 //! collector directly. Where the spool cannot take a request, it stays in memory, as if there were no spool.
 
 use std::mem;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::Worker;
+use super::{Delivery, Worker};
 use crate::config::ProblemKind;
 use crate::pipeline::batch::{Batch, Next, Origin};
 use crate::pipeline::clock;
@@ -21,10 +21,35 @@ use crate::spool::Spool;
 const UNREADABLE: Pause = Pause { time: Duration::from_secs(5), by_server: true, is_last: false };
 
 impl Worker {
-    /// Reports what the spool found at the start.
-    pub(super) fn report_spool(&mut self) {
+    /// Does what is due in the spool from time to time: drops what is too old, finds what others have left since, and reports
+    /// what it found.
+    pub(super) fn tick_spool(&mut self, now: Instant) {
+        let Some(spool) = &mut self.spool else { return };
+        let Some(dropped) = spool.tick(now) else { return };
+        for delivery in &mut self.deliveries {
+            delivery.has_spooled |= spool.has_pending(delivery.signal);
+            delivery.settled += dropped[delivery.signal as usize].own;
+        }
+        self.counters.expire(dropped);
+        (0..self.deliveries.len()).for_each(|at| self.expire_in_hand(at));
         for note in self.spool.as_mut().map_or_else(Vec::new, Spool::take_notes) {
             self.reporter.report_once(Signal::Traces, ProblemKind::Spool, note);
+        }
+    }
+
+    /// Gives up the request that was loaded from the spool, if it is too old.
+    fn expire_in_hand(&mut self, at: usize) {
+        let Some(spool) = &self.spool else { return };
+        let is_too_old = |part: &Batch| match part.origin {
+            Origin::Spool { since_ms, .. } => spool.is_too_old(since_ms),
+            _ => false,
+        };
+        let parts = mem::take(&mut self.deliveries[at].parts);
+        let (expired, others): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_too_old);
+        self.deliveries[at].parts = others;
+        for part in expired {
+            self.settle_part(at, part, Outcome::Expired);
+            self.deliveries[at].part_is_over();
         }
     }
 
@@ -40,7 +65,7 @@ impl Worker {
         let parts = mem::take(&mut delivery.parts);
         let (of_spool, mut others): (Vec<_>, Vec<_>) = parts.into_iter().partition(Batch::is_spooled);
         while let Some(part) = others.pop() {
-            if let Err(part) = self.append_to_spool(at, part) {
+            if let Some(part) = self.append_to_spool(at, part) {
                 others.push(part);
                 break;
             }
@@ -60,7 +85,7 @@ impl Worker {
                     delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
                 }
                 Some(Next::Batch(batch)) => {
-                    if let Err(batch) = self.append_to_spool(at, batch) {
+                    if let Some(batch) = self.append_to_spool(at, batch) {
                         // the last to be sent: the parts that are there are older
                         return self.deliveries[at].parts.insert(0, batch);
                     }
@@ -69,17 +94,19 @@ impl Worker {
         }
     }
 
-    /// Writes a batch to the spool, or returns it.
-    fn append_to_spool(&mut self, at: usize, batch: Batch) -> Result<(), Batch> {
-        let Some(spool) = &mut self.spool else { return Err(batch) };
+    /// Writes a batch to the spool; returns it if that cannot take it.
+    fn append_to_spool(&mut self, at: usize, batch: Batch) -> Option<Batch> {
+        let Some(spool) = &mut self.spool else { return Some(batch) };
         let result = spool.append(batch.signal, batch.records, &batch.body());
         if let Err(error) = result {
             let what = || format!("the spool cannot take a request, which stays in memory: {error}");
             self.reporter.report(batch.signal, ProblemKind::Spool, what);
-            return Err(batch);
+            return Some(batch);
         }
+        // before the sync, which takes its time: a process that dies meanwhile has it once
         self.deliveries[at].note_spooled(batch);
-        Ok(())
+        spool.sync_if_due(clock::now());
+        None
     }
 
     /// Makes the oldest request in the spool the next part.
@@ -88,14 +115,14 @@ impl Worker {
         let delivery = &mut self.deliveries[at];
         let signal = delivery.signal;
         let Some(spool) = &mut self.spool else { return };
-        self.counters.expire(spool.expire());
         let request = spool.next(signal);
         self.counters.damage(spool.take_damaged());
         match request {
             Ok(None) => delivery.has_spooled = false,
             Ok(Some(request)) => {
                 self.counters.take_from_spool(signal, request.records, request.is_own);
-                match contain_panic(|| Batch::of_spool(signal, request.is_own, &request.body)) {
+                let origin = Origin::Spool { is_own: request.is_own, since_ms: request.since_ms };
+                match contain_panic(|| Batch::of_spool(signal, origin, &request.body)) {
                     Ok(Some(batch)) => delivery.parts.push(batch),
                     // its checksum is right: something else than this library has written it
                     _ => {
@@ -157,6 +184,7 @@ impl Worker {
 
     /// The end: what is left goes to the spool.
     pub(super) fn close_spool(&mut self) {
+        (0..self.deliveries.len()).for_each(|at| self.keep_halves(at));
         let Some(spool) = &mut self.spool else { return };
         self.deliveries.iter().for_each(|delivery| spool.put_back(delivery.signal));
         let now = clock::now();
@@ -164,7 +192,7 @@ impl Worker {
             let delivery = &mut self.deliveries[at];
             delivery.drain_queue(now);
             for part in delivery.parts.iter() {
-                if let Origin::Spool { is_own } = part.origin {
+                if let Origin::Spool { is_own, .. } = part.origin {
                     self.counters.put_back_into_spool(part.signal, part.records, is_own);
                 }
             }
@@ -172,8 +200,27 @@ impl Worker {
             delivery.has_spooled = true;
             self.move_to_spool(at);
         }
-        if let Some(spool) = &mut self.spool {
-            spool.close();
+        let Some(spool) = &mut self.spool else { return };
+        spool.close();
+        if !spool.recorder().has_all() {
+            let keep = |delivery: &Delivery| self.counters.spool(delivery.signal, delivery.recorded());
+            self.deliveries.iter().for_each(keep);
+        }
+    }
+
+    /// Of a request in the spool that was divided, some parts are settled: those that are left become requests of their own, or
+    /// the next process would send all of it again.
+    fn keep_halves(&mut self, at: usize) {
+        let (delivery, Some(spool)) = (&mut self.deliveries[at], &mut self.spool) else { return };
+        let of_spool = || delivery.parts.iter().filter(|part| part.is_spooled());
+        if !of_spool().any(Batch::is_half) {
+            return;
+        }
+        // one that finds no room leaves all of them where they are
+        if of_spool().rev().all(|part| spool.append(part.signal, part.records, &part.body()).is_ok()) {
+            of_spool().for_each(|part| self.counters.spool(part.signal, part.records));
+            delivery.parts.retain(|part| !part.is_spooled());
+            self.settle_in_spool(at);
         }
     }
 }

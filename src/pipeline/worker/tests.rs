@@ -50,7 +50,8 @@ fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
     Worker {
         deliveries: vec![Delivery::new(Signal::Traces, queue, Arc::clone(&counters), throttle)],
         counters,
-        transport: gate.open_transport(),
+        transport: Some(gate.open_transport()),
+        owner: None,
         current_attempt: Arc::default(),
         batch: BatchSettings { records: 2, ..plan.batch },
         retry: plan.retry,

@@ -1,0 +1,192 @@
+//! Which schedules of a model run: all that differ, or for larger models those that shuttle's schedulers choose.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
+use shuttle::{Config, Runner};
+
+use super::sync::{Step, announced, start_run};
+
+/// What a search has seen.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Report {
+    /// Runs that came to their end.
+    pub(super) schedules: usize,
+    /// Runs that were given up: any way to go on leads to a schedule that has run already.
+    pub(super) pruned: usize,
+    /// Whether all schedules have run.
+    pub(super) is_complete: bool,
+    pub(super) took: Duration,
+}
+
+/// Runs a model with every schedule, up to `most_schedules`. Panics if a run does, or if none of its threads can go on.
+///
+/// Two schedules that differ only in the order of neighbouring steps that commute lead to the same states: of those, one runs
+/// (sleep sets, of Godefroid's partial-order methods).
+pub(super) fn exhaust(most_schedules: usize, model: impl Fn() + Send + Sync + 'static) -> Report {
+    run(Exhaustive { stack: Vec::new(), most_schedules }, model)
+}
+
+/// Runs a model with the schedules that one of shuttle's schedulers chooses.
+pub(super) fn sample(
+    scheduler: impl Scheduler + 'static,
+    model: impl Fn() + Send + Sync + 'static,
+) -> Report {
+    run(Sampled(scheduler), model)
+}
+
+fn run(search: impl Search + 'static, model: impl Fn() + Send + Sync + 'static) -> Report {
+    let begun = Instant::now();
+    let report = Rc::new(RefCell::new(Report::default()));
+    let observed = Observed { search, depth: 0, trace: Vec::new(), fault: None, report: Rc::clone(&report) };
+    let mut config = Config::new();
+    config.stack_size = 1 << 17;
+    Runner::new(observed, config).run(model);
+    let took = begun.elapsed();
+    Report { took, ..report.borrow().clone() }
+}
+
+/// Chooses among the threads that can go on.
+trait Search {
+    /// Whether there is another run; `schedules` have ended.
+    fn next_run(&mut self, schedules: usize) -> Next;
+    /// The thread that takes the step at this `depth`, or `None` if the run need not go on.
+    fn choose(&mut self, depth: usize, tasks: &[&Task], current: Option<TaskId>) -> Option<TaskId>;
+}
+
+enum Next {
+    Run(Schedule),
+    Complete,
+    Bounded,
+}
+
+/// A search with the report of it. It sees runs in which no thread can go on.
+struct Observed<S> {
+    search: S,
+    depth: usize,
+    /// The steps of this run, to be printed if it fails.
+    trace: Vec<(usize, Step)>,
+    /// How the last run failed.
+    fault: Option<String>,
+    report: Rc<RefCell<Report>>,
+}
+
+impl<S: Search> Scheduler for Observed<S> {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        if let Some(fault) = self.fault.take() {
+            panic!("{fault}");
+        }
+        start_run();
+        let mut report = self.report.borrow_mut();
+        report.schedules += usize::from(self.depth > 0);
+        self.depth = 0;
+        self.trace.clear();
+        match self.search.next_run(report.schedules) {
+            Next::Run(schedule) => return Some(schedule),
+            Next::Complete => report.is_complete = true,
+            Next::Bounded => {}
+        }
+        None
+    }
+
+    fn next_task(&mut self, runnable: &[&Task], current: Option<TaskId>, _: bool) -> Option<TaskId> {
+        let enabled: Vec<&Task> = runnable.iter().copied().filter(|task| announced(task.id()).1).collect();
+        if enabled.is_empty() {
+            let waiting: Vec<_> = runnable.iter().map(|task| (task.id(), announced(task.id()).0)).collect();
+            self.fault = Some(format!("no thread can go on: {waiting:?}"));
+            return None;
+        }
+        let Some(chosen) = self.search.choose(self.depth, &enabled, current) else {
+            self.report.borrow_mut().pruned += 1;
+            self.depth = 0;
+            return None;
+        };
+        self.depth += 1;
+        self.trace.push((usize::from(chosen), announced(chosen).0));
+        Some(chosen)
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        unreachable!("a model needs no random number")
+    }
+}
+
+impl<S> Drop for Observed<S> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("failed after these steps of the threads: {:?}", self.trace);
+        }
+    }
+}
+
+/// Every schedule, depth first: the choices of the run under way.
+struct Exhaustive {
+    stack: Vec<Choice>,
+    most_schedules: usize,
+}
+
+/// A state of the model, and which thread goes on there.
+#[derive(Debug)]
+struct Choice {
+    chosen: (TaskId, Step),
+    /// Those that can be chosen later.
+    left: Vec<(TaskId, Step)>,
+    /// Those whose step leads only to schedules that have run already.
+    asleep: Vec<(TaskId, Step)>,
+}
+
+impl Search for Exhaustive {
+    fn next_run(&mut self, schedules: usize) -> Next {
+        if schedules >= self.most_schedules {
+            return Next::Bounded;
+        }
+        let is_first = self.stack.is_empty();
+        while let Some(mut choice) = self.stack.pop() {
+            if let Some(next) = choice.left.pop() {
+                choice.asleep.push(choice.chosen);
+                choice.chosen = next;
+                self.stack.push(choice);
+                break;
+            }
+        }
+        if self.stack.is_empty() && !is_first { Next::Complete } else { Next::Run(Schedule::new(0)) }
+    }
+
+    fn choose(&mut self, depth: usize, tasks: &[&Task], current: Option<TaskId>) -> Option<TaskId> {
+        if let Some(choice) = self.stack.get(depth) {
+            assert_eq!(
+                announced(choice.chosen.0).0,
+                choice.chosen.1,
+                "the same schedule leads to the same state"
+            );
+            return Some(choice.chosen.0);
+        }
+        let asleep: Vec<_> = self.stack.last().map_or(Vec::new(), |last| {
+            let stays = |(_, step): &&(TaskId, Step)| step.commutes_with(last.chosen.1);
+            last.asleep.iter().filter(stays).copied().collect()
+        });
+        let mut left: Vec<_> = tasks.iter().map(|task| (task.id(), announced(task.id()).0)).collect();
+        left.retain(|(task, _)| !asleep.iter().any(|(sleeper, _)| sleeper == task));
+        // the one that runs, if it can: schedules that are given up are rarer then
+        left.sort_by_key(|(task, _)| Some(*task) == current);
+        let chosen = left.pop()?;
+        self.stack.push(Choice { chosen, left, asleep });
+        Some(chosen.0)
+    }
+}
+
+/// What one of shuttle's schedulers chooses.
+struct Sampled<S>(S);
+
+impl<S: Scheduler> Search for Sampled<S> {
+    fn next_run(&mut self, _: usize) -> Next {
+        self.0.new_execution().map_or(Next::Bounded, Next::Run)
+    }
+
+    fn choose(&mut self, _: usize, tasks: &[&Task], current: Option<TaskId>) -> Option<TaskId> {
+        self.0.next_task(tasks, current, false)
+    }
+}

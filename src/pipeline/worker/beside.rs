@@ -1,0 +1,99 @@
+//! An attempt beside which the worker goes on: with a spool, a collector that does not answer must not let the queue fill up.
+//!
+//! Another thread sends, for as long as one attempt takes. Meanwhile the worker looks at its queues, and moves to the disk what
+//! comes close to filling one: first the batch that is being sent, which is the oldest, and then all behind it.
+
+use std::mem;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{RecvTimeoutError, bounded};
+
+use super::Worker;
+use crate::context;
+use crate::pipeline::batch::{Batch, Origin};
+use crate::pipeline::clock;
+use crate::process::{contain_panic, spawn_scoped};
+use crate::transport::{Payload, Verdict};
+
+/// How often the worker looks at its queues during an attempt.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Worker {
+    /// One attempt; `None` if the transport panicked.
+    pub(super) fn send_beside(&mut self, at: usize, batch: &Batch, deadline: Instant) -> Option<Verdict> {
+        let mut transport = self.transport.take()?;
+        self.begin_attempt(batch.signal);
+        let payload = Payload { signal: batch.signal, body: &batch.body() };
+        let owner = self.owner;
+        let mut send = || contain_panic(|| transport.send(&payload, deadline)).ok();
+        let (running, ended) = bounded::<()>(0);
+        let sent = thread::scope(|scope| {
+            let send = || {
+                let _running = running;
+                context::while_exporting_for(owner, &mut send)
+            };
+            let attempt = spawn_scoped(scope, "standpipe-send", send).ok()?;
+            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                // the program's hook may fork, and the child has no thread to wait for
+                self.reporter.hold_back(true);
+                // or the transport would be lost
+                let _ = contain_panic(|| self.relieve_queues(at, batch));
+                self.reporter.hold_back(false);
+            }
+            attempt.join().ok()
+        });
+        self.reporter.report_held();
+        // where the system has no thread to give, the worker waits for the answer itself
+        let verdict = sent.unwrap_or_else(send);
+        self.transport = Some(transport);
+        self.end_attempt();
+        verdict
+    }
+
+    /// Moves queues to the disk that are close to being full.
+    fn relieve_queues(&mut self, sending: usize, batch: &Batch) {
+        for at in 0..self.deliveries.len() {
+            let delivery = &mut self.deliveries[at];
+            let is_pressing = delivery.queue.is_pressing(delivery.queue.level());
+            let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
+            let is_first = at != sending || batch.is_spooled() || self.state.is_sent_from_spool;
+            if !is_pressing || !is_in_order || !(is_first || self.spool_copy(batch)) {
+                continue;
+            }
+            let delivery = &mut self.deliveries[at];
+            delivery.has_spooled = true;
+            delivery.drain_queue(clock::now());
+            // of the batch that is being sent
+            let (records, bytes) = mem::take(&mut delivery.in_hand);
+            self.pass_on_to_spool(at);
+            let in_hand = &mut self.deliveries[at].in_hand;
+            *in_hand = (in_hand.0 + records, in_hand.1 + bytes);
+        }
+    }
+
+    /// Writes a batch that is being sent to the spool. What comes behind it can follow.
+    fn spool_copy(&mut self, batch: &Batch) -> bool {
+        let Some(spool) = &mut self.spool else { return false };
+        let is_written = spool.append(batch.signal, batch.records, &batch.body()).is_ok();
+        self.state.is_sent_from_spool = is_written;
+        is_written
+    }
+
+    /// If the spool has got a batch while it was sent, goes on with what is there, and frees the batch. `None` if that cannot be
+    /// read: the worker will try it again.
+    pub(super) fn exchange_if_spooled(&mut self, at: usize, batch: Batch) -> Option<Batch> {
+        if !mem::take(&mut self.state.is_sent_from_spool) {
+            return Some(batch);
+        }
+        self.deliveries[at].note_spooled(batch);
+        self.load_spooled(at);
+        let is_own = |part: &Batch| matches!(part.origin, Origin::Spool { is_own: true, .. });
+        let parts = &mut self.deliveries[at].parts;
+        let part = if parts.last().is_some_and(is_own) { parts.pop() } else { None };
+        if part.is_none() {
+            self.deliveries[at].part_is_over();
+        }
+        part
+    }
+}
