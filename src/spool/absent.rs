@@ -103,7 +103,7 @@ impl Spool {
         match *self {}
     }
 
-    pub(crate) fn take_damaged(&mut self) -> [u64; Signal::COUNT] {
+    pub(crate) fn take_damaged(&mut self) -> [Dropped; Signal::COUNT] {
         match *self {}
     }
 

@@ -32,6 +32,10 @@ impl Worker {
         }
         self.counters.expire(dropped);
         (0..self.deliveries.len()).for_each(|at| self.expire_in_hand(at));
+        self.report_spool();
+    }
+
+    fn report_spool(&mut self) {
         for note in self.spool.as_mut().map_or_else(Vec::new, Spool::take_notes) {
             self.reporter.report_once(Signal::Traces, ProblemKind::Spool, note);
         }
@@ -116,7 +120,10 @@ impl Worker {
         let signal = delivery.signal;
         let Some(spool) = &mut self.spool else { return };
         let request = spool.next(signal);
-        self.counters.damage(spool.take_damaged());
+        let damaged = spool.take_damaged();
+        // no flush waits for what is lost
+        delivery.settled += damaged[signal as usize].own;
+        self.counters.damage(damaged);
         match request {
             Ok(None) => delivery.has_spooled = false,
             Ok(Some(request)) => {
@@ -206,6 +213,8 @@ impl Worker {
             let keep = |delivery: &Delivery| self.counters.spool(delivery.signal, delivery.recorded());
             self.deliveries.iter().for_each(keep);
         }
+        // what was found since the last tick
+        self.report_spool();
     }
 
     /// Of a request in the spool that was divided, some parts are settled: those that are left become requests of their own, or
