@@ -54,7 +54,7 @@ fn interrupted(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The same after so many steps, of a file that was written at once.
+/// The same after these steps, of a file that was written at once.
 fn expected_after(steps: usize) -> Vec<u8> {
     let folder = Folder::new(&format!("expected-{steps}"));
     let recorder = create(&folder.0, 0);
