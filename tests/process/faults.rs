@@ -7,7 +7,7 @@
 mod calls;
 mod disk;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Emits in a thread, and dies by `die` once as many records were accepted as the task says.
 fn die_under_load(task: &str, die: impl FnOnce()) {
     let (task, target) = task.rsplit_once(' ').unwrap();
-    let progress = Progress::open(&PathBuf::from(task.split(' ').nth(2).unwrap()));
+    let progress = Progress::open(Path::new(task.split(' ').nth(2).unwrap()));
     let task = task.to_owned();
     let emitter = thread::spawn(move || emit_and_note(&task, MOST));
     progress.wait_for(target.parse().unwrap());
@@ -39,7 +39,7 @@ fn every_record_whose_end_has_returned_survives_abort() {
     if let Some(task) = process::task() {
         return die_under_load(&task, || std::process::abort());
     }
-    survives(&places(), "abort", |task, _, target| {
+    survives(&places(), "abort", 2, |task, _, target| {
         Child::start(NAME, &format!("{task} {target}")).wait_for_end();
     });
 }
@@ -60,7 +60,7 @@ fn every_record_whose_end_has_returned_survives_the_oom_killer() {
         Ok(group) => group,
         Err(error) => return println!("SKIPPED: no limit on memory can be set here: {error}"),
     };
-    survives(&places(), "OOM kill", |task, _, target| {
+    survives(&places(), "OOM kill", 2, |task, _, target| {
         let before = group.kills();
         Child::start(NAME, &format!("{} {task} {target}", group.path.display())).wait_for_end();
         assert_eq!(group.kills(), before + 1, "it did not die by the OOM killer");
@@ -123,10 +123,10 @@ fn an_outage_leaves_memory_as_it_was_and_loses_nothing() {
     let mut child = Child::start(NAME, &format!("{} {}", receiver.endpoint(), spool.path().display()));
     assert_eq!(child.next_report(), "warm");
     receiver.always(Answer::status(503));
-    process_goes_on(spool.path());
+    let_go_on(spool.path());
     assert_eq!(child.next_report(), "spooled");
     receiver.behave();
-    process_goes_on(spool.path());
+    let_go_on(spool.path());
     let reports = child.finish();
     let numbers: Vec<u64> = reports.iter().map(|report| report.parse().unwrap()).collect();
     let [before, during, after, delivered, millis] = numbers[..] else { panic!("{reports:?}") };
@@ -146,11 +146,11 @@ fn an_outage_leaves_memory_as_it_was_and_loses_nothing() {
 }
 
 /// Lets the child go on that waits for it.
-fn process_goes_on(spool: &std::path::Path) {
+fn let_go_on(spool: &Path) {
     fs::write(spool.with_extension("go"), "").unwrap();
 }
 
-fn wait_to_go_on(spool: &std::path::Path) {
+fn wait_to_go_on(spool: &Path) {
     let by = Instant::now() + PATIENCE;
     while fs::remove_file(spool.with_extension("go")).is_err() {
         assert!(Instant::now() < by, "the parent does not go on");
@@ -160,8 +160,8 @@ fn wait_to_go_on(spool: &std::path::Path) {
 
 fn live_through_an_outage(task: &str, seconds: u64) {
     let (endpoint, spool) = task.split_once(' ').unwrap();
-    let spool = std::path::Path::new(spool);
-    let exporter = Exporter::http(endpoint).throttle(Duration::ZERO).spool(spool);
+    let spool = Path::new(spool);
+    let exporter = Exporter::http(endpoint).spool(spool);
     let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap();
     let tracer = telemetry.tracer("shop");
     let peak = |work: &dyn Fn()| {

@@ -7,10 +7,11 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use standpipe::ledger::Counts;
-use standpipe::receiver::{Answer, Receiver};
+use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
 use standpipe::{Config, Exporter, Problem, ProblemKind, Signal, Telemetry, Tracer, WhenFull};
 
 use crate::support::figures;
@@ -56,13 +57,28 @@ pub(crate) fn emit(tracer: &Tracer, run: u64, numbers: std::ops::Range<u64>) {
 }
 
 /// How often each record of each run has arrived.
-pub(crate) fn arrived(receiver: &Receiver) -> HashMap<(u64, u64), u64> {
+pub(crate) type Arrived = HashMap<(u64, u64), u64>;
+
+pub(crate) fn arrived(receiver: &Receiver) -> Arrived {
     let mut arrived = HashMap::new();
-    for received in receiver.spans() {
-        let attribute = |key: &str| received.attribute(key).as_i64().unwrap() as u64;
-        *arrived.entry((attribute("run"), attribute("number"))).or_insert(0) += 1;
-    }
+    receiver.spans().iter().for_each(|span| note(&mut arrived, span));
     arrived
+}
+
+fn note(arrived: &mut Arrived, span: &ReceivedSpan) {
+    let attribute = |key: &str| span.attribute(key).as_i64().unwrap() as u64;
+    *arrived.entry((attribute("run"), attribute("number"))).or_insert(0) += 1;
+}
+
+/// A receiver that keeps nothing but what has arrived: there may be more than one can hold.
+fn noting_receiver() -> (Receiver, Arc<Mutex<Arrived>>) {
+    let arrived = Arc::new(Mutex::new(Arrived::new()));
+    let noted = Arc::clone(&arrived);
+    let on_batch = move |batch: &Batch| {
+        let mut noted = noted.lock().unwrap();
+        batch.spans.iter().for_each(|span| note(&mut noted, span));
+    };
+    (Receiver::builder().keep_bytes(0).on_batch(on_batch).start().unwrap(), arrived)
 }
 
 pub(crate) fn files(spool: &Path) -> Vec<PathBuf> {
@@ -132,10 +148,10 @@ pub(crate) fn emit_and_note(task: &str, most: u64) -> Telemetry {
 
 /// Has a process die under load, each time at another moment, as often as the variable says, in each of these places. Nothing
 /// is lost of what it had accepted. `die` is given the process's task and the number of records after which it is to die.
-pub(crate) fn survives(places: &[Scratch], how: &str, mut die: impl FnMut(&str, &Progress, u64)) {
-    let deaths = figures::amount("STANDPIPE_KILLS", 5);
+pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl FnMut(&str, &Progress, u64)) {
+    let deaths = figures::amount("STANDPIPE_KILLS", usual);
     for spool in places {
-        let receiver = Receiver::start().unwrap();
+        let (receiver, arrived) = noting_receiver();
         let progress_path = spool.path().with_extension("progress");
         let mut accepted = Vec::new();
         for run in 0..deaths {
@@ -148,11 +164,10 @@ pub(crate) fn survives(places: &[Scratch], how: &str, mut die: impl FnMut(&str, 
         }
         let counts = deliver(&receiver, spool.path());
         fs::remove_file(&progress_path).unwrap();
-        let arrived = arrived(&receiver);
+        let arrived = arrived.lock().unwrap();
         for (run, accepted) in (0..).zip(&accepted) {
-            let lost: Vec<_> =
-                (0..*accepted).filter(|number| !arrived.contains_key(&(run, *number))).collect();
-            assert!(lost.is_empty(), "run {run}: {} of {accepted} lost: {lost:?}", lost.len());
+            let lost = (0..*accepted).filter(|number| !arrived.contains_key(&(run, *number))).count();
+            assert_eq!(lost, 0, "run {run}: {lost} of {accepted} lost");
         }
         // each death may send one batch once more: the one that the collector had and the process had not noted yet
         let again = arrived.values().map(|times| times - 1).sum::<u64>();
@@ -174,7 +189,7 @@ fn every_record_whose_end_has_returned_survives_kill_9() {
     if let Some(task) = process::task() {
         return drop(emit_and_note(&task, MOST));
     }
-    survives(&places(), "kill -9", |task, progress, target| {
+    survives(&places(), "kill -9", 5, |task, progress, target| {
         let mut child = Child::start(NAME, task);
         progress.wait_for(target);
         child.kill();
