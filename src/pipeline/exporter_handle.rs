@@ -333,6 +333,12 @@ impl ExporterHandle {
         self.recorder.as_ref()?.take_open_span()
     }
 
+    /// The process is as good as killed: what is in the flight recorder stays there.
+    #[cfg(test)]
+    pub(crate) fn abandon(&self) {
+        self.recorder.iter().for_each(|recorder| recorder.abandon());
+    }
+
     /// Enqueues what is framed as one and counts as `records` records, if the exporter takes their signal.
     #[inline]
     pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {

@@ -103,7 +103,7 @@ impl Spool {
         match *self {}
     }
 
-    pub(crate) fn take_damaged(&mut self) -> [u64; Signal::COUNT] {
+    pub(crate) fn take_damaged(&mut self) -> [Dropped; Signal::COUNT] {
         match *self {}
     }
 
@@ -125,7 +125,18 @@ impl Recorder {
         match **self {}
     }
 
+    #[cfg(test)]
+    pub(crate) fn abandon(&self) {
+        match *self {}
+    }
+
     pub(crate) fn has_all(&self) -> bool {
         match *self {}
     }
+}
+
+/// There are no calls that could fail.
+#[cfg(test)]
+pub(crate) mod faults {
+    pub(crate) fn set(_: Option<Box<dyn Fn() -> bool>>) {}
 }

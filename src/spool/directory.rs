@@ -3,6 +3,7 @@
 //! `<instance>.recorder` is the flight recorder of one exporter in one process, and its lock; `<instance>-<number>.segment` are
 //! its requests. A file that cannot be locked belongs to a process that lives.
 
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -10,7 +11,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::storage::{create, open_own, user};
+use super::recorder::Map;
+use super::storage::{check_file_size, create, open_own, set_aside, user};
 use crate::record::random;
 
 const RECORDER: &str = ".recorder";
@@ -31,7 +33,9 @@ impl Directory {
     /// # Errors
     /// When it is not there, or not this user's alone.
     pub(crate) fn open_existing(path: &Path) -> io::Result<Self> {
-        let found = fs::symlink_metadata(path)?;
+        // with a slash at its end, the system would follow a symbolic link
+        let path: PathBuf = path.components().collect();
+        let found = fs::symlink_metadata(&path)?;
         let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         match found.mode() & 0o777 {
             _ if found.is_symlink() => refuse("it is a symbolic link; name the directory itself".to_owned()),
@@ -40,7 +44,7 @@ impl Directory {
                 refuse(format!("it belongs to the user with the id {}", found.uid()))
             }
             mode if mode & 0o077 != 0 => refuse(format!("others may use it (mode {mode:o}); chmod 700 it")),
-            _ => Ok(Self(path.to_owned())),
+            _ => Ok(Self(path)),
         }
     }
 
@@ -55,10 +59,11 @@ impl Directory {
     /// A new file for a recorder, locked.
     pub(super) fn create_recorder(&self) -> io::Result<(String, File)> {
         for _ in 0..16 {
-            let instance = format!("{:016x}", random());
-            let file = create(&self.recorder_path(&instance))?;
+            let instance = instance_name(random());
+            let path = self.recorder_path(&instance);
+            let file = create(&path)?;
             // a process that looks for what others have left may have been faster, and have removed it
-            if lock(&file)? && file.metadata()?.nlink() == 1 {
+            if lock(&file)? && is_at(&path, &file)? {
                 return Ok((instance, file));
             }
         }
@@ -67,21 +72,38 @@ impl Directory {
 
     /// Puts a small file in the place of a recorder that has nothing: its segments have a lock still.
     pub(super) fn replace_recorder(&self, instance: &str, page: &[u8]) -> io::Result<()> {
-        let new = self.0.join(format!("{instance}.new"));
-        let written = create(&new).and_then(|mut file| io::Write::write_all(&mut file, page));
-        written.and_then(|()| fs::rename(&new, self.recorder_path(instance)))
+        let new = self.new_path(instance);
+        let written = check_file_size(page.len() as u64)
+            .and_then(|()| create(&new))
+            .and_then(|mut file| io::Write::write_all(&mut file, page));
+        let replaced = written.and_then(|()| fs::rename(&new, self.recorder_path(instance)));
+        // what a full disk has given already
+        replaced.inspect_err(|_| drop(fs::remove_file(&new)))
     }
 
-    /// Locks what a process has left; `None` if the process lives, or the file is gone.
-    pub(super) fn lock_recorder(&self, instance: &str) -> io::Result<Option<File>> {
+    /// Removes the recorder of an instance, or sets it aside, and what a process has left that died while it replaced it.
+    pub(super) fn remove_recorder(&self, instance: &str, is_damaged: bool) -> io::Result<()> {
+        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        fs::remove_file(self.new_path(instance))
+            .or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })?;
+        let path = self.recorder_path(instance);
+        if is_damaged { set_aside(&path) } else { fs::remove_file(path) }
+    }
+
+    fn new_path(&self, instance: &str) -> PathBuf {
+        self.0.join(format!("{instance}.new"))
+    }
+
+    /// Locks what a process has left for as long as the result lives, which a forked child does not have; `None` if the
+    /// process lives, or the file is gone.
+    pub(super) fn lock_recorder(&self, instance: &str) -> io::Result<Option<Map>> {
         let path = self.recorder_path(instance);
         let file = match open_own(&path, OpenOptions::new().read(true).write(true)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
         // another process may have delivered and removed it meanwhile
-        let is_there = |file: &File| Ok::<_, io::Error>(file.metadata()?.nlink() == 1);
-        Ok(if lock(&file)? && is_there(&file)? { Some(file) } else { None })
+        if lock(&file)? && is_at(&path, &file)? { Map::to_keep_lock(&file).map(Some) } else { Ok(None) }
     }
 
     /// Whether a process lives that uses a recorder. The look takes a lock for a moment, which hinders no other look.
@@ -90,16 +112,55 @@ impl Directory {
         try_lock(&file, libc::LOCK_SH).map(|is_locked| !is_locked)
     }
 
+    /// The instances that have segments and no recorder: a process removes its recorder last.
+    pub(super) fn orphans(&self) -> io::Result<BTreeSet<String>> {
+        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+        let mut orphans = BTreeSet::new();
+        for entry in fs::read_dir(&self.0)? {
+            let name = entry?.file_name();
+            let instance = name.to_str().and_then(instance_of_segment);
+            let is_orphan =
+                |instance: &&str| !is_there(&self.recorder_path(instance)) && is_there(&self.0.join(&name));
+            orphans.extend(instance.filter(is_orphan).map(str::to_owned));
+        }
+        Ok(orphans)
+    }
+
     /// The instances whose recorders are there.
     pub(super) fn instances(&self) -> io::Result<Vec<String>> {
         let mut instances = Vec::new();
         for entry in fs::read_dir(&self.0)? {
             let name = entry?.file_name();
-            if let Some(instance) = name.to_str().and_then(|name| name.strip_suffix(RECORDER)) {
-                instances.push(instance.to_owned());
-            }
+            let instance = name.to_str().and_then(|name| name.strip_suffix(RECORDER));
+            instances.extend(instance.filter(|instance| is_instance(instance)).map(str::to_owned));
         }
         Ok(instances)
+    }
+}
+
+/// The instance whose segment has this name.
+pub(super) fn instance_of_segment(name: &str) -> Option<&str> {
+    let (instance, _) = name.strip_suffix(".segment")?.rsplit_once('-')?;
+    is_instance(instance).then_some(instance)
+}
+
+/// What the files of an instance are named by.
+pub(super) fn instance_name(instance: u64) -> String {
+    format!("{instance:016x}")
+}
+
+/// Whether this can be what files are named by. Others are not of this library.
+pub(super) fn is_instance(name: &str) -> bool {
+    u64::from_str_radix(name, 16).is_ok_and(|instance| instance_name(instance) == name)
+}
+
+/// Whether a file still has its name.
+pub(super) fn is_at(path: &Path, file: &File) -> io::Result<bool> {
+    let file = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (file.dev(), file.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -14,7 +14,9 @@ pub(crate) const HEADER_LEN: usize = 32;
 pub(crate) const MARK: u64 = 6;
 /// The mark of an entry that needs no more attention. Every other value is that of a pending one, and four bits lie between
 /// this and zero: a flipped bit may send an entry twice, but cannot lose it.
-pub(crate) const DONE: u8 = 0x5a;
+const DONE: u8 = 0x5a;
+/// The mark of one that was found damaged, and counted: its segment is kept.
+const DAMAGED: u8 = 0xa5;
 /// A longer body is none of ours: what an entry claims to be is read into memory.
 pub(crate) const LONGEST_BODY: u32 = 64 << 20;
 
@@ -37,12 +39,38 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
+/// What is to be done with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Pending,
+    Done,
+    Damaged,
+}
+
+impl Mark {
+    pub(crate) fn byte(self) -> u8 {
+        match self {
+            Self::Pending => 0,
+            Self::Done => DONE,
+            Self::Damaged => DAMAGED,
+        }
+    }
+
+    fn of(byte: u8) -> Self {
+        match byte {
+            DONE => Self::Done,
+            DAMAGED => Self::Damaged,
+            _ => Self::Pending,
+        }
+    }
+}
+
 /// What the bytes at a place are.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decoded {
     Valid {
         header: Header,
-        is_done: bool,
+        mark: Mark,
     },
     /// The beginning of a header.
     Torn,
@@ -94,7 +122,7 @@ impl Header {
             && header.body_len <= LONGEST_BODY
             && u32::from_le_bytes(field(bytes, 28)) == header_crc(bytes, place);
         if is_valid {
-            Decoded::Valid { header, is_done: bytes[MARK as usize] == DONE }
+            Decoded::Valid { header, mark: Mark::of(bytes[MARK as usize]) }
         } else {
             Decoded::Corrupt
         }
@@ -155,10 +183,14 @@ mod tests {
     #[test]
     fn the_mark_is_no_part_of_what_is_checked() {
         let mut bytes = header().encode(PLACE);
-        for mark in 0..=u8::MAX {
-            bytes[MARK as usize] = mark;
-            let expected = Decoded::Valid { header: header(), is_done: mark == DONE };
-            assert_eq!(Header::decode(&bytes, PLACE), expected);
+        for byte in 0..=u8::MAX {
+            bytes[MARK as usize] = byte;
+            let mark = match byte {
+                0x5a => Mark::Done,
+                0xa5 => Mark::Damaged,
+                _ => Mark::Pending,
+            };
+            assert_eq!(Header::decode(&bytes, PLACE), Decoded::Valid { header: header(), mark });
         }
     }
 
@@ -212,7 +244,7 @@ mod tests {
             let header = Header { signal, records, time_ms, body_len, body_crc };
             let place = Place { segment, offset };
             let decoded = Header::decode(&header.encode(place), place);
-            prop_assert_eq!(decoded, Decoded::Valid { header, is_done: false });
+            prop_assert_eq!(decoded, Decoded::Valid { header, mark: Mark::Pending });
         }
     }
 }

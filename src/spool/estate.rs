@@ -1,12 +1,11 @@
 //! What a process has left behind in the spool: the requests in its segments, then what was in its queues, and then the
 //! spans that were open.
 
-use std::fs::{self, File};
 use std::io;
 
 use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
-use super::recorder::{Leftover, Place, Unreadable};
+use super::recorder::{Leftover, Map, Place, Unreadable, stored_name};
 use super::storage::Files;
 use crate::record::Signal;
 
@@ -16,12 +15,16 @@ pub(crate) struct Estate {
     directory: Directory,
     instance: String,
     journal: Journal<Files>,
-    /// What journals found that cannot be read.
-    pub(crate) found: Found,
+    /// Whether it has segments that are left alone: these keep their lock.
+    is_left_alone: bool,
+    /// What was found of it that is worth reporting.
+    notes: Vec<String>,
+    /// What of the recorder's damage and of its unproven chunks was noted.
+    noted: (u64, u64),
     /// `None` if its file cannot be read: that one stays where it is.
     recorder: Option<Leftover>,
     loaded: [Option<Source>; Signal::COUNT],
-    _lock: File,
+    _lock: Map,
 }
 
 /// Where a request that is being sent was.
@@ -58,24 +61,36 @@ impl Estate {
         boot_id: [u8; 16],
     ) -> Result<Self, Refusal> {
         let lock = directory.lock_recorder(instance)?.ok_or(Refusal::InUse)?;
-        let recorder = match Leftover::read(lock.try_clone()?, boot_id)? {
+        let recorder = match Leftover::read(&directory.recorder_path(instance), boot_id)? {
             Ok(recorder) => Some(recorder),
             // its process died before it could write anything
             Err(Unreadable::NotReady) => None,
             Err(unreadable) => return Err(Refusal::Unreadable(unreadable)),
         };
         let of = recorder.as_ref().map(|recorder| recorder.header.exporter.as_str());
-        if exporter.is_some() && of.is_some() && exporter != of {
+        if exporter.is_some() && of.is_some() && exporter.map(stored_name) != of {
             return Err(Refusal::OtherExporter(of.unwrap_or_default().to_owned()));
         }
         recorder.iter().for_each(Leftover::release_free_slots);
         let files = Files::new(directory.path(), instance);
-        let (journal, found) = Journal::open(files, limits)?;
+        let (journal, Found { cut, left_alone }) = Journal::open(files, limits)?;
+        let path = |segment| journal.storage().path(segment);
+        let cut = cut.iter().map(|(segment, bytes)| {
+            format!("{}: {bytes} bytes at the end are cut off", path(*segment).display())
+        });
+        let notes = cut.chain(
+            left_alone
+                .iter()
+                .map(|(segment, error)| format!("{}: left alone: {error}", path(*segment).display())),
+        );
+        let notes = notes.collect();
         Ok(Self {
             directory: directory.clone(),
             instance: instance.to_owned(),
             journal,
-            found,
+            is_left_alone: !left_alone.is_empty(),
+            notes,
+            noted: (0, 0),
             recorder,
             loaded: [const { None }; Signal::COUNT],
             _lock: lock,
@@ -133,12 +148,49 @@ impl Estate {
         Signal::ALL.into_iter().all(|signal| !self.has_pending(signal) && !self.is_loaded(signal))
     }
 
-    /// Removes the file of an instance of which all is settled.
-    pub(crate) fn remove(self) -> io::Result<()> {
-        match self.found.left_alone.is_empty() {
-            true => fs::remove_file(self.directory.recorder_path(&self.instance)),
-            // segments that cannot be read keep their lock
-            false => Ok(()),
+    /// Moves what is worth reporting to `notes`. Returns the records that are damaged, by signal.
+    pub(crate) fn take_damage(&mut self, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+        notes.append(&mut self.notes);
+        let records = take_damage(&mut self.journal, notes);
+        let Some(Leftover { damaged, unproven, .. }) = self.recorder else { return records };
+        let path = self.directory.recorder_path(&self.instance);
+        let noted = std::mem::replace(&mut self.noted, (damaged, unproven));
+        if damaged > noted.0 {
+            let places = describe(damaged - noted.0, "damaged place");
+            notes.push(format!("{}: {places}; the file will be kept as *.damaged", path.display()));
+        }
+        if unproven > noted.1 {
+            let chunks = describe(unproven - noted.1, "chunk");
+            let why = "may not have reached the disk before the system ended, and cannot be delivered";
+            notes.push(format!("{}: {chunks} {why}", path.display()));
+        }
+        records
+    }
+
+    /// Removes the files of an instance of which all is settled, or sets its recorder aside if that is damaged.
+    pub(crate) fn remove(self, notes: &mut Vec<String>) {
+        // segments that are still there keep their lock
+        if self.is_left_alone || self.journal.has_segments() {
+            return;
+        }
+        let is_damaged = self.recorder.is_some_and(|recorder| recorder.damaged > 0);
+        if let Err(error) = self.directory.remove_recorder(&self.instance, is_damaged) {
+            let path = self.directory.recorder_path(&self.instance);
+            notes.push(format!("{}: it cannot be removed: {error}", path.display()));
         }
     }
+}
+
+/// Notes which segments of a journal were found damaged. Returns the records of entries with an intact header.
+pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+    let mut records = [0; Signal::COUNT];
+    for (segment, damage) in journal.take_damage() {
+        records.iter_mut().zip(damage.records).for_each(|(sum, records)| *sum += records);
+        notes.push(format!("{}: {damage}", journal.storage().path(segment).display()));
+    }
+    records
+}
+
+fn describe(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

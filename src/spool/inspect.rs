@@ -1,18 +1,18 @@
 //! What is in a directory: read, and never locked or changed, so that it may be looked at while processes use it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::contents::Instance;
 use super::crc32c::checksum;
-use super::directory::Directory;
+use super::directory::{Directory, instance_of_segment, is_instance};
 use super::entry::HEADER_LEN;
 use super::recorder::Leftover;
 use super::scan::scan;
-use super::storage::{Files, Storage, open_own};
+use super::storage::{DAMAGED, Files, Storage};
 use crate::record::Signal;
 
 /// What each process has in the directory of a spool, the one that began first at the beginning.
@@ -34,8 +34,9 @@ fn ids(directory: &Directory) -> io::Result<BTreeSet<String>> {
     let mut ids = BTreeSet::from_iter(directory.instances()?);
     for entry in fs::read_dir(directory.path())? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        let segment = name.strip_suffix(".segment").and_then(|name| name.rsplit_once('-'));
-        ids.extend(segment.map(|(id, _)| id.to_owned()));
+        let name = name.strip_suffix(DAMAGED).unwrap_or(&name);
+        let recorder = name.strip_suffix(".recorder").filter(|id| is_instance(id));
+        ids.extend(recorder.or(instance_of_segment(name)).map(str::to_owned));
     }
     Ok(ids)
 }
@@ -47,9 +48,18 @@ fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
         Ok(is_running) => {
             instance.is_running = is_running;
             let path = directory.recorder_path(&instance.id);
-            match open_own(&path, OpenOptions::new().read(true)) {
-                Ok(file) => read_recorder(file, &mut instance)?,
-                Err(error) => instance.problems.push(format!("{}: {error}", path.display())),
+            if let Err(error) = read_recorder(&path, &mut instance) {
+                instance.problems.push(format!("{}: {error}", path.display()));
+            }
+        }
+        // without segments, it is gone, or only what was set aside is there
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if directory.orphans()?.contains(&instance.id) {
+                let what = format!(
+                    "{}-*.segment: no process will deliver them: their recorder is gone",
+                    instance.id
+                );
+                instance.problems.push(what);
             }
         }
         Err(error) => {
@@ -60,14 +70,14 @@ fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
         }
     }
     read_segments(directory, &mut instance)?;
+    find_damaged(directory, &mut instance)?;
     let is_gone = instance.bytes == 0 && !directory.recorder_path(&instance.id).exists();
     Ok((!is_gone).then_some(instance))
 }
 
-fn read_recorder(file: File, instance: &mut Instance) -> io::Result<()> {
-    let bytes = file.metadata()?.len();
-    instance.bytes += bytes;
-    let mut left = match Leftover::read(file, super::boot_id())? {
+fn read_recorder(path: &Path, instance: &mut Instance) -> io::Result<()> {
+    instance.bytes += fs::symlink_metadata(path)?.len();
+    let mut left = match Leftover::read(path, super::boot_id())? {
         Ok(left) => left,
         Err(unreadable) => {
             instance.problems.push(format!("{}.recorder: {unreadable}", instance.id));
@@ -82,9 +92,13 @@ fn read_recorder(file: File, instance: &mut Instance) -> io::Result<()> {
             instance.add(signal, request.records, request.body.len() as u64, None);
         }
     }
-    if left.damaged > 0 {
-        let what = format!("{}.recorder: {} damaged places", instance.id, left.damaged);
-        instance.problems.push(what);
+    for (number, what) in [
+        (left.damaged, "damaged places"),
+        (left.unproven, "chunks that may not have reached the disk before the system ended"),
+    ] {
+        if number > 0 {
+            instance.problems.push(format!("{}.recorder: {number} {what}", instance.id));
+        }
     }
     Ok(())
 }
@@ -97,8 +111,15 @@ fn read_segments(directory: &Directory, instance: &mut Instance) -> io::Result<(
         let name = format!("{}-{number}.segment", instance.id);
         let read = len.and_then(|len| read_segment(&mut files, number, len, instance));
         match read {
-            Ok(0) => {}
-            Ok(damaged) => instance.problems.push(format!("{name}: {damaged} damaged bytes")),
+            Ok((damaged, cut)) => {
+                if damaged > 0 {
+                    instance.problems.push(format!("{name}: {damaged} damaged bytes"));
+                }
+                // in one that is in use, an append may be under way
+                if cut > 0 && !instance.is_running {
+                    instance.problems.push(format!("{name}: {cut} bytes at the end are cut off"));
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => instance.problems.push(format!("{name}: {error}")),
         }
@@ -106,12 +127,27 @@ fn read_segments(directory: &Directory, instance: &mut Instance) -> io::Result<(
     Ok(())
 }
 
-/// Returns the bytes that are damaged.
-fn read_segment(files: &mut Files, number: u64, len: u64, instance: &mut Instance) -> io::Result<u64> {
+/// Files that were set aside.
+fn find_damaged(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
+    for entry in fs::read_dir(directory.path())? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&instance.id) && name.ends_with(DAMAGED) {
+            instance.bytes += entry.metadata().map_or(0, |metadata| metadata.len());
+            instance
+                .problems
+                .push(format!("{name}: kept because it is damaged; what was intact was delivered"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the bytes that are damaged, and those of an entry that is cut off.
+fn read_segment(files: &mut Files, number: u64, len: u64, instance: &mut Instance) -> io::Result<(u64, u64)> {
     instance.bytes += len;
     let found = scan(files, number, len)?;
     let mut damaged = found.damaged_bytes;
-    for (offset, header) in found.pending {
+    for &(offset, header) in &found.pending {
         let mut body = vec![0; header.body_len as usize];
         files.read(number, offset + HEADER_LEN as u64, &mut body)?;
         if checksum([&body[..]]) == header.body_crc {
@@ -121,7 +157,7 @@ fn read_segment(files: &mut Files, number: u64, len: u64, instance: &mut Instanc
             damaged += header.entry_len();
         }
     }
-    Ok(damaged)
+    Ok((damaged, found.cut_bytes))
 }
 
 fn time(unix_ms: u64) -> Option<SystemTime> {

@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind::{NotFound, UnexpectedEof};
 use std::time::{Duration, Instant};
-use std::{array, io, mem};
+use std::{array, fmt, io, mem};
 
 use super::crc32c::checksum;
-use super::entry::{DONE, HEADER_LEN, Header, MARK, Place};
+use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
 use super::scan::{LONGEST_SEGMENT, scan};
 use super::storage::Storage;
 use crate::config::SpoolSync;
@@ -33,7 +33,8 @@ pub(crate) struct Journal<S> {
     /// Bytes of segments that are not in use and yet on the disk.
     left_alone: u64,
     lanes: [Lane; Signal::COUNT],
-    damage: Damage,
+    /// What was found damaged, by segment.
+    damage: BTreeMap<u64, Damage>,
     last_sync: Option<Instant>,
 }
 
@@ -52,7 +53,8 @@ pub(crate) struct Limits {
 /// What a journal found when it was opened, apart from its entries.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    pub(crate) damage: Damage,
+    /// Segments that end with a part of an entry, as an append that did not succeed leaves it, and how long it is.
+    pub(crate) cut: Vec<(u64, u64)>,
     /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
     pub(crate) left_alone: Vec<(u64, io::Error)>,
 }
@@ -99,6 +101,8 @@ struct Segment {
     /// Entries that are not done.
     left: u64,
     is_synced: bool,
+    /// Whether it is to be kept, under another name, when all its entries are done.
+    is_damaged: bool,
 }
 
 /// The entries of one signal, oldest first.
@@ -134,13 +138,13 @@ impl<S: Storage> Journal<S> {
             next_segment: listed.last().map_or(0, |(id, _)| id.saturating_add(1)),
             left_alone: 0,
             lanes: array::from_fn(|_| Lane::default()),
-            damage: Damage::default(),
+            damage: BTreeMap::new(),
             last_sync: None,
         };
         let mut found = Found::default();
         for (id, len) in listed {
             let bytes = *len.as_ref().unwrap_or(&0);
-            if let Err(error) = len.and_then(|len| journal.adopt(id, len, &mut found.damage)) {
+            if let Err(error) = len.and_then(|len| journal.adopt(id, len, &mut found.cut)) {
                 journal.left_alone = journal.left_alone.saturating_add(bytes);
                 found.left_alone.push((id, error));
             }
@@ -149,12 +153,19 @@ impl<S: Storage> Journal<S> {
         Ok((journal, found))
     }
 
-    fn adopt(&mut self, id: u64, len: u64, damage: &mut Damage) -> io::Result<()> {
+    fn adopt(&mut self, id: u64, len: u64, cut: &mut Vec<(u64, u64)>) -> io::Result<()> {
         let scan = scan(&mut self.storage, id, len)?;
-        damage.places += scan.damaged_places;
-        damage.bytes += scan.damaged_bytes;
+        if scan.cut_bytes > 0 {
+            cut.push((id, scan.cut_bytes));
+        }
+        if scan.damaged_places > 0 {
+            let (places, bytes) = (scan.damaged_places, scan.damaged_bytes);
+            self.damage.insert(id, Damage { places, bytes, ..Damage::default() });
+        }
+        let is_damaged = scan.had_damage || scan.damaged_places > 0;
         // An earlier process may have died before its sync.
-        self.segments.insert(id, Segment { bytes: len, left: scan.pending.len() as u64, is_synced: false });
+        let segment = Segment { bytes: len, left: scan.pending.len() as u64, is_synced: false, is_damaged };
+        self.segments.insert(id, segment);
         for (offset, header) in scan.pending {
             self.lanes[header.signal as usize].push(Slot { place: Place { segment: id, offset }, header });
         }
@@ -213,7 +224,7 @@ impl<S: Storage> Journal<S> {
         self.next_segment = id.saturating_add(1);
         self.current = None;
         self.storage.create(id)?;
-        self.segments.insert(id, Segment { bytes: 0, left: 0, is_synced: false });
+        self.segments.insert(id, Segment { bytes: 0, left: 0, is_synced: false, is_damaged: false });
         self.current = Some(id);
         Ok(Place { segment: id, offset: 0 })
     }
@@ -239,11 +250,15 @@ impl<S: Storage> Journal<S> {
                 Ok(()) | Err((UnexpectedEof | NotFound, _)) => {}
                 Err((_, error)) => return Err(error),
             }
-            self.damage.places += 1;
-            self.damage.bytes += header.entry_len();
-            self.damage.records[signal as usize] += u64::from(header.records);
+            let damage = self.damage.entry(place.segment).or_default();
+            damage.places += 1;
+            damage.bytes += header.entry_len();
+            damage.records[signal as usize] += u64::from(header.records);
+            if let Some(segment) = self.segments.get_mut(&place.segment) {
+                segment.is_damaged = true;
+            }
             // Without its mark, a later process meets and counts it again.
-            let _ = self.settle_first(signal);
+            let _ = self.settle_first(signal, Mark::Damaged);
         }
         Ok(None)
     }
@@ -254,7 +269,7 @@ impl<S: Storage> Journal<S> {
     ///
     /// The entry is done for this process, but a later one may send it again.
     pub(crate) fn done(&mut self, signal: Signal) -> io::Result<()> {
-        if self.lanes[signal as usize].is_in_hand { self.settle_first(signal) } else { Ok(()) }
+        if self.lanes[signal as usize].is_in_hand { self.settle_first(signal, Mark::Done) } else { Ok(()) }
     }
 
     /// The entry in hand could not be sent: it is the oldest again.
@@ -272,9 +287,18 @@ impl<S: Storage> Journal<S> {
         Pending { entries: slots.len() as u64, records: *records, bytes: *bytes }
     }
 
-    /// What [`next`](Self::next) found damaged since the last call.
-    pub(crate) fn take_damage(&mut self) -> Damage {
+    /// What was found damaged since the last call, by segment.
+    pub(crate) fn take_damage(&mut self) -> BTreeMap<u64, Damage> {
         mem::take(&mut self.damage)
+    }
+
+    pub(crate) fn storage(&self) -> &S {
+        &self.storage
+    }
+
+    /// Whether segments are left, be it only because they could not be removed.
+    pub(crate) fn has_segments(&self) -> bool {
+        !self.segments.is_empty()
     }
 
     /// Gives up the entries that are too old, except those in hand. Returns the records of each signal.
@@ -286,7 +310,7 @@ impl<S: Storage> Journal<S> {
         Signal::ALL.map(|signal| {
             let expired = self.lanes[signal as usize].take(is_old);
             // Without their marks, they expire again in a later process.
-            let _ = self.settle(&expired);
+            let _ = self.settle(&expired, Mark::Done);
             expired.iter().map(|slot| u64::from(slot.header.records)).sum()
         })
     }
@@ -331,13 +355,13 @@ impl<S: Storage> Journal<S> {
         self.segments.values().fold(self.left_alone, |bytes, segment| bytes.saturating_add(segment.bytes))
     }
 
-    fn settle_first(&mut self, signal: Signal) -> io::Result<()> {
+    fn settle_first(&mut self, signal: Signal, mark: Mark) -> io::Result<()> {
         let first = self.lanes[signal as usize].pop();
-        self.settle(first.as_slice())
+        self.settle(first.as_slice(), mark)
     }
 
     /// Entries have left their lane: removes segments that have no others, and marks entries in those that do.
-    fn settle(&mut self, slots: &[Slot]) -> io::Result<()> {
+    fn settle(&mut self, slots: &[Slot], mark: Mark) -> io::Result<()> {
         for Slot { place, .. } in slots {
             if let Some(segment) = self.segments.get_mut(&place.segment) {
                 segment.left -= 1;
@@ -347,17 +371,32 @@ impl<S: Storage> Journal<S> {
         let mut result = Ok(());
         for Slot { place, .. } in slots {
             if self.segments.contains_key(&place.segment) {
-                result = self.storage.write_byte(place.segment, place.offset + MARK, DONE).and(result);
+                result = self.storage.write_byte(place.segment, place.offset + MARK, mark.byte()).and(result);
             }
         }
         result
     }
 
-    /// Removes the segments without pending entries. One that cannot be removed still counts, and the next sweep tries again.
+    /// Removes the segments without pending entries, and sets those aside in which something was damaged. One for which that
+    /// fails still counts, and the next sweep tries again.
     fn sweep(&mut self) {
         let storage = &mut self.storage;
-        let mut is_gone = |id| storage.remove(id).map_or_else(|error| error.kind() == NotFound, |()| true);
-        self.segments.retain(|id, segment| segment.left > 0 || !is_gone(*id));
+        let mut is_gone = |id, is_damaged| {
+            let result = if is_damaged { storage.set_aside(id) } else { storage.remove(id) };
+            result.map_or_else(|error| error.kind() == NotFound, |()| true)
+        };
+        self.segments.retain(|id, segment| segment.left > 0 || !is_gone(*id, segment.is_damaged));
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = if self.places == 1 { "place" } else { "places" };
+        write!(
+            f,
+            "{} damaged {places} of {} bytes; the file will be kept as *.damaged",
+            self.places, self.bytes
+        )
     }
 }
 

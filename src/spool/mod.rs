@@ -40,6 +40,7 @@ mod scan;
 mod storage;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -51,12 +52,14 @@ use crate::record::Signal;
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::Directory;
-use estate::{Estate, Refusal};
+use estate::{Estate, Refusal, take_damage};
 pub use inspect::inspect;
 use journal::{AppendError, Entry, Journal, Limits};
 use recorder::Header;
 pub(crate) use recorder::Recorder;
 use storage::Files;
+#[cfg(test)]
+pub(crate) use storage::faults;
 
 /// Of one segment, unless a single request is larger.
 const SEGMENT_BYTES: u64 = 8 << 20;
@@ -94,6 +97,8 @@ pub(crate) struct Spool {
     estates: VecDeque<Estate>,
     /// Of each signal, whether the request in hand is of the journal.
     is_own_loaded: [bool; Signal::COUNT],
+    /// What was damaged, since it was last asked for.
+    damaged: [Dropped; Signal::COUNT],
     notes: Vec<String>,
 }
 
@@ -151,7 +156,7 @@ impl Spool {
         let limits = Limits {
             bytes: settings.bytes as u64,
             age: settings.age.unwrap_or(LONGEST_AGE),
-            segment_bytes: SEGMENT_BYTES,
+            segment_bytes: SEGMENT_BYTES.min(storage::longest_file()),
             sync: settings.sync,
         };
         let boot_id = boot_id();
@@ -173,20 +178,23 @@ impl Spool {
             resource_bytes: resource.len() as u32,
             created: now_ms(),
             boot_id,
+            instance: u64::from_str_radix(&instance, 16).unwrap_or_default(),
             exporter: exporter.to_owned(),
         };
-        let recorder = Recorder::create(&file, header, resource).inspect_err(|_| {
+        let created = create_recorder(&file, header, resource, !estates.is_empty(), &mut notes);
+        let recorder = created.inspect_err(|_| {
             // what a full disk has given already
             let _ = fs::remove_file(directory.recorder_path(&instance));
         })?;
         notes.extend(recorder.unfit().map(|why| format!("a process that dies loses its queue: {why}")));
+        let has_header = recorder.has_header();
         let (journal, _) = Journal::open(Files::new(directory.path(), &instance), limits)?;
         Ok(Self {
             directory: directory.clone(),
             instance,
             recorder,
             journal,
-            bytes: limits.bytes,
+            bytes: if has_header { limits.bytes } else { 0 },
             drains: settings.drains,
             of_exporter: of_exporter.map(str::to_owned),
             limits,
@@ -196,11 +204,12 @@ impl Spool {
             noted: notes.iter().cloned().collect(),
             estates,
             is_own_loaded: [false; Signal::COUNT],
+            damaged: Default::default(),
             notes,
         })
     }
 
-    /// What it found at the start that is worth reporting.
+    /// What it found since the last call that is worth reporting.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
@@ -305,12 +314,14 @@ impl Spool {
     /// # Errors
     /// When it cannot be read now.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<SpooledRequest>> {
-        for estate in &mut self.estates {
-            if let Some(entry) = estate.next(signal)? {
-                return Ok(Some(SpooledRequest::new(entry, false)));
-            }
+        let next = self.estates.iter_mut().find_map(|estate| estate.next(signal).transpose());
+        self.tidy();
+        if let Some(entry) = next.transpose()? {
+            return Ok(Some(SpooledRequest::new(entry, false)));
         }
-        let entry = self.journal.next(signal)?;
+        let entry = self.journal.next(signal);
+        self.tidy();
+        let entry = entry?;
         self.is_own_loaded[signal as usize] = entry.is_some();
         Ok(entry.map(|entry| SpooledRequest::new(entry, true)))
     }
@@ -325,11 +336,8 @@ impl Spool {
         }
         let Some(at) = self.estates.iter().position(|estate| estate.is_loaded(signal)) else { return Ok(()) };
         let settled = self.estates[at].settle(signal);
-        if self.estates[at].is_settled() {
-            settled.and(self.estates.remove(at).map_or(Ok(()), Estate::remove))
-        } else {
-            settled
-        }
+        self.tidy();
+        settled
     }
 
     /// The request of this signal that is in hand could not be sent: it is the oldest again.
@@ -347,26 +355,69 @@ impl Spool {
             let of_others = estate.expire(now);
             dropped.iter_mut().zip(of_others).for_each(|(dropped, records)| dropped.of_others += records);
         }
+        self.tidy();
         dropped
     }
 
-    /// What could not be read of this process's requests, by signal.
-    pub(crate) fn take_damaged(&mut self) -> [u64; Signal::COUNT] {
-        self.journal.take_damage().records
+    /// What could not be read of requests since the last call, by signal.
+    pub(crate) fn take_damaged(&mut self) -> [Dropped; Signal::COUNT] {
+        std::mem::take(&mut self.damaged)
+    }
+
+    /// Notes what was found damaged, and removes what others have left and is settled.
+    fn tidy(&mut self) {
+        let mut notes = Vec::new();
+        let own = take_damage(&mut self.journal, &mut notes);
+        let of_others = tidy(&mut self.estates, &mut notes);
+        notes.into_iter().for_each(|note| self.note(note));
+        for (damaged, (own, of_others)) in self.damaged.iter_mut().zip(own.into_iter().zip(of_others)) {
+            damaged.own += own;
+            damaged.of_others += of_others;
+        }
     }
 
     /// The exporter ends: what is left is for the next process.
     pub(crate) fn close(&mut self) {
         let _ = self.journal.sync();
-        let has_requests = Signal::ALL.into_iter().any(|signal| self.journal.pending(signal).entries > 0);
+        // also those that could not be removed
+        let has_segments = self.journal.has_segments();
         if !self.recorder.close() {
             return;
         }
         // what cannot be removed is found empty by the next process
-        let _ = match has_requests {
+        let _ = match has_segments {
             true => self.directory.replace_recorder(&self.instance, &self.recorder.empty_file()),
             false => fs::remove_file(self.directory.recorder_path(&self.instance)),
         };
+    }
+}
+
+/// A recorder with as much as the disk has room for: where others have left something, a full disk must not be in the way of
+/// its delivery.
+fn create_recorder(
+    file: &File,
+    header: Header,
+    resource: &[u8],
+    is_needed: bool,
+    notes: &mut Vec<String>,
+) -> io::Result<Arc<Recorder>> {
+    let has_no_room = |error: &io::Error| {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        is_needed && matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    };
+    let error = match Recorder::create(file, header.clone(), resource) {
+        Err(error) if has_no_room(&error) => error,
+        created => return created,
+    };
+    notes.push(format!("a process that dies loses its queue: {error}"));
+    file.set_len(0)?;
+    let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..header };
+    match Recorder::create(file, header.clone(), &[]) {
+        Err(error) if has_no_room(&error) => {
+            file.set_len(0)?;
+            Recorder::without_room(file, header)
+        }
+        created => created,
     }
 }
 
@@ -378,6 +429,10 @@ fn take_over_all(
     boot_id: [u8; 16],
 ) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
     let (mut estates, mut notes) = (Vec::new(), Vec::new());
+    for instance in directory.orphans()? {
+        let segments = directory.path().join(format!("{instance}-*.segment"));
+        notes.push(format!("{}: left alone: their recorder is gone", segments.display()));
+    }
     for instance in directory.instances()? {
         let note = match Estate::take_over(directory, &instance, exporter, limits, boot_id) {
             Ok(estate) => {
@@ -390,9 +445,24 @@ fn take_over_all(
         notes.push(format!("{}: {note}", directory.recorder_path(&instance).display()));
     }
     estates.sort_by_key(Estate::created);
-    let (empty, estates): (Vec<_>, Vec<_>) = estates.into_iter().partition(Estate::is_settled);
-    empty.into_iter().try_for_each(Estate::remove)?;
-    Ok((estates.into(), notes))
+    let mut estates = estates.into();
+    // of requests, only the headers are read by now
+    tidy(&mut estates, &mut notes);
+    Ok((estates, notes))
+}
+
+/// Notes what was found damaged in estates, and removes those of which all is settled. Returns the damaged records.
+fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+    let mut damaged = [0; Signal::COUNT];
+    for mut estate in std::mem::take(estates) {
+        let records = estate.take_damage(notes);
+        damaged.iter_mut().zip(records).for_each(|(sum, records)| *sum += records);
+        match estate.is_settled() {
+            true => estate.remove(notes),
+            false => estates.push_back(estate),
+        }
+    }
+    damaged
 }
 
 impl fmt::Display for Refusal {
@@ -400,10 +470,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::InUse => f.write_str("in use"),
             Self::OtherExporter(name) => {
-                write!(
-                    f,
-                    "left by an exporter \"{name}\"; name this one alike, or send it by standpipe drain"
-                )
+                write!(f, "left by an exporter \"{name}\": one of that name delivers it, or standpipe drain")
             }
             Self::Unreadable(unreadable) => write!(f, "left alone: {unreadable}"),
             Self::Io(error) => error.fmt(f),
@@ -422,3 +489,6 @@ fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::entry::{Decoded, HEADER_LEN, Header, MAGIC, Place};
+use super::entry::{Decoded, HEADER_LEN, Header, MAGIC, Mark, Place};
 use super::storage::Storage;
 
 /// Read at once: many small entries, or little more than the header of a large one.
@@ -16,9 +16,13 @@ pub(crate) const LONGEST_SEGMENT: u64 = 128 << 20;
 pub(crate) struct Scan {
     /// Offset and header of each entry that is not done. Their bodies are in the segment, but unchecked.
     pub(crate) pending: Vec<(u64, Header)>,
-    /// How often bytes had to be skipped, and how many. The end of an append that did not succeed is among them.
+    /// How often bytes had to be skipped, and how many.
     pub(crate) damaged_places: u64,
     pub(crate) damaged_bytes: u64,
+    /// Whether an earlier process has found an entry damaged, which it has counted.
+    pub(crate) had_damage: bool,
+    /// Bytes at the end of an append that did not succeed: its process died, or the disk was full.
+    pub(crate) cut_bytes: u64,
 }
 
 /// Looks through a segment of `len` bytes.
@@ -39,14 +43,25 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, len: u64) -> io::Re
         let decoded = Header::decode(bytes, Place { segment, offset });
         is_recognized |= decoded != Decoded::Corrupt;
         match decoded {
-            Decoded::Valid { header, is_done } if header.entry_len() <= len - offset => {
-                if !is_done {
-                    scan.pending.push((offset, header));
+            Decoded::Valid { header, mark } if header.entry_len() <= len - offset => {
+                match mark {
+                    Mark::Pending => scan.pending.push((offset, header)),
+                    Mark::Done => {}
+                    Mark::Damaged => scan.had_damage = true,
                 }
                 is_damaged = false;
                 offset += header.entry_len();
             }
-            _ => {
+            Decoded::Torn if is_damaged => {
+                scan.damaged_bytes += len - offset;
+                break;
+            }
+            // nothing is ever written behind it
+            Decoded::Valid { .. } | Decoded::Torn => {
+                scan.cut_bytes = len - offset;
+                break;
+            }
+            Decoded::Corrupt => {
                 let next = bytes[1..].iter().position(|byte| *byte == MAGIC[0]);
                 let skipped = next.map_or(bytes.len(), |index| index + 1) as u64;
                 scan.damaged_places += u64::from(!is_damaged);

@@ -6,6 +6,9 @@ use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// The end of the name of a file that was set aside.
+pub(super) const DAMAGED: &str = ".damaged";
+
 /// Numbered segments of bytes. Each call may fail, and then may have had a part of its effect.
 pub(crate) trait Storage {
     /// Number and length of every segment, in any order; instead of the length, why one cannot be used.
@@ -21,6 +24,8 @@ pub(crate) trait Storage {
     /// Returns once the segment, its name included, would survive power loss.
     fn sync(&mut self, segment: u64) -> io::Result<()>;
     fn remove(&mut self, segment: u64) -> io::Result<()>;
+    /// Keeps a segment under another name, so that it is not listed any more.
+    fn set_aside(&mut self, segment: u64) -> io::Result<()>;
 }
 
 /// Segments as files `<instance>-<number>.segment` of a directory. No file stays open between two calls: each is one request's
@@ -37,7 +42,7 @@ impl Files {
         Self { directory: directory.into(), instance: instance.into() }
     }
 
-    fn path(&self, segment: u64) -> PathBuf {
+    pub(super) fn path(&self, segment: u64) -> PathBuf {
         self.directory.join(self.name(segment))
     }
 
@@ -72,8 +77,61 @@ pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<Fil
     Ok(file)
 }
 
+/// Calls that fail, where a test wants them to.
+#[cfg(test)]
+pub(crate) mod faults {
+    use std::cell::RefCell;
+    use std::io;
+
+    type Fails = Box<dyn Fn() -> bool>;
+
+    thread_local! {
+        static FAILS: RefCell<Option<Fails>> = const { RefCell::new(None) };
+    }
+
+    /// Asks before each call of this thread whether it fails.
+    pub(crate) fn set(fails: Option<Fails>) {
+        FAILS.set(fails);
+    }
+
+    pub(super) fn strike() -> io::Result<()> {
+        let fails = FAILS.with_borrow(|fails| fails.as_ref().is_some_and(|fails| fails()));
+        if fails { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
+    }
+}
+
+/// Gives a damaged file a name that nothing looks for: it can be examined, and nothing of it is lost for good.
+pub(super) fn set_aside(path: &Path) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(DAMAGED);
+    fs::rename(path, name)
+}
+
+/// The longest file that this process may write.
+#[allow(unsafe_code, reason = "std does not ask for limits")]
+#[allow(clippy::unnecessary_cast, reason = "the type differs between machines")]
+pub(super) fn longest_file() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the call fills the structure that it is given
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur as u64
+}
+
+/// Refuses to write up to this place if the process may not: the system would end it, by SIGXFSZ.
+pub(super) fn check_file_size(end: u64) -> io::Result<()> {
+    match longest_file() {
+        longest if end > longest => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("a file of {end} bytes is over this process's limit of {longest} (ulimit -f)"),
+        )),
+        _ => Ok(()),
+    }
+}
+
 impl Storage for Files {
     fn list(&mut self) -> io::Result<Vec<(u64, io::Result<u64>)>> {
+        #[cfg(test)]
+        faults::strike()?;
         let mut segments = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
@@ -86,12 +144,17 @@ impl Storage for Files {
     }
 
     fn create(&mut self, segment: u64) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         create(&self.path(segment)).map(drop)
     }
 
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         let mut file = self.open(segment, OpenOptions::new().write(true))?;
-        file.seek(SeekFrom::End(0))?;
+        let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        check_file_size(file.seek(SeekFrom::End(0))?.saturating_add(bytes))?;
         let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let mut left = &mut slices[..];
         // Empty pieces at the front are skipped: for them alone, zero written bytes are no failure.
@@ -108,25 +171,40 @@ impl Storage for Files {
     }
 
     fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         let mut file = self.open(segment, OpenOptions::new().write(true))?;
+        check_file_size(offset.saturating_add(1))?;
         file.seek(SeekFrom::Start(offset))?;
         file.write_all(&[byte])
     }
 
     fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         let mut file = self.open(segment, OpenOptions::new().read(true))?;
         file.seek(SeekFrom::Start(offset))?;
         file.read_exact(buffer)
     }
 
     fn sync(&mut self, segment: u64) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         self.open(segment, OpenOptions::new().write(true))?.sync_data()?;
         // the directory holds the file's name
         File::open(&self.directory)?.sync_all()
     }
 
     fn remove(&mut self, segment: u64) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
         fs::remove_file(self.path(segment))
+    }
+
+    fn set_aside(&mut self, segment: u64) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
+        set_aside(&self.path(segment))
     }
 }
 
@@ -135,9 +213,6 @@ fn check(metadata: &Metadata) -> io::Result<()> {
     let refuse = |reason| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     if !metadata.is_file() {
         return refuse("it is not a regular file");
-    }
-    if metadata.nlink() != 1 {
-        return refuse("its link count is not 1");
     }
     if metadata.uid() != user() {
         return refuse("it belongs to another user");

@@ -138,6 +138,25 @@ fn drain_prints_otlp_json_and_what_was_not_read_stays() {
 }
 
 #[test]
+fn what_is_damaged_is_shown_and_the_rest_delivered() {
+    let spool = private();
+    leave("eu", spool.path(), 700);
+    let segment =
+        files(spool.path()).into_keys().find(|path| path.extension().unwrap() == "segment").unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes[200] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let text = show(spool.path());
+    assert!(!text.contains("700 spans") && text.contains("damaged bytes"), "{text}");
+    let receiver = Receiver::start().unwrap();
+    let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    let lost = text.lines().find_map(|line| line.strip_suffix(": damaged")).expect(&text);
+    let lost: u64 = lost.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(lost > 0 && receiver.span_count() + lost == 700, "{text}");
+}
+
+#[test]
 fn a_directory_that_is_not_there_is_not_made() {
     let scratch = private();
     let missing = scratch.path().join("missing");

@@ -478,3 +478,107 @@ fn a_forked_child_has_a_file_of_its_own_and_its_records_survive_it() {
     emit(&tracer, 0, 10..20);
     std::process::exit(0);
 }
+
+#[test]
+fn a_forked_child_does_not_keep_what_others_have_left_from_the_next_process() {
+    const NAME: &str = "a_forked_child_does_not_keep_what_others_have_left_from_the_next_process";
+    if process::is_alone(NAME) {
+        let spool = private();
+        let left = start(exporter(NOWHERE, spool.path()));
+        emit(&left.tracer("shop"), 0, 0..10);
+        assert_eq!(left.shutdown(PATIENCE).total().spooled, 10);
+        let holder = start(exporter(NOWHERE, spool.path()));
+        let receiver = Receiver::start().unwrap();
+        // the child lives on while its parent's telemetry ends, and another one starts
+        assert!(in_a_fork_meanwhile(|| {
+            drop(holder.shutdown(PATIENCE));
+            let counts = start(exporter(&receiver.endpoint(), spool.path())).shutdown(PATIENCE).total();
+            assert_eq!((counts.recovered, counts.delivered), (10, 10), "{counts}");
+        }));
+    }
+}
+
+/// Does something while a forked child lives, and says whether that went well and the child was there to the end.
+#[allow(unsafe_code)]
+fn in_a_fork_meanwhile(work: impl FnOnce()) -> bool {
+    let mut status = 0;
+    // SAFETY: the child only waits for a signal, and its alarm bounds that
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::alarm(60);
+            libc::pause();
+            libc::_exit(1);
+        }
+        assert!(child > 0, "{}", std::io::Error::last_os_error());
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        libc::kill(child, libc::SIGKILL);
+        let reaped = libc::waitpid(child, &mut status, 0);
+        done.is_ok() && reaped == child && libc::WIFSIGNALED(status)
+    }
+}
+
+/// How large a file this process may write.
+#[allow(unsafe_code)]
+fn limit_files_to(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the structure outlives the call; a signal that the parent ignores gets its default again
+    unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+        libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+    }
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_met_with_words_and_ends_no_process() {
+    const NAME: &str = "a_limit_of_file_sizes_is_met_with_words_and_ends_no_process";
+    if process::is_alone(NAME) {
+        let spool = private();
+        limit_files_to(100_000);
+        let config = Config::new().service_name("shop").exporter(exporter(NOWHERE, spool.path()));
+        let refusal = Telemetry::start(config).unwrap_err().to_string();
+        assert!(refusal.contains("over this process's limit of 100000 (ulimit -f)"), "{refusal}");
+        assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
+        // a thread of the program writes segments, none of them longer; those of the library block signals
+        limit_files_to(libc::RLIM_INFINITY);
+        let exporter = exporter(NOWHERE, spool.path()).batch_records(100);
+        let telemetry = Telemetry::start_manual(Config::new().exporter(exporter)).unwrap();
+        limit_files_to(100_000);
+        emit(&telemetry.tracer("shop"), 0, 0..5000);
+        let ledger = telemetry.shutdown(PATIENCE);
+        assert_eq!(ledger.total().spooled + ledger.lost(), 5000, "{ledger}");
+        let lens = files(spool.path()).into_iter().filter(|path| path.extension().unwrap() == "segment");
+        let lens: Vec<_> = lens.map(|path| fs::metadata(path).unwrap().len()).collect();
+        assert!(lens.len() > 1 && lens.iter().all(|len| *len <= 100_000), "{lens:?}");
+    }
+}
+
+#[test]
+fn a_start_without_room_delivers_what_others_have_left() {
+    const NAME: &str = "a_start_without_room_delivers_what_others_have_left";
+    if process::is_alone(NAME) {
+        for room in [100_000, 100] {
+            let spool = private();
+            let telemetry = start(exporter(NOWHERE, spool.path()));
+            emit(&telemetry.tracer("shop"), 0, 0..10);
+            assert_eq!(telemetry.shutdown(PATIENCE).total().spooled, 10);
+            let receiver = Receiver::start().unwrap();
+            limit_files_to(room);
+            let (sender, problems) = std::sync::mpsc::channel();
+            let hook = move |problem: &Problem| drop(sender.send(problem.clone()));
+            let config =
+                Config::new().exporter(exporter(&receiver.endpoint(), spool.path())).on_problem(hook);
+            let telemetry = Telemetry::start(config).unwrap();
+            let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
+            assert!(
+                problem.to_string().contains("a process that dies loses its queue: a file of"),
+                "{problem}"
+            );
+            emit(&telemetry.tracer("shop"), 1, 0..10);
+            let ledger = telemetry.shutdown(PATIENCE);
+            assert_eq!((ledger.total().recovered, ledger.total().delivered), (10, 20), "{ledger}");
+            assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
+            limit_files_to(libc::RLIM_INFINITY);
+        }
+    }
+}

@@ -106,12 +106,13 @@ impl Counters {
         }
     }
 
-    /// Records of this process could not be read from the spool.
-    pub(crate) fn damage(&self, damaged: [u64; Signal::COUNT]) {
-        for (signal, records) in Signal::ALL.into_iter().zip(damaged) {
+    /// Records could not be read from the spool.
+    pub(crate) fn damage(&self, damaged: [spool::Dropped; Signal::COUNT]) {
+        for (signal, spool::Dropped { own, of_others }) in Signal::ALL.into_iter().zip(damaged) {
             self.change(signal, |counts| {
-                counts.spooled -= records;
-                counts.dropped.damaged += records;
+                counts.spooled -= own;
+                counts.recovered += of_others;
+                counts.dropped.damaged += own + of_others;
             });
         }
     }

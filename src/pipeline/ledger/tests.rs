@@ -266,13 +266,13 @@ fn records_in_the_spool_are_counted_until_they_are_settled_and_over_restarts() {
     assert!(adds_up(&counts), "{counts}");
     counters.put_back_into_spool(Signal::Traces, 4, false);
     counters.settle(Signal::Traces, Outcome::Delivered, 3);
-    counters.damage([1, 0, 0]);
     let dropped = |own, of_others| crate::spool::Dropped { own, of_others };
+    counters.damage([dropped(1, 5), dropped(0, 0), dropped(0, 0)]);
     counters.expire([dropped(1, 2), dropped(0, 0), dropped(0, 0)]);
     let counts = read(&counters, 7);
     assert_eq!(
         (counts.spooled, counts.recovered, counts.dropped.damaged, counts.dropped.expired),
-        (0, 2, 1, 3)
+        (0, 7, 6, 3)
     );
     assert!(adds_up(&counts) && counts.in_flight == 2, "{counts}");
 }

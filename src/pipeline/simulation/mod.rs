@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`script`] makes all of it from a seed. [`world`] plays the callers and the worker, and lets time pass. [`server`] takes the
-//! requests and checks them. What fails with a seed fails again with the same: `tests/simulation/run --seed` shows every step.
+//! requests and checks them. A program with a spool is stopped or killed, and a second one must deliver what it left. What fails with a seed fails again with the same: `tests/simulation/run --seed` shows every step.
 //!
 //! A test runs the first seeds; `tests/simulation/run` runs others for as long as there is time.
 

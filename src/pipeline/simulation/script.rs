@@ -3,12 +3,14 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings, WhenFull};
+use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings, SpoolSync, WhenFull};
 use crate::process::Driver;
 use crate::record::Signal;
 
 /// The signals that callers make records of.
 pub(super) const SIGNALS: [Signal; 2] = [Signal::Traces, Signal::Logs];
+
+const HAS_SPOOL: bool = cfg!(all(feature = "spool", target_os = "linux"));
 
 /// The scopes that they are of.
 pub(super) const SCOPES: [&str; 2] = ["shop", "warehouse"];
@@ -74,6 +76,18 @@ pub(super) struct Settings {
     pub(super) pace: PaceSettings,
     pub(super) retry: RetrySettings,
     pub(super) attempt_timeout: Duration,
+    pub(super) spool: Option<SpoolScript>,
+}
+
+/// What survives the program, and what befalls its disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SpoolScript {
+    pub(super) bytes: usize,
+    pub(super) sync: SpoolSync,
+    /// Of 100 calls, how many fail.
+    pub(super) faults: u64,
+    /// The program is killed instead of stopped.
+    pub(super) is_killed: bool,
 }
 
 /// What befalls requests for some time; all of it is over after the last phase.
@@ -170,6 +184,19 @@ impl Settings {
                 max_retry_after: dice.millis(100..=10_000),
             },
             attempt_timeout: dice.millis(5..=5_000),
+            // those without a disk are faster
+            spool: (HAS_SPOOL && dice.chance(30)).then(|| SpoolScript::new(dice)),
+        }
+    }
+}
+
+impl SpoolScript {
+    fn new(dice: &mut Dice) -> Self {
+        Self {
+            bytes: dice.magnitude(4 << 10..=1 << 20) as usize,
+            sync: dice.pick(&[SpoolSync::EveryBatch, SpoolSync::EverySecond, SpoolSync::Never]),
+            faults: dice.pick(&[0, 0, 5, 50]),
+            is_killed: dice.chance(50),
         }
     }
 }

@@ -34,6 +34,8 @@ pub(super) struct Book {
     /// Attempts, and those that led to no answer but "later".
     pub(super) attempts: u64,
     pub(super) later: u64,
+    /// Whether records may come in another order: a disk that fails must not hold up what is in memory.
+    pub(super) is_lenient: bool,
     /// The last moment at which a round might begin whatever the throttle is.
     pub(super) hurried: Option<Instant>,
 }
@@ -42,6 +44,9 @@ pub(super) struct Book {
 struct Record {
     made: Instant,
     scope: usize,
+    is_answered: bool,
+    /// Its caller has waited, and others may have come in between.
+    has_waited: bool,
 }
 
 /// What becomes of a request.
@@ -70,8 +75,23 @@ impl Reply {
 impl Book {
     /// The number of a record that is made now.
     pub(super) fn add(&mut self, made: Instant, scope: usize) -> u64 {
-        self.records.push(Record { made, scope });
+        self.records.push(Record { made, scope, is_answered: false, has_waited: false });
         self.records.len() as u64 - 1
+    }
+
+    /// The caller of a record waits for room.
+    pub(super) fn note_waiting(&mut self, number: u64) {
+        self.records[number as usize].has_waited = true;
+    }
+
+    /// The program was killed: what it had not noted as settled comes again.
+    pub(super) fn forget_order(&mut self) {
+        (self.seen, self.seen_at, self.answered) = (0, None, [0; SCOPES.len()]);
+    }
+
+    /// Records that the server has answered about, whatever the answer was.
+    pub(super) fn answered(&self) -> u64 {
+        self.records.iter().filter(|record| record.is_answered).count() as u64
     }
 
     /// A request has arrived, with these records.
@@ -85,11 +105,25 @@ impl Book {
         throttle: Duration,
     ) -> Result<(), String> {
         self.attempts += 1;
-        let first = *numbers.first().ok_or("a request without records")?;
-        let last = numbers[numbers.len() - 1];
-        if last >= self.records.len() || numbers.windows(2).any(|pair| pair[0] == pair[1]) {
+        let last = *numbers.iter().max().ok_or("a request without records")?;
+        let has_twice = numbers.iter().enumerate().any(|(at, number)| numbers[..at].contains(number));
+        if last >= self.records.len() || has_twice {
             return Err(format!("records twice in a request, or never made: {numbers:?}"));
         }
+        if self.is_lenient {
+            return Ok(());
+        }
+        let in_order = numbers.iter().copied().filter(|number| !self.records[*number].has_waited);
+        let mut numbers: Vec<_> = in_order.collect();
+        let is_sorted =
+            |scope: usize| numbers.iter().filter(|number| self.records[**number].scope == scope).is_sorted();
+        if !(0..SCOPES.len()).all(is_sorted) {
+            return Err(format!("records of a scope are out of order: {numbers:?}"));
+        }
+        numbers.sort_unstable();
+        let (Some(first), Some(last)) = (numbers.first().copied(), numbers.last().copied()) else {
+            return Ok(());
+        };
         let is_answered = |number: &&usize| **number < self.answered[self.records[**number].scope];
         if let Some(number) = numbers.iter().find(is_answered) {
             return Err(format!("record {number} comes after an answer about it or a later one"));
@@ -152,6 +186,7 @@ impl Book {
             }
         }
         for number in numbers {
+            self.records[*number].is_answered = true;
             self.answered[self.records[*number].scope] = number + 1;
         }
         if reply.fault == Fault::Panic {
@@ -162,20 +197,17 @@ impl Book {
     }
 }
 
-/// The numbers of the records in a request, sorted; `None` if it cannot be read, or those of a scope are out of order.
+/// The numbers of the records in a request, as they come; `None` if it cannot be read.
 pub(super) fn numbers(body: &[u8]) -> Option<Vec<usize>> {
     let mut numbers = Vec::new();
     for resource in frames(body) {
         for scope in frames(content(resource)?).filter(|field| field[0] == SCOPE_RECORDS) {
-            let begin = numbers.len();
             for record in frames(content(scope)?).filter(|field| field[0] == RECORD) {
                 let number = content(record)?.first_chunk()?;
                 numbers.push(u64::from_le_bytes(*number) as usize);
             }
-            numbers[begin..].is_sorted().then_some(())?;
         }
     }
-    numbers.sort_unstable();
     Some(numbers)
 }
 

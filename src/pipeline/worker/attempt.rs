@@ -55,7 +55,8 @@ impl Worker {
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         let deadline = self.attempt_deadline(at, give_up, now);
         let deadline = self.attempts_end_by().map_or(deadline, |by| deadline.min(by));
-        let verdict = match self.spool.is_some() && self.state.turn.is_none() {
+        let has_thread = self.state.turn.is_none() && !clock::is_simulated();
+        let verdict = match has_thread && self.spool.is_some() {
             true => self.send_beside(at, &part, deadline),
             false => self.send(&part, deadline),
         };
@@ -80,6 +81,10 @@ impl Worker {
                 self.yield_to_next_collection(at);
                 return None;
             }
+            // what is on disk is older than what found no room there
+            if self.deliveries[at].has_spooled && !self.deliveries[at].parts.iter().any(Batch::is_spooled) {
+                self.load_spooled(at);
+            }
             let delivery = &mut self.deliveries[at];
             if let Some(part) = delivery.parts.pop() {
                 if !delivery.limit.is_hopeless(|| part.smallest_frame(), clock::now()) {
@@ -92,13 +97,6 @@ impl Worker {
                 self.reporter.report(signal, ProblemKind::TooLarge, what);
                 continue;
             }
-            if delivery.has_spooled {
-                self.load_spooled(at);
-                if !self.deliveries[at].parts.is_empty() {
-                    continue;
-                }
-            }
-            let delivery = &mut self.deliveries[at];
             match delivery.next_batch(&self.batch, &self.resource)? {
                 Next::Batch(batch) => delivery.parts.push(batch),
                 Next::TooLarge { records, bytes } => {

@@ -8,7 +8,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use super::{Delivery, Worker};
-use crate::config::ProblemKind;
+use crate::config::{BatchSettings, ProblemKind};
 use crate::pipeline::batch::{Batch, Next, Origin};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
@@ -32,6 +32,10 @@ impl Worker {
         }
         self.counters.expire(dropped);
         (0..self.deliveries.len()).for_each(|at| self.expire_in_hand(at));
+        self.report_spool();
+    }
+
+    fn report_spool(&mut self) {
         for note in self.spool.as_mut().map_or_else(Vec::new, Spool::take_notes) {
             self.reporter.report_once(Signal::Traces, ProblemKind::Spool, note);
         }
@@ -116,14 +120,17 @@ impl Worker {
         let signal = delivery.signal;
         let Some(spool) = &mut self.spool else { return };
         let request = spool.next(signal);
-        self.counters.damage(spool.take_damaged());
+        let damaged = spool.take_damaged();
+        // no flush waits for what is lost
+        delivery.settled += damaged[signal as usize].own;
+        self.counters.damage(damaged);
         match request {
             Ok(None) => delivery.has_spooled = false,
             Ok(Some(request)) => {
                 self.counters.take_from_spool(signal, request.records, request.is_own);
                 let origin = Origin::Spool { is_own: request.is_own, since_ms: request.since_ms };
                 match contain_panic(|| Batch::of_spool(signal, origin, &request.body)) {
-                    Ok(Some(batch)) => delivery.parts.push(batch),
+                    Ok(Some(batch)) => delivery.parts.extend(divide(batch, &self.batch)),
                     // its checksum is right: something else than this library has written it
                     _ => {
                         self.counters.settle(signal, Outcome::Damaged, request.records);
@@ -206,6 +213,8 @@ impl Worker {
             let keep = |delivery: &Delivery| self.counters.spool(delivery.signal, delivery.recorded());
             self.deliveries.iter().for_each(keep);
         }
+        // what was found since the last tick
+        self.report_spool();
     }
 
     /// Of a request in the spool that was divided, some parts are settled: those that are left become requests of their own, or
@@ -223,4 +232,14 @@ impl Worker {
             self.settle_in_spool(at);
         }
     }
+}
+
+/// The parts of a batch that are within the limits, the first one last: another process may have had others, or left its queue.
+fn divide(batch: Batch, limits: &BatchSettings) -> Vec<Batch> {
+    let is_too_large = batch.records > limits.records as u64 || batch.len() > limits.bytes;
+    if !is_too_large || !batch.is_divisible() {
+        return vec![batch];
+    }
+    // a request of the spool has its own resource
+    batch.halve(&[]).into_iter().rev().flat_map(|half| divide(half, limits)).collect()
 }

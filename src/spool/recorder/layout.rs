@@ -21,9 +21,9 @@ const MOST_NAME_BYTES: usize = 255;
 
 /// Places in the header.
 const CHECKSUM_AT: usize = 28;
-pub(super) const READY_AT: usize = 60;
-pub(super) const ALIVE_AT: usize = 64;
-const NAME_AT: usize = 68;
+pub(super) const READY_AT: usize = 68;
+pub(super) const ALIVE_AT: usize = 72;
+const NAME_AT: usize = 76;
 
 /// What stands at [`READY_AT`], after 0: the file can be read; and its exporter has ended in order, so that what is there of
 /// open spans does not count.
@@ -43,7 +43,9 @@ pub(crate) struct Header {
     pub(crate) created: u64,
     /// Of the system's start: memory of another one may not have reached the disk.
     pub(crate) boot_id: [u8; 16],
-    /// The exporter whose records these are.
+    /// What its files are named by.
+    pub(crate) instance: u64,
+    /// The exporter whose records these are, as [`stored_name`] has it.
     pub(crate) exporter: String,
 }
 
@@ -56,6 +58,8 @@ pub(crate) enum Unreadable {
     OtherVersion(u32),
     OtherByteOrder,
     Damaged,
+    /// Another file is the one that its process wrote.
+    Renamed,
 }
 
 impl Header {
@@ -68,12 +72,14 @@ impl Header {
         }
         page.extend(self.created.to_ne_bytes());
         page.extend(self.boot_id);
+        // in the order of the name's digits
+        page.extend(self.instance.to_be_bytes());
         page.extend(self.open_spans.to_ne_bytes());
         // not ready, and alive at the start
         page.extend([0; NAME_AT - READY_AT]);
-        let name = &self.exporter.as_bytes()[..self.exporter.len().min(MOST_NAME_BYTES)];
+        let name = stored_name(&self.exporter);
         page.push(name.len() as u8);
-        page.extend(name);
+        page.extend(name.as_bytes());
         page.resize(PAGE, 0);
         let checksum = checksum_of(&page, resource);
         page[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&checksum.to_ne_bytes());
@@ -88,7 +94,7 @@ impl Header {
     pub(super) fn read(page: &[u8; PAGE]) -> Result<Self, Unreadable> {
         let word = |at: usize| u32::from_ne_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
         match () {
-            () if page[..8] == [0; 8] => return Err(Unreadable::NotReady),
+            () if *page == [0; PAGE] => return Err(Unreadable::NotReady),
             () if page[..8] != MAGIC => return Err(Unreadable::NotARecorder),
             () if word(12) == BYTE_ORDER.swap_bytes() => return Err(Unreadable::OtherByteOrder),
             () if word(8) != VERSION => return Err(Unreadable::OtherVersion(word(8))),
@@ -100,9 +106,10 @@ impl Header {
         let header = Self {
             slots: word(20),
             resource_bytes: word(24),
-            open_spans: word(56),
+            open_spans: word(64),
             created: u64::from_ne_bytes(page[32..40].try_into().map_err(|_| Unreadable::Damaged)?),
             boot_id: page[40..56].try_into().map_err(|_| Unreadable::Damaged)?,
+            instance: u64::from_be_bytes(page[56..64].try_into().map_err(|_| Unreadable::Damaged)?),
             exporter: String::from_utf8(name.to_vec()).map_err(|_| Unreadable::Damaged)?,
         };
         let is_sound = word(12) == BYTE_ORDER
@@ -130,6 +137,15 @@ impl Header {
     }
 }
 
+/// As much of an exporter's name as the header has room for: exporters whose names begin alike are one.
+pub(crate) fn stored_name(name: &str) -> &str {
+    let mut end = name.len().min(MOST_NAME_BYTES);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
 /// Of the first page and the resource, but for what changes.
 fn checksum_of(page: &[u8], resource: &[u8]) -> u32 {
     checksum([&page[..CHECKSUM_AT], &page[CHECKSUM_AT + 4..READY_AT], &page[NAME_AT..], resource])
@@ -145,6 +161,7 @@ impl fmt::Display for Unreadable {
             }
             Self::OtherByteOrder => f.write_str("it was written on a machine of another byte order"),
             Self::Damaged => f.write_str("its header is damaged"),
+            Self::Renamed => f.write_str("it is a copy or renamed"),
         }
     }
 }

@@ -2,10 +2,12 @@
 //! trusted.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 use super::layout::{
     ALIVE_AT, ALIVE_MS, Header, OPEN_SPAN_SLOT_BYTES, PAGE, READY, READY_AT, SLOT_BYTES, SLOT_HEADER_BYTES,
@@ -17,11 +19,14 @@ use crate::record::{
     SCOPE_TAG, SECOND_COPY, Signal, SpanId, content, frames, records_in, span_id_of,
 };
 use crate::spool::checksum;
+use crate::spool::directory::instance_name;
+use crate::spool::storage::{check_file_size, open_own};
 
 /// The chunks in the file of a dead process, oldest first.
 #[derive(Debug)]
 pub(crate) struct Leftover {
-    file: File,
+    /// Where its file is, which is open only while it is read or written.
+    path: PathBuf,
     pub(crate) header: Header,
     resource: Vec<u8>,
     chunks: VecDeque<LeftChunk>,
@@ -31,8 +36,10 @@ pub(crate) struct Leftover {
     last_alive: u64,
     /// Whether the system was started again since: then only checksums prove what is there.
     is_of_other_boot: bool,
-    /// Chunks in which something could not be read.
+    /// Chunks and open spans in which something could not be read.
     pub(crate) damaged: u64,
+    /// Chunks that may not have reached the disk before the system was started again.
+    pub(crate) unproven: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -66,14 +73,14 @@ pub(crate) struct LeftRequest {
 
 impl Leftover {
     /// Reads what the file says about its chunks.
-    pub(crate) fn read(file: File, boot_id: [u8; 16]) -> io::Result<Result<Self, Unreadable>> {
+    pub(crate) fn read(path: &Path, boot_id: [u8; 16]) -> io::Result<Result<Self, Unreadable>> {
+        let file = open_own(path, OpenOptions::new().read(true))?;
         let bytes = file.metadata()?.len();
         let mut page = [0; PAGE];
-        match file.read_exact_at(&mut page, 0) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Ok(Err(Unreadable::NotReady));
-            }
-            result => result?,
+        match bytes {
+            0 => return Ok(Err(Unreadable::NotReady)),
+            _ if bytes < PAGE as u64 => return Ok(Err(Unreadable::NotARecorder)),
+            _ => file.read_exact_at(&mut page, 0)?,
         }
         let header = match Header::read(&page) {
             Ok(header) if header.data_at() as u64 > bytes => return Ok(Err(Unreadable::Damaged)),
@@ -84,6 +91,9 @@ impl Leftover {
         file.read_exact_at(&mut resource, PAGE as u64)?;
         if !Header::is_intact(&page, &resource) {
             return Ok(Err(Unreadable::Damaged));
+        }
+        if path.file_stem().and_then(OsStr::to_str) != Some(&instance_name(header.instance)) {
+            return Ok(Err(Unreadable::Renamed));
         }
         let mut slot_headers = vec![0; header.slots as usize * SLOT_HEADER_BYTES];
         file.read_exact_at(&mut slot_headers, header.slot_headers_at() as u64)?;
@@ -101,19 +111,28 @@ impl Leftover {
         chunks.sort_by_key(|chunk| chunk.order);
         let is_of_other_boot = header.boot_id != boot_id;
         let (interrupted, last_alive) = (BTreeMap::new(), 0);
-        let chunks = chunks.into();
-        let mut left =
-            Self { file, header, resource, chunks, interrupted, last_alive, is_of_other_boot, damaged };
+        let (path, chunks) = (path.to_owned(), chunks.into());
+        let mut left = Self {
+            path,
+            header,
+            resource,
+            chunks,
+            interrupted,
+            last_alive,
+            is_of_other_boot,
+            damaged,
+            unproven: 0,
+        };
         // what has no checksum proves nothing after another start of the system
         if word(&page, READY_AT / 4) == READY && !is_of_other_boot {
-            left.read_open_spans(u64::from(word(&page, ALIVE_AT / 4)) * ALIVE_MS)?;
+            left.read_open_spans(&file, u64::from(word(&page, ALIVE_AT / 4)) * ALIVE_MS)?;
         }
         Ok(Ok(left))
     }
 
-    fn read_open_spans(&mut self, alive_ms: u64) -> io::Result<()> {
+    fn read_open_spans(&mut self, file: &File, alive_ms: u64) -> io::Result<()> {
         let mut places = vec![0; self.header.open_spans as usize * OPEN_SPAN_SLOT_BYTES];
-        self.file.read_exact_at(&mut places, self.header.open_spans_at() as u64)?;
+        file.read_exact_at(&mut places, self.header.open_spans_at() as u64)?;
         self.last_alive = self.header.created.saturating_add(alive_ms).saturating_mul(1_000_000);
         for (number, place) in (0u32..).zip(places.chunks_exact(OPEN_SPAN_SLOT_BYTES)) {
             let committed = word(place, 0);
@@ -164,9 +183,13 @@ impl Leftover {
     }
 
     /// Gives the room of free slots back to the file system: a process that dies again and again leaves what it had, and not
-    /// a whole recorder each time.
+    /// a whole recorder each time. Where something is damaged, a slot may only seem to be free.
     #[allow(unsafe_code)]
     pub(crate) fn release_free_slots(&self) {
+        if self.damaged > 0 {
+            return;
+        }
+        let Ok(file) = open_own(&self.path, OpenOptions::new().write(true)) else { return };
         let mut in_use: Vec<_> = self.chunks.iter().map(|chunk| (chunk.number, chunk.slots())).collect();
         in_use.sort_unstable();
         let end = (self.header.slots, 0);
@@ -177,7 +200,7 @@ impl Leftover {
             if let (Ok(offset), Ok(bytes @ 1..)) = (offset.try_into(), bytes.try_into()) {
                 let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
                 // SAFETY: a call on an open file; what cannot be given back stays
-                unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, bytes) };
+                unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) };
             }
             free_from = free_from.max(number + slots);
         }
@@ -185,7 +208,7 @@ impl Leftover {
 
     /// Bytes that the file takes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.file.metadata().map_or(0, |metadata| metadata.blocks() * 512)
+        fs::symlink_metadata(&self.path).map_or(0, |metadata| metadata.blocks() * 512)
     }
 
     /// Takes the records of the next chunk of a signal. What cannot be read is counted and left out.
@@ -202,17 +225,24 @@ impl Leftover {
     fn request(&mut self, chunk: &LeftChunk) -> Option<LeftRequest> {
         let mut data = vec![0; chunk.committed as usize];
         let at = self.header.data_at() as u64 + u64::from(chunk.number) * SLOT_BYTES as u64;
-        let is_read = self.file.read_exact_at(&mut data, at).is_ok();
+        let file = open_own(&self.path, OpenOptions::new().read(true));
+        let is_read = file.and_then(|file| file.read_exact_at(&mut data, at)).is_ok();
         let is_proven = chunk.sealed == chunk.committed && checksum([&data[..]]) == chunk.checksum;
-        if !is_read || !is_proven && (self.is_of_other_boot || chunk.sealed != 0) {
-            self.damaged += 1;
-            return None;
+        match is_proven {
+            _ if !is_read => self.damaged += 1,
+            false if self.is_of_other_boot => self.unproven += 1,
+            false if chunk.sealed != 0 => self.damaged += 1,
+            _ => return self.request_of(chunk, &data),
         }
+        None
+    }
+
+    fn request_of(&mut self, chunk: &LeftChunk, data: &[u8]) -> Option<LeftRequest> {
         if chunk.signal == Signal::Traces && !self.interrupted.is_empty() {
-            self.forget_ended(&data);
+            self.forget_ended(data);
         }
         let ((body, records), is_whole) =
-            request_of(chunk.signal, &data, chunk.settled as usize, &self.resource);
+            request_of(chunk.signal, data, chunk.settled as usize, &self.resource);
         self.damaged += u64::from(!is_whole);
         let place = Place::Slot(chunk.number);
         (records > 0).then_some(LeftRequest { place, signal: chunk.signal, records, body })
@@ -220,7 +250,11 @@ impl Leftover {
 
     /// The collector has answered: what is there is not to be sent again.
     pub(crate) fn settle(&self, place: &Place) -> io::Result<()> {
-        let clear = |at: usize| self.file.write_all_at(&FREE.to_ne_bytes(), at as u64);
+        let file = open_own(&self.path, OpenOptions::new().write(true))?;
+        let clear = |at: usize| {
+            check_file_size(at as u64 + 4)?;
+            file.write_all_at(&FREE.to_ne_bytes(), at as u64)
+        };
         match place {
             Place::Slot(number) => {
                 clear(self.header.slot_headers_at() + *number as usize * SLOT_HEADER_BYTES)

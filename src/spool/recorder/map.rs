@@ -4,14 +4,17 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::process;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A shared mapping that a forked child does not have.
 #[derive(Debug)]
-pub(super) struct Map {
+pub(in crate::spool) struct Map {
     start: NonNull<u8>,
     bytes: usize,
+    /// Which process has it.
+    process: u32,
 }
 
 // SAFETY: it is an address; how the memory is shared is up to those who divide it
@@ -27,6 +30,14 @@ impl Map {
         Ok(map)
     }
 
+    /// Keeps the lock of a file, and is never read or written: the file may be empty.
+    pub(in crate::spool) fn to_keep_lock(file: &File) -> io::Result<Self> {
+        // the system rounds up to a page
+        let map = Self::new(1, libc::MAP_SHARED, file.as_raw_fd())?;
+        map.advise(libc::MADV_DONTFORK)?;
+        Ok(map)
+    }
+
     fn new(bytes: usize, flags: c_int, file: c_int) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping where the system finds a place for it
@@ -35,7 +46,7 @@ impl Map {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::Unsupported)?;
-        Ok(Self { start, bytes })
+        Ok(Self { start, bytes, process: process::id() })
     }
 
     /// Has the system prepare all pages, so that no caller waits for one.
@@ -67,8 +78,11 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: it was mapped whole, and what refers to it is gone
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        // in a forked child something else may be there
+        if process::id() == self.process {
+            // SAFETY: it was mapped whole, and what refers to it is gone
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        }
     }
 }
 

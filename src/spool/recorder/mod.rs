@@ -21,10 +21,12 @@ use crate::record::{
     OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader, SlotOwner, SlotPlace,
 };
 use crate::spool::now_ms;
+use crate::spool::storage::check_file_size;
 use layout::{ALIVE_AT, ALIVE_MS, CLOSED, OPEN_SPAN_SLOT_BYTES, PAGE, READY, READY_AT, SLOT_BYTES};
-pub(super) use layout::{Header, Unreadable};
+pub(super) use layout::{Header, Unreadable, stored_name};
 pub(super) use leftover::{Leftover, Place};
-use map::{ForkFlag, Map};
+use map::ForkFlag;
+pub(super) use map::Map;
 
 /// The chunks of one exporter's queues that survive its process.
 #[derive(Debug)]
@@ -58,13 +60,23 @@ impl Recorder {
         if unfit.is_some() {
             (header.slots, header.open_spans) = (0, 0);
         }
+        check_file_size(header.file_bytes())?;
         allocate(file, header.file_bytes())?;
         file.write_all_at(&header.to_page(resource), 0)?;
         file.write_all_at(resource, PAGE as u64)?;
         let too_large = |_| io::Error::from(io::ErrorKind::OutOfMemory);
         let map = Map::of_file(file, usize::try_from(header.file_bytes()).map_err(too_large)?)?;
-        let fork_flag = ForkFlag::new()?;
         file.write_all_at(&READY.to_ne_bytes(), READY_AT as u64)?;
+        Self::of_map(map, header, unfit)
+    }
+
+    /// A recorder without slots whose file stays empty, and is locked: the disk has no room for a page.
+    pub(super) fn without_room(file: &File, header: Header) -> io::Result<Arc<Self>> {
+        Self::of_map(Map::to_keep_lock(file)?, Header { slots: 0, open_spans: 0, ..header }, None)
+    }
+
+    fn of_map(map: Map, header: Header, unfit: Option<io::Error>) -> io::Result<Arc<Self>> {
+        let fork_flag = ForkFlag::new()?;
         let pool = |slots: u32| Mutex::new(Pool { in_use: vec![false; slots as usize], next: 0 });
         Ok(Arc::new(Self {
             map,
@@ -152,7 +164,7 @@ impl Recorder {
     #[allow(unsafe_code)]
     fn store(&self, at: usize, value: u32) {
         assert!(at % align_of::<AtomicU32>() == 0 && at < PAGE, "it is a word of the first page");
-        if self.fork_flag.is_set() {
+        if self.fork_flag.is_set() && self.has_header() {
             // SAFETY: it lies within the mapping, is aligned, and used as this type alone
             unsafe { self.map.start().add(at).cast::<AtomicU32>().as_ref() }.store(value, Ordering::Release);
         }
@@ -166,12 +178,23 @@ impl Recorder {
         !lock(&self.pool).in_use.contains(&true)
     }
 
+    /// Slots that are dropped from now on keep their records, as if the process had been killed.
+    #[cfg(test)]
+    pub(crate) fn abandon(&self) {
+        self.keeps_records.store(true, Ordering::SeqCst);
+    }
+
     /// The file of a recorder without slots.
     pub(super) fn empty_file(&self) -> Vec<u8> {
         let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..self.header.clone() };
         let mut page = header.to_page(&[]);
         page[READY_AT..][..4].copy_from_slice(&CLOSED.to_ne_bytes());
         page
+    }
+
+    /// Whether the disk had room for it: otherwise no other process learns whose its segments are.
+    pub(super) fn has_header(&self) -> bool {
+        self.map.bytes() >= PAGE
     }
 
     /// How many slots there are.
@@ -228,12 +251,31 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_env = "gnu")]
     use libc::posix_fallocate64 as posix_fallocate;
 
-    let bytes = bytes.try_into().map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-    // SAFETY: a call on an open file
-    match unsafe { posix_fallocate(file.as_raw_fd(), 0, bytes) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
+    in_steps(bytes, |at, len| {
+        let too_large = |_| io::Error::from(io::ErrorKind::FileTooLarge);
+        let (at, len) = (at.try_into().map_err(too_large)?, len.try_into().map_err(too_large)?);
+        // SAFETY: a call on an open file
+        match unsafe { posix_fallocate(file.as_raw_fd(), at, len) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    })
+}
+
+/// Allocates step by step: where a signal comes, such as that of a profiler's timer, a file system may give up all that the
+/// call has allocated.
+fn in_steps(bytes: u64, mut allocate: impl FnMut(u64, u64) -> io::Result<()>) -> io::Result<()> {
+    const STEP: u64 = 1 << 20;
+    let mut done = 0;
+    while done < bytes {
+        let len = STEP.min(bytes - done);
+        match allocate(done, len) {
+            Ok(()) => done += len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(())
 }
 
 /// Others allocate blocks anew when they are written again, so that a full disk would be met in the middle of a record, as

@@ -49,13 +49,14 @@ impl Drop for Folder {
 }
 
 fn create(folder: &Path, slots: u32) -> Arc<Recorder> {
-    let (_, file) = Directory::open(folder).unwrap().create_recorder().unwrap();
+    let (instance, file) = Directory::open(folder).unwrap().create_recorder().unwrap();
     let header = Header {
         slots,
         resource_bytes: RESOURCE.len() as u32,
         open_spans: 2,
         created: 7,
         boot_id: [1; 16],
+        instance: u64::from_str_radix(&instance, 16).unwrap(),
         exporter: "otlp".to_owned(),
     };
     Recorder::create(&file, header, RESOURCE).unwrap()
@@ -73,9 +74,13 @@ fn record(number: u32, words: usize) -> Vec<u8> {
 
 /// The numbers of all records in the file, and how much was damaged.
 fn recovered(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u32>, u64), &'static str> {
+    recovered_and_unproven(path, boot_id).map(|(numbers, damaged, _)| (numbers, damaged))
+}
+
+/// The same, and how many chunks no checksum proves.
+fn recovered_and_unproven(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u32>, u64, u64), &'static str> {
     let mut numbers = BTreeSet::new();
-    let file = File::open(path).unwrap();
-    let Ok(mut leftover) = Leftover::read(file, boot_id).unwrap() else { return Ok((numbers, 1)) };
+    let Ok(mut leftover) = Leftover::read(path, boot_id).unwrap() else { return Ok((numbers, 1, 0)) };
     for signal in Signal::ALL {
         while let Some(request) = leftover.next(signal) {
             let chunk = Chunk::of_request(signal, &request.body).expect("it is a request");
@@ -93,7 +98,7 @@ fn recovered(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u32>, u64), &'s
             }
         }
     }
-    Ok((numbers, leftover.damaged))
+    Ok((numbers, leftover.damaged, leftover.unproven))
 }
 
 /// What the process that is watched does.
@@ -367,7 +372,8 @@ fn what_was_settled_does_not_come_again_and_another_boot_needs_checksums() {
     let all = (0..5).chain(7..15).collect();
     assert_eq!(recovered(&path, [1; 16]), Ok((all, 0)));
     let proven = (0..5).chain(7..10).collect();
-    assert_eq!(recovered(&path, [2; 16]), Ok((proven, 1)), "the open chunk may not have reached the disk");
+    let found = recovered_and_unproven(&path, [2; 16]);
+    assert_eq!(found, Ok((proven, 0, 1)), "the open chunk may not have reached the disk");
 }
 
 #[test]
@@ -406,4 +412,20 @@ fn a_file_that_was_cut_gives_the_chunks_that_are_whole() {
         before = found;
     }
     assert_eq!(before, 0);
+}
+
+#[test]
+fn an_allocation_goes_on_after_a_signal() {
+    let mut calls = Vec::new();
+    let allocated = in_steps(5 << 19, |at, len| {
+        calls.push((at, len));
+        if calls.len() % 2 == 1 { Err(io::Error::from_raw_os_error(libc::EINTR)) } else { Ok(()) }
+    });
+    allocated.unwrap();
+    let steps = [(0, 1 << 20), (1 << 20, 1 << 20), (2 << 20, 1 << 19)];
+    assert_eq!(calls, steps.into_iter().flat_map(|step| [step, step]).collect::<Vec<_>>());
+    assert_eq!(
+        in_steps(1, |_, _| Err(io::ErrorKind::StorageFull.into())).unwrap_err().kind(),
+        io::ErrorKind::StorageFull
+    );
 }

@@ -52,6 +52,22 @@ impl Exporter {
         Self::Caller { set, next_pump: Cell::new(clock::now()) }
     }
 
+    pub(super) fn handle(&self) -> &ExporterHandle {
+        match self {
+            Self::Thread { handle, .. } => handle,
+            Self::Caller { set, .. } => &set.running()[0],
+        }
+    }
+
+    /// Ends it between two steps, as `kill -9` does: what is in memory is gone, but for what survives.
+    pub(super) fn kill(&self) {
+        self.handle().abandon();
+        if let Self::Thread { worker, .. } = self {
+            // without what it does at its end
+            drop(worker.take());
+        }
+    }
+
     /// A step of what drives the exporter, if it is due and not in the middle of one.
     pub(super) fn step(&self, world: &World) -> bool {
         match self {

@@ -1,10 +1,13 @@
 //! A simulated program: one thread plays the callers, the worker, and the network in turn, and its time is the simulation's.
 
 mod checks;
+mod disk;
 mod exporter;
+mod succession;
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,8 +24,21 @@ use crate::pipeline::ledger::Counts;
 use crate::process::Driver;
 use crate::record::wire::encode_field;
 use crate::record::{Scope, Signal};
+use crate::spool::faults;
 use crate::transport::{Payload, Verdict};
+use disk::Disk;
 use exporter::{Exporter, Network};
+
+/// Of the exporter.
+struct Handle(Rc<Exporter>);
+
+impl Deref for Handle {
+    type Target = ExporterHandle;
+
+    fn deref(&self) -> &ExporterHandle {
+        self.0.handle()
+    }
+}
 
 /// The longest time after its budget that a stop may take, and that its interrupted worker has of it.
 const LATEST_STOP: Duration = Duration::from_millis(50);
@@ -44,7 +60,11 @@ pub(super) struct World {
     start: Instant,
     is_verbose: bool,
     dice: RefCell<Dice>,
-    exporter: OnceCell<Exporter>,
+    exporter: RefCell<Option<Rc<Exporter>>>,
+    /// What the program before this one has counted.
+    before: Cell<[Counts; SIGNALS.len()]>,
+    /// Where records survive the program.
+    disk: Option<Disk>,
     scopes: [[Arc<Scope>; SCOPES.len()]; SIGNALS.len()],
     /// What is still to come, the next one last.
     agenda: RefCell<Vec<(Instant, Action)>>,
@@ -82,7 +102,9 @@ impl World {
             start,
             is_verbose,
             dice: RefCell::new(dice),
-            exporter: OnceCell::new(),
+            exporter: RefCell::default(),
+            before: Cell::default(),
+            disk: script.settings.spool.map(|_| Disk::new()),
             scopes: SIGNALS.map(scope),
             agenda: RefCell::new(agenda),
             postponed: RefCell::default(),
@@ -110,14 +132,23 @@ impl World {
         self.note(|| format!("{:#?}", self.script));
         let _time = simulated::Simulated::start(Rc::clone(self) as Rc<dyn simulated::World>, self.start);
         WORLD.set(Some(Rc::clone(self)));
-        let _ = self.exporter.set(Exporter::start(self.spec()));
+        self.start_exporter();
+        self.break_disk();
         self.pass_while(|| !self.agenda.borrow().is_empty() || !self.postponed.borrow().is_empty());
-        if self.stop_by.get().is_none() {
-            self.recover();
-            self.perform(Action::Stop(Duration::from_secs(1)));
-            self.pass_while(|| !self.agenda.borrow().is_empty());
+        let spool = self.script.settings.spool;
+        if self.stop_by.get().is_none() && spool.is_some_and(|spool| spool.is_killed) {
+            self.kill();
+        } else {
+            if self.stop_by.get().is_none() {
+                self.recover();
+                self.perform(Action::Stop(Duration::from_secs(1)));
+                self.pass_while(|| !self.agenda.borrow().is_empty());
+            }
+            self.check_end();
         }
-        self.check_end();
+        if spool.is_some() {
+            self.deliver_what_was_left();
+        }
         WORLD.set(None);
     }
 
@@ -130,7 +161,14 @@ impl World {
             batch: settings.batch,
             pace: settings.pace,
             retry: settings.retry,
-            spool: SpoolSettings::default(),
+            spool: settings.spool.zip(self.disk.as_ref()).map_or_else(
+                SpoolSettings::default,
+                |(spool, disk)| {
+                    let directory = Some(disk.0.clone());
+                    let (bytes, sync) = (spool.bytes, spool.sync);
+                    SpoolSettings { directory, bytes, sync, age: None, ..SpoolSettings::default() }
+                },
+            ),
             attempt_timeout: settings.attempt_timeout,
             resource: Vec::new(),
             metrics: None,
@@ -140,18 +178,23 @@ impl World {
         }
     }
 
-    /// The network recovers: all that is accepted is settled in a time that the settings bound.
+    /// Network and disk recover: all that is accepted is settled in a time that the settings bound.
     fn recover(&self) {
-        self.note(|| "the network recovers".to_owned());
+        self.note(|| "network and disk recover".to_owned());
         self.recovered.set(true);
+        faults::set(None);
         let settings = &self.script.settings;
         let longest_pause = settings.retry.max_delay.max(settings.retry.max_retry_after);
         let pace = settings.pace.throttle + settings.pace.linger;
-        let bound = 2 * (longest_pause + settings.attempt_timeout + pace) + Duration::from_secs(5);
+        // a disk that could not be read is tried again after some seconds
+        let bound = 2 * (longest_pause + settings.attempt_timeout + pace) + Duration::from_secs(15);
         let by = clock::now() + bound;
         let is_settled = || {
-            let is_settled = SIGNALS.iter().all(|signal| self.counts(*signal).in_flight == 0);
-            is_settled && self.flushes.borrow().is_empty()
+            let is_settled = |signal: &Signal| {
+                let counts = self.counts(*signal);
+                counts.in_flight + counts.spooled == 0
+            };
+            SIGNALS.iter().all(is_settled) && self.flushes.borrow().is_empty()
         };
         self.pass_while(|| !is_settled() && clock::now() < by);
         if !is_settled() {
@@ -206,7 +249,7 @@ impl World {
     fn perform(&self, action: Action) {
         let exporter = self.exporter();
         // only the worker's own thread does not need this one
-        let must_wait = !self.is_free() && matches!(exporter, Exporter::Caller { .. });
+        let must_wait = !self.is_free() && matches!(*exporter, Exporter::Caller { .. });
         if must_wait && !matches!(action, Action::Burst { .. }) {
             return self.postponed.borrow_mut().push(action);
         }
@@ -253,6 +296,7 @@ impl World {
         let is_done = handle.try_enqueue(scope, &frame, 1);
         if !is_done && self.is_free() {
             self.note(|| format!("a caller waits with {signal} {number}"));
+            self.books.borrow_mut()[signal as usize].note_waiting(number);
             self.waiting(|| handle.enqueue(scope, &frame, 1));
             let waited = clock::now() - made;
             self.note(|| format!("{signal} {number} has waited for {waited:?}"));
@@ -282,7 +326,7 @@ impl World {
     fn flush(&self, timeout: Duration) {
         let accepted = SIGNALS.map(|signal| self.counts(signal).accepted);
         self.commands.set(self.commands.get() + 1);
-        match self.exporter() {
+        match &*self.exporter() {
             Exporter::Thread { handle, .. } => {
                 self.flushes.borrow_mut().push((handle.start_flush(), accepted));
             }
@@ -308,7 +352,7 @@ impl World {
         self.attempts_before.set(attempts);
         self.budget.set(budget);
         self.commands.set(self.commands.get() + 1);
-        match self.exporter() {
+        match &*self.exporter() {
             Exporter::Thread { handle, .. } => {
                 handle.start_stop(now + budget);
                 let mut agenda = self.agenda.borrow_mut();
@@ -336,7 +380,8 @@ impl World {
 
     fn hurry_if_pressing(&self) {
         for signal in SIGNALS {
-            let queue = self.handle().queue(signal).expect("the signal is exported");
+            let handle = self.handle();
+            let queue = handle.queue(signal).expect("the signal is exported");
             if queue.is_pressing(queue.level()) {
                 self.books.borrow_mut()[signal as usize].hurried = Some(clock::now());
             }
@@ -384,15 +429,12 @@ impl World {
         self.handle().ledger().of(signal)
     }
 
-    fn exporter(&self) -> &Exporter {
-        self.exporter.get().expect("the exporter was started")
+    fn exporter(&self) -> Rc<Exporter> {
+        Rc::clone(self.exporter.borrow().as_ref().expect("the exporter was started"))
     }
 
-    fn handle(&self) -> &ExporterHandle {
-        match self.exporter() {
-            Exporter::Thread { handle, .. } => handle,
-            Exporter::Caller { set, .. } => &set.running()[0],
-        }
+    fn handle(&self) -> impl Deref<Target = ExporterHandle> {
+        Handle(self.exporter())
     }
 
     /// Something is wrong. It is noted, as a panic would be taken for one of the transport.

@@ -16,6 +16,8 @@ struct State {
     files: BTreeMap<u64, Vec<u8>>,
     /// As they were at their last sync. A removal is never synced.
     durable: BTreeMap<u64, Vec<u8>>,
+    /// Under other names.
+    aside: BTreeMap<u64, Vec<u8>>,
     fault: Option<Fault>,
     faults: u64,
     syncs: u64,
@@ -52,6 +54,11 @@ impl Disk {
 
     pub(super) fn lens(&self) -> Vec<(u64, u64)> {
         self.state().files.iter().map(|(id, bytes)| (*id, bytes.len() as u64)).collect()
+    }
+
+    /// The segments that were set aside.
+    pub(super) fn aside(&self) -> Vec<u64> {
+        self.state().aside.keys().copied().collect()
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -180,6 +187,14 @@ impl Storage for Disk {
 
     fn remove(&mut self, id: u64) -> io::Result<()> {
         self.whole(|state| state.files.remove(&id).map_or_else(missing, |_| Ok(())))
+    }
+
+    fn set_aside(&mut self, id: u64) -> io::Result<()> {
+        self.whole(|state| {
+            let file = state.files.remove(&id).map_or_else(missing, Ok)?;
+            state.aside.insert(id, file);
+            Ok(())
+        })
     }
 }
 

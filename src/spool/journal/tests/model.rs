@@ -294,7 +294,7 @@ impl<M: Medium> Model<M> {
             damage[signal as usize] += u64::from(item.header.records);
             self.settle(signal, 0, has_failed);
         }
-        assert_eq!(self.journal.take_damage().records, damage);
+        assert_eq!(self.journal.take_all_damage().records, damage);
         let first = self.lanes[signal as usize].first().map(|number| &self.items[*number]);
         match result {
             Ok(entry) => {
@@ -345,8 +345,9 @@ impl<M: Medium> Model<M> {
         self.journal = journal;
         self.left_alone = found.left_alone.len();
         if !self.had_fault_or_power_loss {
-            assert_eq!((found.damage, self.left_alone), (Damage::default(), 0));
+            assert_eq!((self.journal.take_all_damage(), self.left_alone), (Damage::default(), 0));
         }
+        self.journal.take_damage();
         self.is_in_hand = [false; Signal::COUNT];
         for signal in Signal::ALL {
             self.find(signal, is_power_loss);

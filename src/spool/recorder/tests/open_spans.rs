@@ -46,8 +46,7 @@ fn scope() -> Arc<Scope> {
 
 /// The request that is made of the open spans in the file, if there are any.
 fn interrupted(path: &Path) -> Result<Vec<u8>, String> {
-    let mut left =
-        Leftover::read(File::open(path).unwrap(), [1; 16]).unwrap().map_err(|why| why.to_string())?;
+    let mut left = Leftover::read(path, [1; 16]).unwrap().map_err(|why| why.to_string())?;
     let request = left.next(Signal::Traces);
     match left.damaged {
         0 => Ok(request.map_or_else(Vec::new, |request| request.body)),
@@ -55,7 +54,7 @@ fn interrupted(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The same after so many steps, of a file that was written at once.
+/// The same after these steps, of a file that was written at once.
 fn expected_after(steps: usize) -> Vec<u8> {
     let folder = Folder::new(&format!("expected-{steps}"));
     let recorder = create(&folder.0, 0);
@@ -150,10 +149,7 @@ fn a_span_that_has_reached_the_queue_is_not_found_as_interrupted_as_well() {
     let mut chunk = Chunk::with_capacity(Signal::Traces, 0);
     chunk.move_to(recorder.take(Signal::Traces, frame.len() + scope().run_header().len()).unwrap());
     chunk.append(&scope(), &frame, 1);
-    let mut left =
-        Leftover::read(File::options().read(true).write(true).open(folder.recorder()).unwrap(), [1; 16])
-            .unwrap()
-            .unwrap();
+    let mut left = Leftover::read(&folder.recorder(), [1; 16]).unwrap().unwrap();
     assert_eq!(left.next(Signal::Traces).map(|request| request.records), Some(1), "the chunk");
     assert_eq!(left.next(Signal::Traces), None);
 }
@@ -163,7 +159,7 @@ fn spans_that_are_open_when_the_exporter_ends_and_after_another_boot_do_not_coun
     let folder = Folder::new("closed");
     let (recorder, _span) = one_open_span(&folder, 2);
     let path = folder.recorder();
-    let of_other_boot = Leftover::read(File::open(&path).unwrap(), [2; 16]).unwrap().unwrap();
+    let of_other_boot = Leftover::read(&path, [2; 16]).unwrap().unwrap();
     assert!(!of_other_boot.has(Signal::Traces));
     assert!(!interrupted(&path).unwrap().is_empty());
     recorder.close();
@@ -180,12 +176,14 @@ fn whatever_byte_of_an_open_span_has_changed_reading_ends_in_order() {
     let at = Header::read(&page).unwrap().open_spans_at();
     let whole = fs::read(&path).unwrap();
     let mut found = 0;
+    let copy = folder.0.join("copy").join(path.file_name().unwrap());
+    fs::create_dir(copy.parent().unwrap()).unwrap();
     for offset in at..at + 8 + 400 {
         for bit in [1, 0x80] {
             let mut changed = whole.clone();
             changed[offset] ^= bit;
-            fs::write(folder.0.join("changed"), &changed).unwrap();
-            let request = interrupted(&folder.0.join("changed")).unwrap_or_default();
+            fs::write(&copy, &changed).unwrap();
+            let request = interrupted(&copy).unwrap_or_default();
             found += usize::from(!request.is_empty());
             assert!(request.is_empty() || Chunk::of_request(Signal::Traces, &request).is_some(), "{offset}");
         }

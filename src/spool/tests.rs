@@ -1,0 +1,375 @@
+//! What one process leaves in a directory, and the next one makes of it.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::record::wire::encode_field;
+use crate::record::{Chunk, Scope};
+use recorder::stored_name;
+
+const SLOTS: usize = 4;
+/// An empty `Resource`, as field 1 of `ResourceSpans`.
+const RESOURCE: &[u8] = &[0x0a, 0x00];
+
+/// A directory that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("standpipe-spool-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Directory::open(&path).unwrap();
+        Self(path)
+    }
+
+    fn settings(&self) -> SpoolSettings {
+        SpoolSettings { directory: Some(self.0.clone()), ..SpoolSettings::default() }
+    }
+
+    fn open(&self) -> Spool {
+        self.open_as("otlp")
+    }
+
+    fn open_as(&self, exporter: &str) -> Spool {
+        Spool::open(&self.settings(), exporter, RESOURCE, SLOTS).unwrap().unwrap()
+    }
+
+    /// What a process leaves that dies with these requests on disk.
+    fn leave(&self, exporter: &str, requests: &[&[u8]]) {
+        let mut spool = self.open_as(exporter);
+        requests.iter().for_each(|body| spool.append(Signal::Logs, 10, &[body]).unwrap());
+    }
+
+    /// What a process leaves that dies with a record in its queue.
+    fn leave_chunk(&self, is_sealed: bool) {
+        let spool = self.open();
+        let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
+        chunk.move_to(spool.recorder().take(Signal::Logs, 0).unwrap());
+        let mut frame = Vec::new();
+        encode_field(0x12, b"record", &mut frame);
+        chunk.append(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &frame, 1);
+        if is_sealed {
+            chunk.seal(|bytes| checksum([bytes]));
+        }
+        spool.recorder().close();
+    }
+
+    /// Changes bytes of a file.
+    fn edit(&self, end: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = fs::read(self.file(end)).unwrap();
+        change(&mut bytes);
+        fs::write(self.file(end), bytes).unwrap();
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// The only file whose name ends like this.
+    fn file(&self, end: &str) -> PathBuf {
+        let names = self.names();
+        let mut names = names.iter().filter(|name| name.ends_with(end));
+        let (Some(name), None) = (names.next(), names.next()) else { panic!("{:?}", self.names()) };
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Delivers all of a signal, and returns the bodies.
+fn drain(spool: &mut Spool) -> Vec<Vec<u8>> {
+    let mut bodies = Vec::new();
+    while let Some(request) = spool.next(Signal::Logs).unwrap() {
+        bodies.push(request.body);
+        spool.settle(Signal::Logs).unwrap();
+    }
+    bodies
+}
+
+#[test]
+fn a_long_name_is_stored_and_compared_as_far_as_there_is_room() {
+    let name = "ü".repeat(200);
+    assert_eq!(stored_name(&name).chars().count(), 127);
+    assert_eq!(stored_name(&format!("x{name}")).len(), 255);
+    let folder = Folder::new("long-name");
+    folder.leave(&name, &[b"body"]);
+    assert_eq!(folder.open_as("other").take_notes().len(), 1);
+    assert_eq!(drain(&mut folder.open_as(&name)), [b"body"]);
+}
+
+#[test]
+fn a_slash_at_the_end_gets_no_symbolic_link_past_the_check() {
+    let folder = Folder::new("slash");
+    let link = folder.0.join("link");
+    symlink(&folder.0, &link).unwrap();
+    for end in ["", "/", "//", "/.", "/./"] {
+        let path = PathBuf::from(format!("{}{end}", link.display()));
+        let refusal = Directory::open(&path).expect_err(end).to_string();
+        assert!(refusal.contains("it is a symbolic link"), "{end}: {refusal}");
+        Directory::open(&PathBuf::from(format!("{}{end}", folder.0.display()))).expect(end);
+    }
+}
+
+#[test]
+fn what_another_exporter_has_left_is_reported_with_advice() {
+    let folder = Folder::new("other-exporter");
+    folder.leave("b", &[b"body"]);
+    let path = folder.file(".recorder");
+    let expected = format!(
+        "{}: left by an exporter \"b\": one of that name delivers it, or standpipe drain",
+        path.display()
+    );
+    assert_eq!(folder.open_as("a").take_notes(), [expected]);
+}
+
+#[test]
+fn a_recorder_under_another_name_is_left_alone() {
+    let folder = Folder::new("renamed");
+    folder.leave("otlp", &[b"body"]);
+    let (copy, renamed) = (folder.0.join("00000000000000aa.recorder"), "00000000000000bb.recorder");
+    let original = folder.file(".recorder");
+    fs::copy(&original, &copy).unwrap();
+    let mut spool = folder.open();
+    assert_eq!(spool.take_notes(), [format!("{}: left alone: it is a copy or renamed", copy.display())]);
+    assert_eq!(drain(&mut spool), [b"body"], "the original");
+    drop(spool);
+    fs::rename(&copy, folder.0.join(renamed)).unwrap();
+    let notes = folder.open().take_notes();
+    assert!(notes.len() == 1 && notes[0].ends_with("it is a copy or renamed"), "{notes:?}");
+    assert!(folder.names().contains(&renamed.to_owned()) && !original.exists(), "{:?}", folder.names());
+}
+
+#[test]
+fn what_is_no_recorder_is_left_alone_and_what_was_never_used_is_removed() {
+    let folder = Folder::new("no-recorder");
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.0.join(name), bytes).unwrap();
+    write("notes.recorder", b"hello");
+    write("00000000000000AA.recorder", b"");
+    write("+0000000000000aa.recorder", b"");
+    write("0000000000000001.recorder", b"hello");
+    let mut page = vec![0; 10_000];
+    page[4095] = 1;
+    write("0000000000000002.recorder", &page);
+    let left_alone = folder.names();
+    write("0000000000000003.recorder", b"");
+    write("0000000000000004.recorder", &[0; 10_000]);
+    write("0000000000000005.recorder", &[&b"SPFLIGHT\x01\0\0\0"[..], &[0; 4084]].concat());
+    let mut spool = folder.open();
+    let mut notes = spool.take_notes();
+    notes.sort();
+    let note =
+        |name: &str| format!("{}: left alone: it is no flight recorder", folder.0.join(name).display());
+    assert_eq!(notes, [note("0000000000000001.recorder"), note("0000000000000002.recorder")]);
+    spool.close();
+    assert_eq!(folder.names(), left_alone);
+}
+
+#[test]
+fn what_is_left_has_a_lock_and_no_descriptor() {
+    let folder = Folder::new("descriptors");
+    (0..3).for_each(|_| folder.leave("b", &[b"body"]));
+    let holder = folder.open_as("b");
+    assert_eq!(holder.estates.len(), 3);
+    let is_ours = |path: &Path| path.starts_with(&folder.0);
+    let open =
+        fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    assert_eq!(open.filter(|path| is_ours(path)).collect::<Vec<_>>(), Vec::<PathBuf>::new());
+    assert_eq!(folder.open_as("b").estates.len(), 0, "they are locked");
+    drop(holder);
+    assert_eq!(folder.open_as("b").estates.len(), 3);
+}
+
+#[test]
+fn a_backup_by_links_hinders_no_delivery_and_keeps_nothing_alive() {
+    let folder = Folder::new("links");
+    folder.leave("otlp", &[b"body"]);
+    let recorder = folder.file(".recorder");
+    let backup = Folder::new("links-backup");
+    for path in [&recorder, &folder.file(".segment")] {
+        fs::hard_link(path, backup.0.join(path.file_name().unwrap())).unwrap();
+    }
+    let file = fs::File::open(&recorder).unwrap();
+    let mut spool = folder.open();
+    assert_eq!(drain(&mut spool), [b"body"]);
+    assert!(!directory::is_at(&recorder, &file).unwrap(), "its name is gone");
+}
+
+fn of_logs(dropped: [Dropped; Signal::COUNT]) -> Dropped {
+    dropped[Signal::Logs as usize]
+}
+
+#[test]
+fn what_is_damaged_is_counted_reported_and_kept() {
+    let folder = Folder::new("damaged");
+    folder.leave("otlp", &[b"first", b"second", b"third"]);
+    let (segment, recorder) = (folder.file(".segment"), folder.file(".recorder"));
+    // the body of the second entry
+    folder.edit(".segment", |bytes| bytes[2 * 32 + 5] ^= 1);
+    let mut spool = folder.open();
+    assert_eq!(spool.take_notes(), Vec::<String>::new(), "of requests, only the headers are read");
+    assert_eq!(drain(&mut spool), [&b"first"[..], b"third"]);
+    let words = "1 damaged place of 38 bytes; the file will be kept as *.damaged";
+    assert_eq!(spool.take_notes(), [format!("{}: {words}", segment.display())]);
+    assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 0, of_others: 10 });
+    assert_eq!(of_logs(spool.take_damaged()), Dropped::default());
+    spool.close();
+    let kept = format!("{}.damaged", segment.file_name().unwrap().to_str().unwrap());
+    assert_eq!(folder.names(), [&*kept]);
+    assert!(!recorder.exists());
+    assert_eq!(folder.open().take_notes(), Vec::<String>::new(), "it was reported");
+    let found = inspect(&folder.0).unwrap();
+    let [problem] = &found.iter().find(|instance| kept.starts_with(&instance.id)).unwrap().problems[..]
+    else {
+        panic!("{found:?}")
+    };
+    assert!(problem.starts_with(&kept), "{problem}");
+}
+
+#[test]
+fn damage_of_a_header_and_of_this_process_is_reported_as_well() {
+    let folder = Folder::new("damaged-header");
+    folder.leave("otlp", &[b"first", b"second"]);
+    folder.edit(".segment", |bytes| bytes[0] ^= 1);
+    let segment = folder.file(".segment");
+    let mut spool = folder.open();
+    let words = "1 damaged place of 37 bytes; the file will be kept as *.damaged";
+    assert_eq!(spool.take_notes(), [format!("{}: {words}", segment.display())]);
+    assert_eq!(drain(&mut spool), [b"second"]);
+    spool.append(Signal::Logs, 7, &[b"own"]).unwrap();
+    folder.edit(".segment", |bytes| bytes[32] ^= 1);
+    assert_eq!(drain(&mut spool), Vec::<Vec<u8>>::new());
+    assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 7, of_others: 0 });
+    assert_eq!(spool.take_notes().len(), 1);
+    spool.close();
+    assert_eq!(folder.names().iter().filter(|name| name.ends_with(".segment.damaged")).count(), 2);
+}
+
+#[test]
+fn the_end_of_an_append_that_was_under_way_is_no_damage() {
+    let folder = Folder::new("cut");
+    folder.leave("otlp", &[b"first", b"second"]);
+    folder.edit(".segment", |bytes| bytes.truncate(37 + 33));
+    let segment = folder.file(".segment");
+    let words = "33 bytes at the end are cut off";
+    let found = inspect(&folder.0).unwrap();
+    let name = segment.file_name().unwrap().to_str().unwrap();
+    assert_eq!(found[0].problems, [format!("{name}: {words}")]);
+    let mut spool = folder.open();
+    assert_eq!(spool.take_notes(), [format!("{}: {words}", segment.display())]);
+    assert_eq!(drain(&mut spool), [b"first"]);
+    assert_eq!(of_logs(spool.take_damaged()), Dropped::default());
+    spool.close();
+    assert_eq!(folder.names(), Vec::<String>::new());
+}
+
+#[test]
+fn a_recorder_with_damage_is_kept_whole() {
+    let folder = Folder::new("damaged-recorder");
+    folder.leave_chunk(true);
+    let (recorder, slot_headers) = (folder.file(".recorder"), 2 * 4096);
+    // the state of another slot: whether it is free is unknown
+    folder.edit(".recorder", |bytes| {
+        bytes[slot_headers + 64] = 9;
+        bytes[slot_headers + 4096 + Chunk::BYTES..][..4].copy_from_slice(b"data");
+    });
+    let mut whole = fs::read(&recorder).unwrap();
+    let mut spool = folder.open();
+    let words = "1 damaged place; the file will be kept as *.damaged";
+    assert_eq!(spool.take_notes(), [format!("{}: {words}", recorder.display())]);
+    assert_eq!(drain(&mut spool).len(), 1);
+    spool.close();
+    // but for the slot that was delivered
+    whole[slot_headers] = 0;
+    assert!(fs::read(folder.file(".recorder.damaged")).unwrap() == whole);
+    assert_eq!(folder.names().len(), 1);
+}
+
+#[test]
+fn what_nothing_proves_after_another_boot_is_reported_and_removed() {
+    let folder = Folder::new("unproven");
+    folder.leave_chunk(false);
+    let (directory, recorder) = (Directory::open(&folder.0).unwrap(), folder.file(".recorder"));
+    let limits =
+        Limits { bytes: 0, age: LONGEST_AGE, segment_bytes: 0, sync: crate::config::SpoolSync::Never };
+    let (mut estates, notes) = take_over_all(&directory, None, limits, [7; 16]).unwrap();
+    assert_eq!((estates.len(), notes.len()), (1, 0));
+    assert_eq!(estates[0].next(Signal::Logs).unwrap(), None);
+    let mut notes = Vec::new();
+    tidy(&mut estates, &mut notes);
+    let words = "1 chunk may not have reached the disk before the system ended, and cannot be delivered";
+    assert_eq!(notes, [format!("{}: {words}", recorder.display())]);
+    assert_eq!((estates.len(), folder.names()), (0, vec![]));
+}
+
+#[test]
+fn what_others_have_left_is_removed_when_the_last_of_it_was_too_old_or_damaged() {
+    let folder = Folder::new("settled");
+    folder.leave("otlp", &[b"body"]);
+    let old = SpoolSettings { age: Some(Duration::ZERO), ..folder.settings() };
+    let mut spool = Spool::open(&old, "otlp", RESOURCE, SLOTS).unwrap().unwrap();
+    // the clock may not have moved on
+    while of_logs(spool.expire()) == Dropped::default() {}
+    spool.close();
+    assert_eq!(folder.names(), Vec::<String>::new());
+    folder.leave_chunk(true);
+    folder.edit(".recorder", |bytes| {
+        let data_at = 3 * 4096;
+        bytes[data_at + 1] ^= 1;
+    });
+    let mut spool = folder.open();
+    assert!(spool.has_pending(Signal::Logs));
+    assert!(spool.next(Signal::Logs).unwrap().is_none());
+    spool.close();
+    assert!(folder.file(".recorder.damaged").exists() && folder.names().len() == 1, "{:?}", folder.names());
+}
+
+#[test]
+fn segments_that_nothing_can_deliver_are_reported_and_stay() {
+    let folder = Folder::new("left-alone");
+    folder.leave("otlp", &[b"body"]);
+    let recorder = folder.file(".recorder");
+    folder.edit(".segment", |bytes| bytes.fill(0));
+    let left_alone = folder.names();
+    let expected =
+        format!("{}: left alone: no entry of a known layout is in it", folder.file(".segment").display());
+    let mut spool = folder.open();
+    assert_eq!(spool.take_notes(), [expected]);
+    spool.close();
+    assert_eq!(folder.names(), left_alone);
+    fs::remove_file(&recorder).unwrap();
+    let instance = recorder.file_stem().unwrap().to_str().unwrap();
+    let pattern = folder.0.join(format!("{instance}-*.segment"));
+    let mut spool = folder.open();
+    assert_eq!(spool.take_notes(), [format!("{}: left alone: their recorder is gone", pattern.display())]);
+    spool.close();
+    let found = inspect(&folder.0).unwrap();
+    assert!(
+        found[0].problems[0].ends_with("no process will deliver them: their recorder is gone"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_removed_is_a_note_and_what_was_half_replaced_goes_too() {
+    let folder = Folder::new("removal");
+    drop(folder.open());
+    let recorder = folder.file(".recorder");
+    fs::create_dir(recorder.with_extension("new")).unwrap();
+    let mut spool = folder.open();
+    let notes = spool.take_notes();
+    let expected = format!("{}: it cannot be removed: ", recorder.display());
+    assert!(notes.len() == 1 && notes[0].starts_with(&expected), "{notes:?}");
+    spool.close();
+    fs::remove_dir(recorder.with_extension("new")).unwrap();
+    fs::write(recorder.with_extension("new"), "half").unwrap();
+    folder.open().close();
+    assert_eq!(folder.names(), Vec::<String>::new());
+}
