@@ -75,7 +75,7 @@ struct MemoryGroup {
 impl MemoryGroup {
     fn new(bytes: u64) -> io::Result<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup")?;
-        let of = |line: &str| Some(line.splitn(3, ':').nth(1)?.split(',').any(|name| name == "memory"));
+        let of = |line: &str| Some(line.split(':').nth(1)?.split(',').any(|name| name == "memory"));
         // version 1 has a hierarchy for memory alone, version 2 one for all
         let (line, root, limit) = match groups.lines().find(|line| of(line) == Some(true)) {
             Some(line) => (line, "/sys/fs/cgroup/memory", "memory.limit_in_bytes"),

@@ -70,7 +70,7 @@ fn a_start_on_a_disk_without_room_is_refused_with_words_and_leaves_nothing() {
     let config = Config::new().service_name("shop").exporter(exporter(NOWHERE, &spool));
     let refusal = Telemetry::start(config).map(drop).unwrap_err().to_string();
     assert!(refusal.contains("spool\"") && refusal.contains("No space left on device"), "{refusal}");
-    assert_eq!(files(&spool), [Path::new(""); 0]);
+    assert_eq!(files(&spool).len(), 0);
     process::report(format!("1 MiB: \"{}\"", refusal.replace(&disk(), "…")));
 }
 
@@ -133,7 +133,7 @@ fn fill_and_make_room(policy: &str, when_full: WhenFull) {
         WhenFull::Block => assert_eq!(ledger.lost(), 0, "{ledger}"),
         _ => assert!(ledger.lost() > 0, "{ledger}"),
     }
-    assert_eq!(files(&spool), [Path::new(""); 0]);
+    assert_eq!(files(&spool).len(), 0);
     let arrived = arrived(&receiver);
     assert!(arrived.len() as u64 == total.delivered && arrived.values().all(|times| *times == 1));
     process::report(format!(
