@@ -14,8 +14,8 @@ use standpipe::bridge::opentelemetry::LogExporter;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, Logger, Severity, Telemetry, Tracer};
 
-use crate::support::process;
 use crate::support::tls::{TestCa, TlsFront};
+use crate::support::{figures, process};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -122,8 +122,9 @@ impl Drop for Program {
 
 #[test]
 fn after_one_record_of_the_program_the_exporter_falls_silent() {
-    if !process::is_alone("after_one_record_of_the_program_the_exporter_falls_silent") {
-        return;
+    const NAME: &str = "after_one_record_of_the_program_the_exporter_falls_silent";
+    if process::task().is_none() {
+        return process::run(NAME, "in a process of its own").iter().for_each(figures::show);
     }
     let receiver = Receiver::start().unwrap();
     let program = Program::start(Exporter::http(receiver.endpoint()));
@@ -133,8 +134,15 @@ fn after_one_record_of_the_program_the_exporter_falls_silent() {
         assert_eq!(receiver.span_count(), round);
         program.assert_only(round);
     }
+    let idle = Duration::from_millis(figures::amount("STANDPIPE_IDLE_MS", 0));
+    assert!(!receiver.wait_for_requests(ROUNDS + 1, idle), "a request nobody asked for");
+    program.assert_only(ROUNDS);
     let ledger = program.telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().delivered, ledger.lost()), (ROUNDS, 0), "{ledger}");
+    process::report(format!(
+        "{ROUNDS} of the program, 0 of its own making, idle for {:?}",
+        idle + ROUNDS as u32 * QUIET
+    ));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use standpipe::config::DiagnosticSeverity;
 use standpipe::{Config, ConfigError};
 
-use crate::support::command;
+use crate::support::{command, figures};
 
 const MIB: usize = 1 << 20;
 /// The value of a header, and what it would smuggle in.
@@ -292,6 +292,10 @@ fn hostile_files_are_read_in_time_and_with_few_words() {
             diagnostics.len()
         );
         assert!((1..=1_000).contains(&diagnostics.len()), "{name}: {} diagnostics", diagnostics.len());
+        figures::show_most(
+            took.as_millis(),
+            format!("ms for {} KiB, unoptimised: {}", SIZE / 1024, cfg!(debug_assertions)),
+        );
         assert!(took < LONGEST, "{name}: {took:?}");
     }
 }

@@ -4,10 +4,12 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::Instant;
 
 use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
 use standpipe::{Compression, Config, FlushOutcome, ProblemKind, WhenFull};
 
+use crate::support::figures;
 use crate::support::scene::{
     A_WHILE, FOR_EVER, LONG, Problems, SetWhenDropped, closed_address, emit, emit_in_time, exporter,
     exporter_to, open_at, start, start_with,
@@ -35,8 +37,10 @@ fn distinct(numbers: &[u64]) -> u64 {
 fn a_burst_of_100_000_spans_arrives_whole_and_once_when_callers_wait() {
     let (receiver, numbers) = counting_receiver();
     let telemetry = start(exporter(&receiver).queue_records(10_000));
+    let begun = Instant::now();
     emit_in_time(&telemetry.tracer("shop"), BURST);
     let ledger = telemetry.shutdown(LONG);
+    figures::show(format!("{BURST} sent, {} arrived in {:.1?}", receiver.span_count(), begun.elapsed()));
     assert_eq!((ledger.total().delivered, ledger.lost()), (BURST, 0), "{ledger}");
     assert_eq!(receiver.span_count(), BURST);
     let numbers = numbers.lock().unwrap();
@@ -55,6 +59,7 @@ fn a_burst_of_100_000_spans_is_delivered_or_counted_when_the_queue_is_lossy() {
     emit_in_time(&tracer, BURST / 2);
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
+    figures::show(format!("lossy: {} + {} dropped", total.delivered, total.not_enqueued.queue_full));
     assert!(total.not_enqueued.queue_full >= BURST / 2 - 1000, "{ledger}");
     assert_eq!(total.delivered + total.not_enqueued.queue_full, BURST, "{ledger}");
     assert_eq!((total.delivered, ledger.lost()), (receiver.span_count(), total.not_enqueued.queue_full));
@@ -88,6 +93,7 @@ fn nothing_is_lost_and_callers_wait_while_the_collector_is_down() {
     }
     caller.join().unwrap();
     let ledger = telemetry.shutdown(LONG);
+    figures::show(format!("block: {} of 300 arrived", receiver.span_count()));
     assert_eq!((ledger.total().delivered, ledger.lost()), (300, 0), "{ledger}");
     assert_eq!(receiver.span_count(), 300);
 }
@@ -106,6 +112,7 @@ fn losses_are_counted_exactly_while_the_collector_is_down_and_the_queue_lossy() 
     let receiver = open_at(address);
     assert!(receiver.wait_for_spans(100, LONG));
     let ledger = telemetry.shutdown(LONG);
+    figures::show(format!("lossy: {} arrived, {} dropped", receiver.span_count(), ledger.lost()));
     assert_eq!((ledger.total().delivered, ledger.lost()), (100, 200), "{ledger}");
     let kept: Vec<u64> = receiver.spans().iter().map(number).collect();
     assert_eq!(kept, (0..100).collect::<Vec<_>>(), "the newest are to be dropped, not the oldest");

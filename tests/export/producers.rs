@@ -9,6 +9,8 @@ use std::time::Duration;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, ProblemKind, Provider, Telemetry, Tracer, WhenFull};
 
+use crate::support::figures;
+
 const PRODUCERS: usize = 64;
 const SPANS_EACH: u64 = 200;
 const ALL_SPANS: u64 = PRODUCERS as u64 * SPANS_EACH;
@@ -66,7 +68,7 @@ fn of_64_producers_that_wait_for_room_every_span_arrives_and_nobody_starves() {
         receiver.resume();
     });
     let slowest = *progress.iter().min().unwrap();
-    println!("when the first was done with {SPANS_EACH}, the slowest had {slowest}");
+    figures::show(format!("when the first was done with {SPANS_EACH} spans, the slowest had {slowest}"));
     assert!(slowest >= SPANS_EACH / 10, "somebody starves: {progress:?}");
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, FlushOutcome, ProblemKind};
 
+use crate::support::figures;
 use crate::support::scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, exporter, gathering, open_at, start};
 
 mod signals;
@@ -67,6 +68,11 @@ fn a_batch_is_given_up_and_counted_when_its_time_is_up() {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     // it gives up when the next pause, of at most 20 ms, would end too late
     assert!(begun.elapsed() >= time - Duration::from_millis(20), "{:?}", begun.elapsed());
+    figures::show(format!(
+        "given up after {:.0?} of {time:?} and {} attempts",
+        begun.elapsed(),
+        receiver.request_count()
+    ));
     let total = telemetry.ledger().total();
     assert_eq!((total.dropped.gave_up, total.lost(), total.in_flight), (7, 7, 0));
     assert!(receiver.request_count() > 5, "{}", receiver.request_count());
@@ -129,6 +135,7 @@ fn retry_after_in_seconds_is_honoured_even_by_a_flush() {
     let requests = receiver.requests();
     assert_eq!(requests.len(), 2);
     let pause = requests[1].received_at - requests[0].received_at;
+    figures::show(format!("2 s asked for: {pause:.2?}"));
     assert!(pause >= Duration::from_secs(2), "{pause:?}");
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0), "{ledger}");
@@ -186,6 +193,7 @@ fn retry_after_beyond_the_batchs_time_ends_with_one_last_attempt_and_holds_for_t
     assert!(!receiver.wait_for_requests(3, A_WHILE), "the next batch did not wait");
     let requests = receiver.requests();
     let pause = requests[1].received_at - requests[0].received_at;
+    figures::show(format!("30 s asked for, {time:?} left: last attempt after {pause:.2?}"));
     // measured at the receiver, where the first may have been read late
     assert!(pause >= time / 2, "{pause:?}");
     receiver.behave();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Ledger, Telemetry};
 
+use crate::support::figures;
 use crate::support::scene::{NOISE, open_at};
 use crate::support::stubborn::{SlowReader, Unanswered};
 use crate::support::tls::{TestCa, TlsFront};
@@ -44,6 +45,7 @@ fn shutdown_in_time(telemetry: &Telemetry, budget: Duration) -> Ledger {
     let ledger = telemetry.shutdown(budget);
     let took = start.elapsed();
     println!("{took:?} for a budget of {budget:?}: {ledger}");
+    figures::show_most(took.saturating_sub(budget).as_millis(), "ms more than the budget");
     assert!(took <= budget + PROMISED + NOISE, "{took:?} for a budget of {budget:?}");
     ledger
 }

@@ -8,6 +8,7 @@ use standpipe::ledger::ExporterLedger;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Problem, ProblemKind, Telemetry};
 
+use crate::support::figures;
 use crate::support::scene::NOISE;
 use crate::support::stubborn::{SlowReader, Unanswered};
 use crate::support::tls::{TestCa, TlsFront};
@@ -42,6 +43,7 @@ fn ends_in_time(exporter: Exporter, attribute_bytes: usize) -> (Problem, Exporte
     let (problem, end) = problems.recv_timeout(PATIENCE).expect("the attempt never ended");
     let took = end - began;
     println!("{took:?} for a time-out of {TIMEOUT:?}: {problem}");
+    figures::show_most(took.as_millis(), format!("ms for a time-out of {TIMEOUT:?}"));
     // sockets count in milliseconds
     assert!(end - ended >= TIMEOUT - Duration::from_millis(10), "too early: {:?}: {problem}", end - ended);
     assert!(took <= TIMEOUT + PROMISED + NOISE, "too late: {took:?}: {problem}");

@@ -217,6 +217,7 @@ impl Stage {
         let heard = self.server.take().expect("not ended").end();
         let rise = allocator::rise(self.marked);
         println!("{}: {} KiB", self.case, rise / 1024);
+        println!("most: {} KiB more memory", rise / 1024);
         assert!(rise < self.most_bytes, "{}: {rise} bytes were held", self.case);
         heard
     }

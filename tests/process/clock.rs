@@ -11,7 +11,7 @@ use standpipe::receiver::proto::trace::v1::Span;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, Telemetry};
 
-use crate::support::process;
+use crate::support::{figures, process};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How long a test waits for what must happen.
@@ -73,7 +73,7 @@ fn a_wall_clock_that_jumps_back_a_day_delays_nothing() {
         // so that a retry, too, has to wait while the clock is wrong
         receiver.script([Answer::ok(), Answer::status(503), Answer::status(503).retry_after("1")]);
         let took = process::run("a_wall_clock_that_jumps_back_a_day_delays_nothing", &receiver.endpoint());
-        println!("{took:?}");
+        figures::show(format!("delivered in {}, 1 s of it asked for by the server", took[0]));
         return assert_eq!(receiver.span_count(), 3);
     };
     let telemetry = start(Exporter::http(endpoint).throttle(Duration::from_millis(200)));
@@ -98,7 +98,7 @@ fn a_wall_clock_that_jumps_back_a_day_delays_nothing() {
     assert!(took >= Duration::from_secs(1), "Retry-After was not honoured: {took:?}");
     assert!(took < Duration::from_secs(5), "waited for {took:?}");
     assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
-    process::report(format!("{took:?}"));
+    process::report(format!("{took:.2?}"));
 }
 
 #[test]
@@ -179,20 +179,22 @@ fn times_before_1970_and_beyond_the_format_are_pinned_to_its_ends() {
 #[test]
 #[allow(unsafe_code)]
 fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
-    const STOPPED: Duration = Duration::from_secs(2);
+    let stopped = Duration::from_secs(figures::amount("STANDPIPE_STOPPED_SECONDS", 2));
     let name = "a_process_that_was_stopped_sends_on_without_a_failed_attempt";
     let Some(endpoint) = process::task() else {
         // the connection goes stale while the process is stopped
-        let receiver = Receiver::builder().read_timeout(STOPPED / 4).start().unwrap();
+        let receiver = Receiver::builder().read_timeout(stopped / 4).start().unwrap();
         let mut child = process::Child::start(name, &receiver.endpoint());
         assert_eq!(child.next_report(), "sent");
         let pid = child.id() as libc::pid_t;
         // SAFETY: the child is ours and not reaped yet, so the number is its own.
         assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
-        wait(STOPPED);
+        wait(stopped);
         // SAFETY: as above.
         assert_eq!(unsafe { libc::kill(pid, libc::SIGCONT) }, 0);
-        assert_eq!(child.finish(), ["2 delivered in 2 attempts, 0 problems"]);
+        let reports = child.finish();
+        figures::show(format!("stopped for {stopped:?}: {}", reports[0]));
+        assert_eq!(reports, ["2 delivered in 2 attempts, 0 problems"]);
         assert_eq!((receiver.span_count(), receiver.connection_count()), (2, 2));
         return;
     };
@@ -207,7 +209,7 @@ fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     process::report("sent");
     // the stop falls into this time of rest
-    wait(STOPPED + STOPPED / 10);
+    wait(stopped + stopped / 10);
     tracer.span("after").end();
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let ledger = telemetry.shutdown(PATIENCE).exporters.remove(0);

@@ -26,7 +26,7 @@ use standpipe::receiver::{Answer, ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Application, Config, Exporter, Provider, Signal, Telemetry, Tracer};
 use tracing_subscriber::prelude::*;
 
-use crate::support::process;
+use crate::support::{figures, process};
 use crate::system;
 
 const CHILDREN: u64 = 8;
@@ -161,6 +161,7 @@ fn eight_children(name: &str, door: fn(&Receiver) -> String, exporter: fn(String
         let received = received_once(&receiver);
         assert_eq!(received["child"], CHILDREN * SPANS_PER_CHILD);
         assert_eq!(received["load"].to_string(), *load);
+        figures::show(format!("{CHILDREN} children, {} + {load} spans, each once", received["child"]));
         return assert_eq!(received["across"], 1);
     };
     // a queue that is full most of the time: forks fall into every state of the callers and the worker

@@ -4,6 +4,7 @@
 
 mod clock;
 mod exit;
+mod faults;
 mod fork;
 mod global;
 mod interrupted;

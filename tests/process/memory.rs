@@ -11,7 +11,7 @@ use standpipe::ledger::Counts;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, Telemetry, WhenFull};
 
-use crate::support::{allocator, memory, process};
+use crate::support::{allocator, figures, memory, process};
 
 const MIB: u64 = 1 << 20;
 const QUEUE_BYTES: u64 = 16 * MIB;
@@ -61,7 +61,7 @@ fn costs_no_memory(name: &str, answer: Answer) {
     let reports = process::run(name, &receiver.endpoint());
     let [rise, attempts] = &reports[..] else { panic!("{reports:?}") };
     let rise: u64 = rise.parse().unwrap();
-    println!("memory rose by {} KiB", rise / 1024);
+    figures::show_most(u128::from(rise / 1024), "KiB more memory");
     assert!(rise <= MIB, "memory rose by {rise} bytes");
     assert_eq!((attempts.as_str(), receiver.request_count()), ("2", 2));
 }
@@ -116,7 +116,8 @@ fn stays_within_the_queues_bytes(name: &str, receiver: &Receiver) -> [u64; 4] {
     let numbers: Vec<u64> = reports.iter().map(|report| report.parse().unwrap()).collect();
     let numbers: [u64; 5] = numbers.try_into().expect("five reports");
     let [rise, counts @ ..] = numbers;
-    println!("memory rose by {} KiB for a queue of {} KiB: {counts:?}", rise / 1024, QUEUE_BYTES / 1024);
+    println!("delivered, lost, not enqueued, too large: {counts:?}");
+    figures::show_most(u128::from(rise / 1024), format!("KiB more memory, queue of {}", QUEUE_BYTES / 1024));
     let most = QUEUE_BYTES + BESIDE_THE_QUEUE;
     assert!(rise <= most, "memory rose by {} KiB, {} are the bound", rise / 1024, most / 1024);
     counts

@@ -7,12 +7,14 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use standpipe::ledger::Counts;
-use standpipe::receiver::{Answer, Receiver};
+use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
 use standpipe::{Config, Exporter, Problem, ProblemKind, Signal, Telemetry, Tracer, WhenFull};
 
+use crate::support::figures;
 use crate::support::process::{self, Child};
 use crate::support::scratch::Scratch;
 
@@ -22,9 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const NOWHERE: &str = "http://127.0.0.1:9";
 /// Small enough for many recorders in a test.
 const QUEUE_BYTES: usize = 1 << 20;
+/// More than a process emits before it dies.
+pub(crate) const MOST: u64 = 2_000_000;
 
 /// A directory on a disk, and one in memory.
-fn places() -> [Scratch; 2] {
+pub(crate) fn places() -> [Scratch; 2] {
     [private(), private_in(Path::new("/dev/shm"))]
 }
 
@@ -42,24 +46,39 @@ pub(crate) fn exporter(endpoint: &str, spool: &Path) -> Exporter {
     Exporter::http(endpoint).queue_bytes(QUEUE_BYTES).throttle(Duration::ZERO).spool(spool)
 }
 
-fn start(exporter: Exporter) -> Telemetry {
+pub(crate) fn start(exporter: Exporter) -> Telemetry {
     Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap()
 }
 
-fn emit(tracer: &Tracer, run: u64, numbers: std::ops::Range<u64>) {
+pub(crate) fn emit(tracer: &Tracer, run: u64, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| {
         tracer.build("work").set("run", run as i64).set("number", number as i64).start().end()
     });
 }
 
 /// How often each record of each run has arrived.
-fn arrived(receiver: &Receiver) -> HashMap<(u64, u64), u64> {
+pub(crate) type Arrived = HashMap<(u64, u64), u64>;
+
+pub(crate) fn arrived(receiver: &Receiver) -> Arrived {
     let mut arrived = HashMap::new();
-    for received in receiver.spans() {
-        let attribute = |key: &str| received.attribute(key).as_i64().unwrap() as u64;
-        *arrived.entry((attribute("run"), attribute("number"))).or_insert(0) += 1;
-    }
+    receiver.spans().iter().for_each(|span| note(&mut arrived, span));
     arrived
+}
+
+fn note(arrived: &mut Arrived, span: &ReceivedSpan) {
+    let attribute = |key: &str| span.attribute(key).as_i64().unwrap() as u64;
+    *arrived.entry((attribute("run"), attribute("number"))).or_insert(0) += 1;
+}
+
+/// A receiver that keeps nothing but what has arrived: there may be more than one can hold.
+fn noting_receiver() -> (Receiver, Arc<Mutex<Arrived>>) {
+    let arrived = Arc::new(Mutex::new(Arrived::new()));
+    let noted = Arc::clone(&arrived);
+    let on_batch = move |batch: &Batch| {
+        let mut noted = noted.lock().unwrap();
+        batch.spans.iter().for_each(|span| note(&mut noted, span));
+    };
+    (Receiver::builder().keep_bytes(0).on_batch(on_batch).start().unwrap(), arrived)
 }
 
 pub(crate) fn files(spool: &Path) -> Vec<PathBuf> {
@@ -74,13 +93,13 @@ pub(crate) fn deliver(receiver: &Receiver, spool: &Path) -> Counts {
 }
 
 /// A number that the parent process sees as well, in a file of eight bytes.
-struct Progress {
+pub(crate) struct Progress {
     shared: &'static AtomicU64,
 }
 
 impl Progress {
     #[allow(unsafe_code)]
-    fn open(path: &Path) -> Self {
+    pub(crate) fn open(path: &Path) -> Self {
         use std::os::fd::AsRawFd;
 
         let file =
@@ -99,6 +118,13 @@ impl Progress {
     fn get(&self) -> u64 {
         self.shared.load(Ordering::SeqCst)
     }
+
+    pub(crate) fn wait_for(&self, target: u64) {
+        let by = Instant::now() + PATIENCE;
+        while self.get() < target && Instant::now() < by {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// A task of a child: where to send, where to spool, where to note its progress, and the number of the run.
@@ -107,7 +133,7 @@ fn child_task(endpoint: &str, spool: &Path, progress: &Path, run: u64) -> String
 }
 
 /// Emits until it is killed, or the end of the range.
-fn emit_and_note(task: &str, most: u64) -> Telemetry {
+pub(crate) fn emit_and_note(task: &str, most: u64) -> Telemetry {
     let words: Vec<&str> = task.split(' ').collect();
     let [endpoint, spool, progress, run] = words[..] else { panic!("{task}") };
     let progress = Progress::open(Path::new(progress));
@@ -120,51 +146,54 @@ fn emit_and_note(task: &str, most: u64) -> Telemetry {
     telemetry
 }
 
-#[test]
-fn every_record_whose_end_has_returned_survives_kill_9() {
-    const NAME: &str = "every_record_whose_end_has_returned_survives_kill_9";
-    const MOST: u64 = 2_000_000;
-    if let Some(task) = process::task() {
-        return drop(emit_and_note(&task, MOST));
-    }
-    let kills: u64 = std::env::var("STANDPIPE_KILLS").map_or(5, |kills| kills.parse().unwrap());
-    for spool in places() {
-        let receiver = Receiver::start().unwrap();
+/// Has a process die under load, each time at another moment, as often as the variable says, in each of these places. Nothing
+/// is lost of what it had accepted. `die` is given the process's task and the number of records after which it is to die.
+pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl FnMut(&str, &Progress, u64)) {
+    let deaths = figures::amount("STANDPIPE_KILLS", usual);
+    for spool in places {
+        let (receiver, arrived) = noting_receiver();
         let progress_path = spool.path().with_extension("progress");
         let mut accepted = Vec::new();
-        for run in 0..kills {
+        for run in 0..deaths {
             let _ = fs::remove_file(&progress_path);
             let progress = Progress::open(&progress_path);
-            let mut child =
-                Child::start(NAME, &child_task(&receiver.endpoint(), spool.path(), &progress_path, run));
-            // another moment each time
-            let target = 1 + (run * 7919 + u64::from(child.id())) % 6000;
-            let by = Instant::now() + PATIENCE;
-            while progress.get() < target && Instant::now() < by {
-                std::hint::spin_loop();
-            }
-            child.kill();
+            let target = 1 + (run * 7919 + u64::from(std::process::id())) % 6000;
+            die(&child_task(&receiver.endpoint(), spool.path(), &progress_path, run), &progress, target);
             accepted.push(progress.get());
             assert!(progress.get() >= target, "run {run}: {}", progress.get());
         }
         let counts = deliver(&receiver, spool.path());
         fs::remove_file(&progress_path).unwrap();
-        let arrived = arrived(&receiver);
+        let arrived = arrived.lock().unwrap();
         for (run, accepted) in (0..).zip(&accepted) {
-            let lost: Vec<_> =
-                (0..*accepted).filter(|number| !arrived.contains_key(&(run, *number))).collect();
-            assert!(lost.is_empty(), "run {run}: {} of {accepted} lost: {lost:?}", lost.len());
+            let lost = (0..*accepted).filter(|number| !arrived.contains_key(&(run, *number))).count();
+            assert_eq!(lost, 0, "run {run}: {lost} of {accepted} lost");
         }
         // each death may send one batch once more: the one that the collector had and the process had not noted yet
         let again = arrived.values().map(|times| times - 1).sum::<u64>();
-        let place = spool.path().display();
-        println!(
-            "{place}: {kills} kills, {} records, 0 lost, {again} sent again; the last start: {counts}",
-            arrived.len()
-        );
+        let (place, records) = (file_system(spool.path()), arrived.len());
+        figures::show(format!("{deaths} × {how} on {place}: {records} records, 0 lost, {again} sent twice"));
+        println!("the last start: {counts}");
         // a batch has up to an eighth of the queue's bytes
-        assert!(again <= kills * (QUEUE_BYTES as u64 / 8 / 64), "{again} sent again after {kills} kills");
+        assert!(again <= deaths * (QUEUE_BYTES as u64 / 8 / 64), "{again} sent again after {deaths} deaths");
     }
+}
+
+fn file_system(path: &Path) -> &str {
+    if path.starts_with("/dev/shm") { "tmpfs" } else { "disk" }
+}
+
+#[test]
+fn every_record_whose_end_has_returned_survives_kill_9() {
+    const NAME: &str = "every_record_whose_end_has_returned_survives_kill_9";
+    if let Some(task) = process::task() {
+        return drop(emit_and_note(&task, MOST));
+    }
+    survives(&places(), "kill -9", 5, |task, progress, target| {
+        let mut child = Child::start(NAME, task);
+        progress.wait_for(target);
+        child.kill();
+    });
 }
 
 #[test]

@@ -24,6 +24,9 @@ const LONG: Duration = Duration::from_secs(50);
 /// A name whose look-up hangs until [`answer`].
 pub(crate) const SLOW: &str = "slow.test";
 
+/// A name that no host has before [`answer`].
+pub(crate) const RETURNING: &str = "returning.test";
+
 /// A name that no host has.
 pub(crate) const UNKNOWN: &str = "unknown.test";
 
@@ -32,7 +35,7 @@ pub(crate) fn counts() -> (usize, usize) {
     (THREADS.load(Ordering::SeqCst), LOOK_UPS.load(Ordering::SeqCst))
 }
 
-/// Lets the look-ups of [`SLOW`] come to their answer.
+/// Lets the look-ups of [`SLOW`] and [`RETURNING`] come to their answer.
 pub(crate) fn answer() {
     IS_ANSWERED.store(true, Ordering::SeqCst);
 }
@@ -113,7 +116,8 @@ unsafe extern "C" fn getaddrinfo(
             thread::sleep(Duration::from_millis(1));
         }
     }
-    if name.to_bytes() == UNKNOWN.as_bytes() {
+    let is_gone = name.to_bytes() == RETURNING.as_bytes() && !IS_ANSWERED.load(Ordering::SeqCst);
+    if is_gone || name.to_bytes() == UNKNOWN.as_bytes() {
         return libc::EAI_NONAME;
     }
     let is_played = name.to_bytes().ends_with(b".test");

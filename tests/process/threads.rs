@@ -7,13 +7,15 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, FlushOutcome, Ledger, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, Ledger, ProblemKind, Telemetry};
 
-use crate::support::{allocator, process};
+use crate::support::scene::NOISE;
+use crate::support::{allocator, figures, process};
 use crate::system;
 
 /// Longer than anything on loopback takes.
@@ -145,6 +147,40 @@ fn a_new_connection_looks_its_host_up_again() {
         return assert_eq!(reports, ["(3, 2)"], "threads and look-ups");
     };
     process::report(format!("{:?}", count(&HTTP, &endpoint)));
+}
+
+/// The first attempt after the name is known again delivers, and it comes after one back-off.
+#[test]
+fn a_name_that_is_known_again_is_delivered_to_after_one_back_off() {
+    const BACK_OFF: Duration = Duration::from_millis(300);
+    let name = "a_name_that_is_known_again_is_delivered_to_after_one_back_off";
+    let Some(port) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run(name, &receiver.address().port().to_string()).iter().for_each(figures::show);
+        return assert_eq!((receiver.span_count(), receiver.request_count()), (1, 1));
+    };
+    let (reported, problems) = mpsc::channel();
+    let exporter = Exporter::http(format!("http://{}:{port}", system::RETURNING))
+        .proxy(Proxy::Off)
+        .throttle(Duration::ZERO)
+        .retry_delays(BACK_OFF, BACK_OFF);
+    let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
+        let _ = reported.send((problem.kind, Instant::now()));
+    });
+    let telemetry = Telemetry::start(config).unwrap();
+    telemetry.tracer("shop").span("checkout").end();
+    let (kind, failed) = problems.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(kind, ProblemKind::Unavailable);
+    system::answer();
+    while telemetry.ledger().total().delivered == 0 {
+        assert!(failed.elapsed() < PATIENCE, "{}", telemetry.ledger());
+        std::thread::yield_now();
+    }
+    let took = failed.elapsed();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.exporters[0].attempts, ledger.lost()), (2, 0), "{ledger}");
+    assert!(took < BACK_OFF + NOISE, "{took:?}");
+    process::report(format!("delivered {took:.0?} after the failure, back-off {BACK_OFF:?}, 2 attempts"));
 }
 
 /// A child has nothing of the look-up that its parent waits for, and makes one of its own.

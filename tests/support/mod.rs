@@ -5,6 +5,7 @@
 pub(crate) mod allocator;
 pub(crate) mod command;
 pub(crate) mod examples;
+pub(crate) mod figures;
 pub(crate) mod memory;
 pub(crate) mod points;
 pub(crate) mod process;

@@ -1,6 +1,6 @@
 //! A test that needs a process to itself runs itself again, as a child that knows its task.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::panic::Location;
 use std::path::Path;
 use std::process::{self, ChildStdout, Command, Stdio};
@@ -12,7 +12,7 @@ const TASK: &str = "STANDPIPE_TEST_TASK";
 /// Distinguishes reports from what the test harness prints around them.
 const REPORT: &str = "report> ";
 /// No child of any test may live longer.
-const LONGEST_LIFE: Duration = Duration::from_secs(60);
+const LONGEST_LIFE: Duration = Duration::from_secs(120);
 /// A forked child that hangs is ended by the system after this many seconds.
 const LONGEST_LIFE_OF_FORK: u32 = 20;
 
@@ -112,16 +112,16 @@ impl Child {
 
     #[track_caller]
     pub(crate) fn start_with(name: &str, task: &str, variables: &[(&str, &str)]) -> Self {
-        let mut process = command(name, task)
-            .envs(variables.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a test can be started again");
+        Self::start_command(command(name, task).envs(variables.iter().copied()))
+            .expect("a test can be started again")
+    }
+
+    pub(crate) fn start_command(command: &mut Command) -> io::Result<Self> {
+        let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let stdout = process.stdout.take().expect("it is piped");
         let (sender, reports) = mpsc::channel();
         let reader = Some(thread::spawn(move || pass_on(stdout, &sender)));
-        Self { process, reports, reader, deadline: Instant::now() + LONGEST_LIFE }
+        Ok(Self { process, reports, reader, deadline: Instant::now() + LONGEST_LIFE })
     }
 
     pub(crate) fn id(&self) -> u32 {

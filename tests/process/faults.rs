@@ -1,0 +1,204 @@
+//! The spool under faults of the system: the OOM killer, a full disk, system calls that fail, an outage of half a minute.
+//!
+//! The short forms run with all tests; `tests/faults/run` sets the variables that make them long.
+
+#![cfg(target_os = "linux")]
+
+mod calls;
+mod disk;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, FlushOutcome, Telemetry};
+
+use crate::spool::{MOST, Progress, emit, emit_and_note, places, private, survives};
+use crate::support::process::{self, Child};
+use crate::support::{figures, memory};
+
+const MIB: u64 = 1 << 20;
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Emits in a thread, and dies by `die` once as many records were accepted as the task says.
+fn die_under_load(task: &str, die: impl FnOnce()) {
+    let (task, target) = task.rsplit_once(' ').unwrap();
+    let progress = Progress::open(Path::new(task.split(' ').nth(2).unwrap()));
+    let task = task.to_owned();
+    let emitter = thread::spawn(move || emit_and_note(&task, MOST));
+    progress.wait_for(target.parse().unwrap());
+    die();
+    drop(emitter.join());
+}
+
+#[test]
+fn every_record_whose_end_has_returned_survives_abort() {
+    const NAME: &str = "every_record_whose_end_has_returned_survives_abort";
+    if let Some(task) = process::task() {
+        return die_under_load(&task, || std::process::abort());
+    }
+    survives(&places(), "abort", 2, |task, _, target| {
+        Child::start(NAME, &format!("{task} {target}")).wait_for_end();
+    });
+}
+
+#[test]
+fn every_record_whose_end_has_returned_survives_the_oom_killer() {
+    const NAME: &str = "every_record_whose_end_has_returned_survives_the_oom_killer";
+    const LIMIT: u64 = 64 * MIB;
+    if let Some(task) = process::task() {
+        let (group, task) = task.split_once(' ').unwrap();
+        fs::write(format!("{group}/cgroup.procs"), "0").unwrap();
+        return die_under_load(task, || {
+            let hoard: Vec<_> = (0..8 * LIMIT / MIB).map(|_| vec![1_u8; MIB as usize]).collect();
+            panic!("{} MiB are allocated, and the process lives", hoard.len());
+        });
+    }
+    let group = match MemoryGroup::new(LIMIT) {
+        Ok(group) => group,
+        Err(error) => return println!("SKIPPED: no limit on memory can be set here: {error}"),
+    };
+    survives(&places(), "OOM kill", 2, |task, _, target| {
+        let before = group.kills();
+        Child::start(NAME, &format!("{} {task} {target}", group.path.display())).wait_for_end();
+        assert_eq!(group.kills(), before + 1, "it did not die by the OOM killer");
+    });
+}
+
+/// A control group within that of this process, with a limit on memory; removed with it.
+struct MemoryGroup {
+    path: PathBuf,
+}
+
+impl MemoryGroup {
+    fn new(bytes: u64) -> io::Result<Self> {
+        let groups = fs::read_to_string("/proc/self/cgroup")?;
+        let of = |line: &str| Some(line.split(':').nth(1)?.split(',').any(|name| name == "memory"));
+        // version 1 has a hierarchy for memory alone, version 2 one for all
+        let (line, root, limit) = match groups.lines().find(|line| of(line) == Some(true)) {
+            Some(line) => (line, "/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            None => (groups.lines().next().unwrap_or_default(), "/sys/fs/cgroup", "memory.max"),
+        };
+        let own = line.splitn(3, ':').nth(2).unwrap_or("/");
+        let path = PathBuf::from(format!("{root}{own}")).join(format!("standpipe-{}", std::process::id()));
+        fs::create_dir(&path)?;
+        let group = Self { path };
+        fs::write(group.path.join(limit), bytes.to_string())?;
+        // swap would only make it slower; not every system has that file
+        let _ = fs::write(group.path.join("memory.swap.max"), "0");
+        Ok(group)
+    }
+
+    /// How many processes the OOM killer has killed in it.
+    fn kills(&self) -> u64 {
+        let read = |name| fs::read_to_string(self.path.join(name));
+        let events = read("memory.events").or_else(|_| read("memory.oom_control")).unwrap();
+        events.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok()).unwrap()
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let by = Instant::now() + Duration::from_secs(5);
+        // the kernel may need a moment to forget the last process
+        while fs::remove_dir(&self.path).is_err() && Instant::now() < by {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Records of each second while the collector is away.
+const RATE: u64 = 5000;
+
+#[test]
+fn an_outage_leaves_memory_as_it_was_and_loses_nothing() {
+    const NAME: &str = "an_outage_leaves_memory_as_it_was_and_loses_nothing";
+    let seconds = figures::amount("STANDPIPE_OUTAGE_SECONDS", 2);
+    if let Some(task) = process::task() {
+        return live_through_an_outage(&task, seconds);
+    }
+    let (spool, receiver) = (private(), Receiver::builder().keep_bytes(0).start().unwrap());
+    let mut child = Child::start(NAME, &format!("{} {}", receiver.endpoint(), spool.path().display()));
+    assert_eq!(child.next_report(), "warm");
+    receiver.always(Answer::status(503));
+    let_go_on(spool.path());
+    assert_eq!(child.next_report(), "spooled");
+    receiver.behave();
+    let_go_on(spool.path());
+    let reports = child.finish();
+    let numbers: Vec<u64> = reports.iter().map(|report| report.parse().unwrap()).collect();
+    let [before, during, after, delivered, millis] = numbers[..] else { panic!("{reports:?}") };
+    assert_eq!((delivered, receiver.span_count()), (RATE * (seconds + 1), RATE * (seconds + 1)));
+    let mib = |bytes: u64| bytes as f64 / MIB as f64;
+    figures::show(format!(
+        "{} records in {seconds} s without a collector, all delivered {:.1} s after its return; peak memory before, during, \
+         after: {:.1}, {:.1}, {:.1} MiB",
+        RATE * seconds,
+        millis as f64 / 1000.0,
+        mib(before),
+        mib(during),
+        mib(after),
+    ));
+    let most = before + 6 * MIB;
+    assert!(during <= most && after <= most, "{before}, {during}, {after}");
+}
+
+/// Lets the child go on that waits for it.
+fn let_go_on(spool: &Path) {
+    fs::write(spool.with_extension("go"), "").unwrap();
+}
+
+fn wait_to_go_on(spool: &Path) {
+    let by = Instant::now() + PATIENCE;
+    while fs::remove_file(spool.with_extension("go")).is_err() {
+        assert!(Instant::now() < by, "the parent does not go on");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn live_through_an_outage(task: &str, seconds: u64) {
+    let (endpoint, spool) = task.split_once(' ').unwrap();
+    let spool = Path::new(spool);
+    let exporter = Exporter::http(endpoint).spool(spool);
+    let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap();
+    let tracer = telemetry.tracer("shop");
+    let peak = |work: &dyn Fn()| {
+        assert!(memory::forget_peak(), "the kernel cannot forget a peak");
+        work();
+        memory::resident_peak().expect("the kernel says what was held")
+    };
+    // at an even pace: the clock says how many are due
+    let emit_for = |seconds: u64| {
+        let (begun, mut emitted) = (Instant::now(), 0);
+        while emitted < seconds * RATE {
+            let due = (begun.elapsed().as_micros() as u64 * RATE / 1_000_000).min(seconds * RATE);
+            emit(&tracer, seconds, emitted..due);
+            emitted = due;
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let before = peak(&|| {
+        emit_for(1);
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    });
+    process::report("warm");
+    wait_to_go_on(spool);
+    let during = peak(&|| emit_for(seconds));
+    let counts = telemetry.ledger().total();
+    assert_eq!((counts.delivered, counts.lost()), (RATE, 0), "{counts}");
+    assert!(counts.spooled >= RATE * seconds / 2, "{counts}");
+    process::report("spooled");
+    wait_to_go_on(spool);
+    let back = Instant::now();
+    let after = peak(&|| {
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    });
+    let took = back.elapsed();
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.lost(), ledger.total().spooled), (0, 0), "{ledger}");
+    for number in [before, during, after, ledger.total().delivered, took.as_millis() as u64] {
+        process::report(number);
+    }
+}

@@ -1,0 +1,215 @@
+//! System calls of the worker that fail, or are counted, by strace.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use standpipe::config::SpoolSync;
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Problem, ProblemKind, Telemetry};
+
+use super::PATIENCE;
+use crate::spool::{arrived, emit, exporter, files, private};
+use crate::support::{figures, process};
+
+/// Watches one thread of this process.
+struct Strace {
+    process: Child,
+    output: PathBuf,
+}
+
+impl Strace {
+    /// Attaches to the worker of the exporter of this name, or says why that cannot be.
+    fn attach(exporter: &str, arguments: &[&str], output: PathBuf) -> Result<Self, String> {
+        let worker = worker_of(exporter);
+        let mut command = Command::new("strace");
+        command.args(["-q", "-ttt", "-p", &worker, "-o"]).arg(&output).args(arguments);
+        allow_tracing_by(libc::c_ulong::MAX);
+        let process = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let process = process.map_err(|error| format!("there is no strace: {error}"))?;
+        let mut strace = Self { process, output };
+        let by = Instant::now() + PATIENCE;
+        while !is_traced(&worker) {
+            if strace.process.try_wait().unwrap().is_some() || Instant::now() > by {
+                let mut said = String::new();
+                let mut stderr = strace.process.stderr.take().unwrap();
+                std::io::Read::read_to_string(&mut stderr, &mut said).unwrap();
+                return Err(format!("strace cannot attach: {}", said.trim()));
+            }
+            thread::yield_now();
+        }
+        allow_tracing_by(0);
+        Ok(strace)
+    }
+
+    /// What it has seen so far, a call in a line.
+    fn seen(&self) -> Vec<String> {
+        fs::read_to_string(&self.output).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Strace {
+    fn drop(&mut self) {
+        // its thread may have ended, and strace with it
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The thread of the worker, which gives itself its name once it runs.
+fn worker_of(exporter: &str) -> String {
+    // the system keeps 15 bytes of it
+    let name: String = format!("standpipe-{exporter}").chars().take(15).collect();
+    let is_it = |task: &Path| fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name);
+    let by = Instant::now() + PATIENCE;
+    loop {
+        let mut tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
+        if let Some(task) = tasks.find(|task| is_it(&task.path())) {
+            return task.file_name().into_string().unwrap();
+        }
+        assert!(Instant::now() < by, "no thread {name}");
+        thread::yield_now();
+    }
+}
+
+fn is_traced(task: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|by| by.trim() != "0"))
+}
+
+/// Lets a process trace this one where only ancestors may: all ones for any process, 0 for none.
+#[allow(unsafe_code)]
+fn allow_tracing_by(process: libc::c_ulong) {
+    // SAFETY: takes numbers; fails where there is no such rule
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, process, 0, 0, 0) };
+}
+
+/// Which calls of the worker fail, by each name that a machine may have for them, with what, and which of them, as strace has it.
+const FAULTS: [(&str, &str, &str, &str); 7] = [
+    ("append", "?writev", "ENOSPC", "2+3"),
+    ("mark", "write", "EIO", "2+3"),
+    ("sync", "fdatasync,fsync", "EIO", "2+3"),
+    ("remove", "?unlink,?unlinkat", "EIO", "1+2"),
+    ("open", "openat", "EMFILE", "2..8+3"),
+    // the worker waits for five seconds before it reads again
+    ("read", "?read,?pread64", "EIO", "2"),
+    (AT_THE_END, "?rename,?renameat,?renameat2", "EIO", "1+"),
+];
+
+/// The call that is made only if an exporter ends and leaves requests.
+const AT_THE_END: &str = "rename";
+const RECORDS: u64 = 3000;
+
+#[test]
+fn system_calls_that_fail_cost_no_record() {
+    const NAME: &str = "system_calls_that_fail_cost_no_record";
+    if let Some(task) = process::task() {
+        return emit_while_calls_fail(&task);
+    }
+    for (name, _, error, _) in FAULTS {
+        let (spool, receiver) = (private(), Receiver::start().unwrap());
+        receiver.always(Answer::status(503));
+        // a process of its own: what it cannot remove is locked for as long as it lives
+        let task = format!("{name} {} {}", receiver.endpoint(), spool.path().display());
+        let mut child = process::Child::start(NAME, &task);
+        match child.next_report() {
+            report if report == "emitted" => {}
+            skipped => return println!("{skipped}"),
+        }
+        if name != AT_THE_END {
+            receiver.behave();
+        }
+        let injected = child.finish().remove(0);
+        receiver.behave();
+        let next = start(name, &receiver.endpoint(), spool.path(), &Arc::default()).shutdown(PATIENCE);
+        assert_eq!(files(spool.path()), Vec::<PathBuf>::new(), "{name}: {next}");
+        let arrived = arrived(&receiver);
+        assert_eq!((arrived.len() as u64, next.lost()), (RECORDS, 0), "{name}: {next}");
+        // what could not be removed or marked comes once more
+        let again = arrived.values().map(|times| times - 1).sum::<u64>();
+        assert!(again == 0 || matches!(name, "mark" | "remove" | "open"), "{name}: {again} sent twice");
+        figures::show(format!("{name}: {error} {injected} ×, 0 of {RECORDS} lost, {again} sent twice"));
+    }
+}
+
+fn emit_while_calls_fail(task: &str) {
+    let words: Vec<&str> = task.split(' ').collect();
+    let [name, endpoint, spool] = words[..] else { panic!("{task}") };
+    let (_, calls, error, when) = FAULTS.into_iter().find(|fault| fault.0 == name).unwrap();
+    let problems = Arc::new(AtomicUsize::new(0));
+    let telemetry = start(name, endpoint, Path::new(spool), &problems);
+    let fault = format!("inject={calls}:error={error}:when={when}");
+    let output = Path::new(spool).with_extension("strace");
+    let arguments = ["-e", &format!("trace={calls}"), "-e", &fault];
+    let strace = match Strace::attach(name, &arguments, output.clone()) {
+        Ok(strace) => strace,
+        Err(why) => return process::report(format!("SKIPPED: {why}")),
+    };
+    emit(&telemetry.tracer("shop"), 0, 0..RECORDS);
+    process::report("emitted");
+    let ledger = telemetry.shutdown(if name == AT_THE_END { Duration::from_millis(100) } else { PATIENCE });
+    let total = ledger.total();
+    assert_eq!((total.delivered + total.spooled, ledger.lost()), (RECORDS, 0), "{name}: {ledger}");
+    assert_eq!(total.spooled > 0, name == AT_THE_END, "{name}: {ledger}");
+    assert!(problems.load(Ordering::SeqCst) > 0 || name == "remove" || name == AT_THE_END, "{name}");
+    let injected = strace.seen().iter().filter(|line| line.contains("(INJECTED)")).count();
+    assert!(injected > 0, "{name}: no call has failed");
+    drop(strace);
+    fs::remove_file(output).unwrap();
+    process::report(injected);
+}
+
+fn start(name: &str, endpoint: &str, spool: &Path, problems: &Arc<AtomicUsize>) -> Telemetry {
+    let exporter = exporter(endpoint, spool)
+        .named(name)
+        .queue_records(100)
+        .block_timeout(None)
+        .retry_delays(Duration::from_millis(1), Duration::from_millis(20))
+        .spool_sync(SpoolSync::EveryBatch);
+    let problems = Arc::clone(problems);
+    let hook = move |problem: &Problem| {
+        problems.fetch_add(usize::from(problem.kind == ProblemKind::Spool), Ordering::SeqCst);
+    };
+    Telemetry::start(Config::new().service_name("shop").exporter(exporter).on_problem(hook)).unwrap()
+}
+
+#[test]
+fn a_request_is_synced_by_the_clock_though_no_other_follows() {
+    let (spool, receiver) = (private(), Receiver::start().unwrap());
+    receiver.always(Answer::status(503));
+    // nothing but the sync wakes the worker
+    let exporter =
+        exporter(&receiver.endpoint(), spool.path()).named("synced").retry_delays(PATIENCE, PATIENCE);
+    let telemetry = crate::spool::start(exporter);
+    let output = spool.path().with_extension("strace");
+    let strace = match Strace::attach("synced", &["-e", "trace=fdatasync"], output.clone()) {
+        Ok(strace) => strace,
+        Err(why) => return println!("SKIPPED: {why}"),
+    };
+    let tracer = telemetry.tracer("shop");
+    let mut written = Vec::new();
+    // the first is synced at once, and the second by the clock
+    for records in 1..=2 {
+        emit(&tracer, 0, records - 1..records);
+        wait_until(|| telemetry.ledger().total().spooled == records);
+        written.push(Instant::now());
+        wait_until(|| strace.seen().len() as u64 == records);
+    }
+    let took = written[1].elapsed();
+    figures::show(format!("two requests, two calls of fdatasync, the last {took:.2?} after its request"));
+    assert!(took < Duration::from_millis(2500), "{took:?}");
+    drop(telemetry.shutdown(Duration::ZERO));
+    drop(strace);
+    fs::remove_file(output).unwrap();
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let by = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < by, "it does not come about");
+        thread::sleep(Duration::from_millis(1));
+    }
+}

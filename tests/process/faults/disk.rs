@@ -1,0 +1,153 @@
+//! A disk that is full, or becomes full: a tmpfs that only the child of a test sees.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use std::{fs, io, ptr, thread};
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, Ledger, Problem, ProblemKind, Telemetry, WhenFull};
+
+use super::{MIB, PATIENCE};
+use crate::spool::{NOWHERE, arrived, emit, exporter, files, private};
+use crate::support::figures;
+use crate::support::process::{self, Child, command};
+
+/// Has the process of a command see an empty file system of its own in a directory. It goes with the process.
+#[allow(unsafe_code)]
+fn mount_tmpfs(command: &mut Command, directory: &Path, bytes: u64) {
+    let target = CString::new(directory.as_os_str().as_bytes()).unwrap();
+    let options = CString::new(format!("size={bytes},mode=700")).unwrap();
+    // SAFETY: both calls only give numbers
+    let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
+    let (user, group) = (format!("0 {user} 1"), format!("0 {group} 1"));
+    let mount = move || {
+        let checked = |result| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+        // SAFETY: the calls concern this process alone, which has one thread; all texts outlive them
+        unsafe {
+            if libc::unshare(libc::CLONE_NEWNS) != 0 {
+                // a user without that right has it in a user namespace, as root
+                checked(libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS))?;
+                fs::write("/proc/self/setgroups", "deny")?;
+                fs::write("/proc/self/gid_map", &group)?;
+                fs::write("/proc/self/uid_map", &user)?;
+            }
+            let (none, private) = (ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+            checked(libc::mount(none, c"/".as_ptr(), none, private, none.cast()))?;
+            let tmpfs = c"tmpfs".as_ptr();
+            checked(libc::mount(tmpfs, target.as_ptr(), tmpfs, 0, options.as_ptr().cast()))
+        }
+    };
+    // SAFETY: between fork and exec it makes system calls, and allocates at most an error
+    unsafe { command.pre_exec(mount) };
+}
+
+/// Runs a test again on a disk of this size, and shows what it measured, or says that this system does not allow that.
+fn run_on_a_disk_of(mut command: Command, bytes: u64) {
+    let directory = private();
+    mount_tmpfs(command.env("DISK_OF_TEST", directory.path()), directory.path(), bytes);
+    match Child::start_command(&mut command) {
+        Ok(child) => child.finish().iter().for_each(figures::show),
+        Err(error) => println!("SKIPPED: no file system can be mounted here: {error}"),
+    }
+}
+
+fn disk() -> String {
+    std::env::var("DISK_OF_TEST").unwrap()
+}
+
+#[test]
+fn a_start_on_a_disk_without_room_is_refused_with_words_and_leaves_nothing() {
+    const NAME: &str = "a_start_on_a_disk_without_room_is_refused_with_words_and_leaves_nothing";
+    if process::task().is_none() {
+        return run_on_a_disk_of(command(NAME, "start"), MIB);
+    }
+    let spool = Path::new(&disk()).join("spool");
+    let config = Config::new().service_name("shop").exporter(exporter(NOWHERE, &spool));
+    let refusal = Telemetry::start(config).map(drop).unwrap_err().to_string();
+    assert!(refusal.contains("spool\"") && refusal.contains("No space left on device"), "{refusal}");
+    assert_eq!(files(&spool).len(), 0);
+    process::report(format!("1 MiB: \"{}\"", refusal.replace(&disk(), "…")));
+}
+
+#[test]
+fn callers_wait_while_the_disk_is_full_and_nothing_is_lost() {
+    const NAME: &str = "callers_wait_while_the_disk_is_full_and_nothing_is_lost";
+    if process::task().is_none() {
+        return run_on_a_disk_of(command(NAME, "fill"), 8 * MIB);
+    }
+    fill_and_make_room("callers wait", WhenFull::Block);
+}
+
+#[test]
+fn records_are_dropped_and_counted_while_the_disk_is_full_and_the_queue_lossy() {
+    const NAME: &str = "records_are_dropped_and_counted_while_the_disk_is_full_and_the_queue_lossy";
+    if process::task().is_none() {
+        return run_on_a_disk_of(command(NAME, "fill"), 8 * MIB);
+    }
+    fill_and_make_room("lossy", WhenFull::DropNewest);
+}
+
+/// Emits until the disk is full, makes room there, then has the collector come back.
+fn fill_and_make_room(policy: &str, when_full: WhenFull) {
+    const RECORDS: u64 = 100_000;
+    let disk = disk();
+    let (spool, ballast) = (Path::new(&disk).join("spool"), Path::new(&disk).join("ballast"));
+    fs::write(&ballast, vec![1; 2 << 20]).unwrap();
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(503));
+    let (reported, problems) = mpsc::channel();
+    let exporter = Exporter::http(receiver.endpoint())
+        .queue_bytes(64 << 10)
+        .throttle(Duration::ZERO)
+        .block_timeout(None)
+        .retry_delays(Duration::from_millis(1), Duration::from_millis(20))
+        .when_full(when_full)
+        .spool(&spool);
+    let hook = move |problem: &Problem| drop(reported.send((problem.kind, problem.to_string())));
+    let telemetry = Telemetry::start(Config::new().exporter(exporter).on_problem(hook)).unwrap();
+    let tracer = telemetry.tracer("shop");
+    let emitter = thread::spawn(move || emit(&tracer, 0, 0..RECORDS));
+    let full = |_: &Ledger| {
+        problems.try_iter().any(|(kind, text)| {
+            kind == ProblemKind::Spool && text.contains("stays in memory: No space left on device")
+        })
+    };
+    wait_until(&telemetry, full);
+    let when_full_at = telemetry.ledger().total();
+    fs::remove_file(&ballast).unwrap();
+    // there is room for more than a third of what was there
+    wait_until(&telemetry, |ledger| ledger.total().spooled > when_full_at.spooled * 4 / 3);
+    receiver.behave();
+    emitter.join().unwrap();
+    let ledger = telemetry.shutdown(PATIENCE);
+    let total = ledger.total();
+    assert_eq!((total.accepted, total.spooled), (total.delivered, 0), "{ledger}");
+    assert_eq!(total.accepted + total.not_enqueued.queue_full, RECORDS, "{ledger}");
+    assert_eq!(ledger.lost(), total.not_enqueued.queue_full, "{ledger}");
+    match when_full {
+        WhenFull::Block => assert_eq!(ledger.lost(), 0, "{ledger}"),
+        _ => assert!(ledger.lost() > 0, "{ledger}"),
+    }
+    assert_eq!(files(&spool).len(), 0);
+    let arrived = arrived(&receiver);
+    assert!(arrived.len() as u64 == total.delivered && arrived.values().all(|times| *times == 1));
+    process::report(format!(
+        "8 MiB, {policy}: full at {}, {} of {RECORDS} delivered, {} dropped and counted",
+        when_full_at.spooled,
+        total.delivered,
+        ledger.lost()
+    ));
+}
+
+fn wait_until(telemetry: &Telemetry, is_so: impl Fn(&Ledger) -> bool) {
+    let by = Instant::now() + PATIENCE;
+    while !is_so(&telemetry.ledger()) {
+        assert!(Instant::now() < by, "{}", telemetry.ledger());
+        thread::yield_now();
+    }
+}
