@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fmt, fs};
 
-use crate::config::SpoolSettings;
+use crate::config::{SpoolSettings, SpoolSync};
 use crate::process;
 use crate::record::Signal;
 pub use contents::{Contents, Instance};
@@ -225,7 +225,11 @@ impl Spool {
         }
         self.next_tick = Some(now + TICK);
         self.recorder.note_alive();
-        self.sync_if_due(now);
+        // what came since the last tick, however long ago the last sync was
+        if self.limits.sync != SpoolSync::Never {
+            let synced = self.journal.sync();
+            self.note_unsynced(synced);
+        }
         if self.recorder.slots() > 0 && !self.recorder.has_all() {
             self.note(
                 "some records are in memory only, and a process that dies loses them: large ones leave chunks of the flight \
@@ -295,7 +299,12 @@ impl Spool {
 
     /// Makes what was written safe from power loss, if that is due. A later call tries again if it fails.
     pub(crate) fn sync_if_due(&mut self, now: Instant) {
-        if let Err(error) = self.journal.sync_if_due(now) {
+        let synced = self.journal.sync_if_due(now);
+        self.note_unsynced(synced);
+    }
+
+    fn note_unsynced(&mut self, synced: io::Result<()>) {
+        if let Err(error) = synced {
             self.note(format!("requests on disk may not survive a power loss: {error}"));
         }
     }
