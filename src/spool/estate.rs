@@ -1,7 +1,8 @@
 //! What a process has left behind in the spool: the requests in its segments, then what was in its queues, and then the
 //! spans that were open.
 
-use std::io;
+use std::collections::VecDeque;
+use std::{fmt, io};
 
 use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
@@ -43,6 +44,19 @@ pub(crate) enum Refusal {
     OtherExporter(String),
     Unreadable(Unreadable),
     Io(io::Error),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse => f.write_str("in use"),
+            Self::OtherExporter(name) => {
+                write!(f, "left by an exporter \"{name}\": one of that name delivers it, or standpipe drain")
+            }
+            Self::Unreadable(unreadable) => write!(f, "left alone: {unreadable}"),
+            Self::Io(error) => error.fmt(f),
+        }
+    }
 }
 
 impl From<io::Error> for Refusal {
@@ -193,4 +207,48 @@ pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<String>)
 
 fn describe(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// All that others have left of this exporter, or of any, oldest first, and what is worth reporting.
+pub(super) fn take_over_all(
+    directory: &Directory,
+    exporter: Option<&str>,
+    limits: Limits,
+    boot_id: [u8; 16],
+) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
+    let (mut estates, mut notes) = (Vec::new(), Vec::new());
+    for instance in directory.orphans()? {
+        let segments = directory.path().join(format!("{instance}-*.segment"));
+        notes.push(format!("{}: left alone: their recorder is gone", segments.display()));
+    }
+    for instance in directory.instances()? {
+        let note = match Estate::take_over(directory, &instance, exporter, limits, boot_id) {
+            Ok(estate) => {
+                estates.push(estate);
+                continue;
+            }
+            Err(Refusal::InUse) => continue,
+            Err(refusal) => refusal,
+        };
+        notes.push(format!("{}: {note}", directory.recorder_path(&instance).display()));
+    }
+    estates.sort_by_key(Estate::created);
+    let mut estates = estates.into();
+    // of requests, only the headers are read by now
+    tidy(&mut estates, &mut notes);
+    Ok((estates, notes))
+}
+
+/// Notes what was found damaged in estates, and removes those of which all is settled. Returns the damaged records.
+pub(super) fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+    let mut damaged = [0; Signal::COUNT];
+    for mut estate in std::mem::take(estates) {
+        let records = estate.take_damage(notes);
+        damaged.iter_mut().zip(records).for_each(|(sum, records)| *sum += records);
+        match estate.is_settled() {
+            true => estate.remove(notes),
+            false => estates.push_back(estate),
+        }
+    }
+    damaged
 }

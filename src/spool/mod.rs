@@ -40,11 +40,11 @@ mod scan;
 mod storage;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fs;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use std::{fmt, fs};
 
 use crate::config::{SpoolSettings, SpoolSync};
 use crate::process;
@@ -52,7 +52,7 @@ use crate::record::Signal;
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::Directory;
-use estate::{Estate, Refusal, take_damage};
+use estate::{Estate, take_damage, take_over_all, tidy};
 pub use inspect::inspect;
 use journal::{AppendError, Entry, Journal, Limits};
 use recorder::Header;
@@ -427,63 +427,6 @@ fn create_recorder(
             Recorder::without_room(file, header)
         }
         created => created,
-    }
-}
-
-/// All that others have left of this exporter, or of any, oldest first, and what is worth reporting.
-fn take_over_all(
-    directory: &Directory,
-    exporter: Option<&str>,
-    limits: Limits,
-    boot_id: [u8; 16],
-) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
-    let (mut estates, mut notes) = (Vec::new(), Vec::new());
-    for instance in directory.orphans()? {
-        let segments = directory.path().join(format!("{instance}-*.segment"));
-        notes.push(format!("{}: left alone: their recorder is gone", segments.display()));
-    }
-    for instance in directory.instances()? {
-        let note = match Estate::take_over(directory, &instance, exporter, limits, boot_id) {
-            Ok(estate) => {
-                estates.push(estate);
-                continue;
-            }
-            Err(Refusal::InUse) => continue,
-            Err(refusal) => refusal,
-        };
-        notes.push(format!("{}: {note}", directory.recorder_path(&instance).display()));
-    }
-    estates.sort_by_key(Estate::created);
-    let mut estates = estates.into();
-    // of requests, only the headers are read by now
-    tidy(&mut estates, &mut notes);
-    Ok((estates, notes))
-}
-
-/// Notes what was found damaged in estates, and removes those of which all is settled. Returns the damaged records.
-fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
-    let mut damaged = [0; Signal::COUNT];
-    for mut estate in std::mem::take(estates) {
-        let records = estate.take_damage(notes);
-        damaged.iter_mut().zip(records).for_each(|(sum, records)| *sum += records);
-        match estate.is_settled() {
-            true => estate.remove(notes),
-            false => estates.push_back(estate),
-        }
-    }
-    damaged
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse => f.write_str("in use"),
-            Self::OtherExporter(name) => {
-                write!(f, "left by an exporter \"{name}\": one of that name delivers it, or standpipe drain")
-            }
-            Self::Unreadable(unreadable) => write!(f, "left alone: {unreadable}"),
-            Self::Io(error) => error.fmt(f),
-        }
     }
 }
 
