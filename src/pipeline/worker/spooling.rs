@@ -218,7 +218,7 @@ impl Worker {
     }
 
     /// Of a request in the spool that was divided, some parts are settled: those that are left become requests of their own, or
-    /// the next process would send all of it again.
+    /// the next process would send all of it again. They go behind what waits already.
     fn keep_halves(&mut self, at: usize) {
         let (delivery, Some(spool)) = (&mut self.deliveries[at], &mut self.spool) else { return };
         let of_spool = || delivery.parts.iter().filter(|part| part.is_spooled());
