@@ -81,10 +81,8 @@ pub(crate) struct Spool {
     instance: String,
     recorder: Arc<Recorder>,
     journal: Journal<Files>,
-    /// What the journal and the estates may take together.
+    /// What the journal and the estates may take together; nothing where the file has no room for a header.
     bytes: u64,
-    /// Whether it is there only for what others have left.
-    drains: bool,
     /// What it takes over: see [`take_over_all`].
     of_exporter: Option<String>,
     limits: Limits,
@@ -195,7 +193,6 @@ impl Spool {
             recorder,
             journal,
             bytes: if has_header { limits.bytes } else { 0 },
-            drains: settings.drains,
             of_exporter: of_exporter.map(str::to_owned),
             limits,
             boot_id,
@@ -309,8 +306,9 @@ impl Spool {
         }
     }
 
+    /// Whether it is there only for what others have left.
     pub(crate) fn drains(&self) -> bool {
-        self.drains
+        self.of_exporter.is_none()
     }
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {

@@ -135,7 +135,7 @@ fn after_one_record_of_the_program_the_exporter_falls_silent() {
         program.assert_only(round);
     }
     let idle = Duration::from_millis(figures::amount("STANDPIPE_IDLE_MS", 0));
-    assert!(!receiver.wait_for_requests(ROUNDS + 1, idle), "a request nobody asked for");
+    assert!(!receiver.wait_for_requests(ROUNDS + 1, idle), "a request without a record of the program");
     program.assert_only(ROUNDS);
     let ledger = program.telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().delivered, ledger.lost()), (ROUNDS, 0), "{ledger}");

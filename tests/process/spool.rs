@@ -362,11 +362,7 @@ fn an_exporter_that_runs_delivers_what_another_process_leaves_meanwhile() {
     let telemetry = start(exporter(&receiver.endpoint(), spool.path()));
     child.kill();
     // it looks after a second, and then every minute
-    let by = Instant::now() + 3 * PATIENCE;
-    while receiver.span_count() < 100 {
-        assert!(Instant::now() < by, "{}", telemetry.ledger());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    assert!(receiver.wait_for_spans(100, 3 * PATIENCE), "{}", telemetry.ledger());
     fs::remove_file(progress).unwrap();
     let counts = telemetry.shutdown(PATIENCE).total();
     assert_eq!((counts.recovered, counts.accepted, counts.lost()), (counts.delivered, 0, 0), "{counts}");
@@ -382,11 +378,7 @@ fn of_a_request_that_was_divided_only_what_is_left_is_sent_again() {
     receiver.script([Answer::status(413), Answer::ok()]);
     receiver.always(Answer::status(503));
     let telemetry = start(exporter(&receiver.endpoint(), spool.path()));
-    let by = Instant::now() + PATIENCE;
-    while receiver.request_count() < 3 {
-        assert!(Instant::now() < by, "{}", telemetry.ledger());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    assert!(receiver.wait_for_requests(3, PATIENCE), "{}", telemetry.ledger());
     let counts = telemetry.shutdown(Duration::from_millis(100)).total();
     assert_eq!((counts.recovered, counts.delivered, counts.spooled), (100, 50, 50), "{counts}");
     receiver.behave();

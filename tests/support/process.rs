@@ -8,11 +8,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::figures;
+
 const TASK: &str = "STANDPIPE_TEST_TASK";
 /// Distinguishes reports from what the test harness prints around them.
 const REPORT: &str = "report> ";
-/// No child of any test may live longer.
-const LONGEST_LIFE: Duration = Duration::from_secs(120);
+/// No child of any test may live longer, but for the time that it is stopped.
+const LONGEST_LIFE: Duration = Duration::from_secs(60);
 /// A forked child that hangs is ended by the system after this many seconds.
 const LONGEST_LIFE_OF_FORK: u32 = 20;
 
@@ -118,10 +120,11 @@ impl Child {
 
     pub(crate) fn start_command(command: &mut Command) -> io::Result<Self> {
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let stopped = Duration::from_secs(figures::amount("STANDPIPE_STOPPED_SECONDS", 0));
         let stdout = process.stdout.take().expect("it is piped");
         let (sender, reports) = mpsc::channel();
         let reader = Some(thread::spawn(move || pass_on(stdout, &sender)));
-        Ok(Self { process, reports, reader, deadline: Instant::now() + LONGEST_LIFE })
+        Ok(Self { process, reports, reader, deadline: Instant::now() + LONGEST_LIFE + stopped })
     }
 
     pub(crate) fn id(&self) -> u32 {

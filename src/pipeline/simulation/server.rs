@@ -45,8 +45,9 @@ struct Record {
     made: Instant,
     scope: usize,
     is_answered: bool,
-    /// Its caller has waited, and others may have come in between.
-    has_waited: bool,
+    /// Others may have overtaken it on the disk: its caller has waited, or its request was divided, whose rest goes behind what is
+    /// there when the program ends.
+    is_overtaken: bool,
 }
 
 /// What becomes of a request.
@@ -75,13 +76,13 @@ impl Reply {
 impl Book {
     /// The number of a record that is made now.
     pub(super) fn add(&mut self, made: Instant, scope: usize) -> u64 {
-        self.records.push(Record { made, scope, is_answered: false, has_waited: false });
+        self.records.push(Record { made, scope, is_answered: false, is_overtaken: false });
         self.records.len() as u64 - 1
     }
 
-    /// The caller of a record waits for room.
-    pub(super) fn note_waiting(&mut self, number: u64) {
-        self.records[number as usize].has_waited = true;
+    /// Others may come before these records.
+    pub(super) fn let_overtake(&mut self, numbers: &[usize]) {
+        numbers.iter().for_each(|number| self.records[*number].is_overtaken = true);
     }
 
     /// The program was killed: what it had not noted as settled comes again.
@@ -113,7 +114,7 @@ impl Book {
         if self.is_lenient {
             return Ok(());
         }
-        let in_order = numbers.iter().copied().filter(|number| !self.records[*number].has_waited);
+        let in_order = numbers.iter().copied().filter(|number| !self.records[*number].is_overtaken);
         let mut numbers: Vec<_> = in_order.collect();
         let is_sorted =
             |scope: usize| numbers.iter().filter(|number| self.records[**number].scope == scope).is_sorted();

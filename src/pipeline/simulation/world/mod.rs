@@ -186,8 +186,9 @@ impl World {
         let settings = &self.script.settings;
         let longest_pause = settings.retry.max_delay.max(settings.retry.max_retry_after);
         let pace = settings.pace.throttle + settings.pace.linger;
-        // a disk that could not be read is tried again after some seconds
-        let bound = 2 * (longest_pause + settings.attempt_timeout + pace) + Duration::from_secs(15);
+        // a disk that could not be read is tried again after five seconds
+        let spare = Duration::from_secs(if self.disk.is_some() { 15 } else { 5 });
+        let bound = 2 * (longest_pause + settings.attempt_timeout + pace) + spare;
         let by = clock::now() + bound;
         let is_settled = || {
             let is_settled = |signal: &Signal| {
@@ -296,7 +297,9 @@ impl World {
         let is_done = handle.try_enqueue(scope, &frame, 1);
         if !is_done && self.is_free() {
             self.note(|| format!("a caller waits with {signal} {number}"));
-            self.books.borrow_mut()[signal as usize].note_waiting(number);
+            if self.disk.is_some() {
+                self.books.borrow_mut()[signal as usize].let_overtake(&[number as usize]);
+            }
             self.waiting(|| handle.enqueue(scope, &frame, 1));
             let waited = clock::now() - made;
             self.note(|| format!("{signal} {number} has waited for {waited:?}"));
@@ -413,7 +416,11 @@ impl World {
         self.attempt.set(None);
         let is_late = is_broken() || now + reply.after > deadline;
         self.note(|| format!("{} {numbers:?}, late: {is_late}, {reply:?}", payload.signal));
-        self.books.borrow_mut()[at].reply(reply, is_late, &numbers, body.len())
+        let verdict = self.books.borrow_mut()[at].reply(reply, is_late, &numbers, body.len());
+        if self.disk.is_some() && matches!(verdict, Verdict::TooLarge { .. }) {
+            self.books.borrow_mut()[at].let_overtake(&numbers);
+        }
+        verdict
     }
 
     /// Of each signal.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::disk::Disk;
 use super::exporter::Exporter;
-use super::{Action, SIGNALS, World};
+use super::{Action, Book, SIGNALS, World};
 use crate::spool::faults;
 
 impl World {
@@ -40,11 +40,8 @@ impl World {
         self.stop_by.set(None);
         self.is_interrupted.set(false);
         self.flushes.take();
-        // what could not be noted as settled comes again, and the rest of a divided request behind what waited already
-        for book in &mut *self.books.borrow_mut() {
-            book.forget_order();
-            book.is_lenient = true;
-        }
+        // what could not be noted as settled comes again
+        self.books.borrow_mut().iter_mut().for_each(Book::forget_order);
         self.start_exporter();
         self.perform(Action::Stop(Duration::from_secs(600)));
         self.pass_while(|| !self.agenda.borrow().is_empty());
