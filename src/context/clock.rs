@@ -26,7 +26,7 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn set() -> Self {
-        let (wall, since) = (unix_nanos(SystemTime::now()), monotonic_nanos());
+        let (wall, since) = (unix_now(), monotonic_nanos());
         // the difference wraps round where the wall clock is behind; that it is none may be a nanosecond off
         let ahead = NonZeroU64::new(wall.wrapping_sub(since)).unwrap_or(NonZeroU64::MIN);
         Self { since, ahead }
@@ -60,14 +60,31 @@ pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Now, in nanoseconds since 1970.
+pub(crate) fn unix_now() -> u64 {
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    return system_nanos(0);
+    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+    unix_nanos(SystemTime::now())
+}
+
 /// Nanoseconds since some moment before the program's start; they never go back.
+#[inline]
+fn monotonic_nanos() -> u64 {
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    return system_nanos(1);
+    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+    instant_nanos()
+}
+
+/// What a clock of the system shows: 0 is the wall clock, 1 the monotonic one.
 ///
-/// What [`std::time::Instant`] asks the system for, too, but as the one number that is needed here: a
+/// What [`SystemTime`] and [`std::time::Instant`] ask the system for, too, but as the one number that is needed here: a
 /// second reading and the difference of both take three times as long, and every span needs the time twice.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[allow(unsafe_code)]
 #[inline]
-fn monotonic_nanos() -> u64 {
+fn system_nanos(clock: std::ffi::c_int) -> u64 {
     use std::ffi::{c_int, c_long};
 
     #[repr(C)]
@@ -78,18 +95,13 @@ fn monotonic_nanos() -> u64 {
     unsafe extern "C" {
         fn clock_gettime(clock: c_int, time: *mut Time) -> c_int;
     }
-    const MONOTONIC: c_int = 1;
 
     let mut time = Time { seconds: 0, nanos: 0 };
     // SAFETY: the C library writes nothing but the two numbers of a `timespec`, which are these where a pointer has 64
-    // bits. It cannot fail, as every Linux has this clock.
-    unsafe { clock_gettime(MONOTONIC, &raw mut time) };
+    // bits. It cannot fail, as every Linux has both clocks.
+    unsafe { clock_gettime(clock, &raw mut time) };
+    // neither is ever set before 1970 or behind 2262, which the kernel refuses
     time.seconds as u64 * 1_000_000_000 + time.nanos as u64
-}
-
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-fn monotonic_nanos() -> u64 {
-    instant_nanos()
 }
 
 /// The same by the standard library's means.

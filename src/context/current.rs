@@ -3,10 +3,9 @@
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::num::NonZeroU64;
-use std::time::SystemTime;
 
 use super::baggage::{self, Baggage};
-use super::clock::{Clock, unix_nanos};
+use super::clock::{Clock, unix_now};
 use super::{SAMPLED, SpanContext};
 use crate::record::{SpanId, SpanRef, TraceId};
 
@@ -70,12 +69,12 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
         let frame = stack.top()?;
         match frame.clock {
             Some(clock) => Some((frame.context.span_ref(), clock.go_on().1)),
-            None => Some((frame.span()?.span_ref(), unix_nanos(SystemTime::now()))),
+            None => Some((frame.span()?.span_ref(), unix_now())),
         }
     });
     match current.ok().flatten() {
         Some((span, now)) => (Some(span), now),
-        None => (None, unix_nanos(SystemTime::now())),
+        None => (None, unix_now()),
     }
 }
 

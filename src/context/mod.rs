@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub use baggage::Baggage;
 pub use carried::Context;
-pub(crate) use clock::{Clock, unix_nanos};
+pub(crate) use clock::{Clock, unix_nanos, unix_now};
 pub use current::ContextGuard;
 pub(crate) use current::{Entered, Frame, Stack, span_and_time, with_stack};
 #[cfg(any(feature = "ffi", feature = "log", feature = "opentelemetry", feature = "tracing"))]

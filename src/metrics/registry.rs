@@ -3,13 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::SystemTime;
 
 use super::collection::Collect;
 use super::instrument::{Descriptor, Instrument};
 use super::observable::Observable;
 use crate::config::PeriodicReaderSettings;
-use crate::context::unix_nanos;
+use crate::context::unix_now;
 use crate::process;
 use crate::record::{Scope, random};
 
@@ -172,7 +171,7 @@ impl MeterShared {
     }
 
     pub(super) fn now(&self) -> u64 {
-        unix_nanos(SystemTime::now())
+        unix_now()
     }
 
     pub(super) fn start_in_child_by(&self, start: impl Fn() + Send + Sync + 'static) {
