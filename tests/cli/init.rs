@@ -101,8 +101,10 @@ fn every_example_of_the_toml_starter_works() {
     let starter = stdout(&place.run(&["init", "--stdout"]));
     let (all, examples) = uncommented(&starter, EXAMPLE, " = ");
     assert!(examples > 10, "{examples}");
-    // certificates are for https
-    fs::write(place.path().join("all.toml"), all.replace("http://localhost", "https://localhost"))
+    // certificates are for https, and only Linux has a spool
+    let is_usable = |line: &&str| cfg!(target_os = "linux") || !line.starts_with("spool");
+    let usable: String = all.lines().filter(is_usable).flat_map(|line| [line, "\n"]).collect();
+    fs::write(place.path().join("all.toml"), usable.replace("http://localhost", "https://localhost"))
         .expect("the place is writable");
     let mut command = standpipe(&["check", "--offline", "all.toml"]);
     let output = finish(command.current_dir(place.path()).env("COLLECTOR_TOKEN", "hunter2"));

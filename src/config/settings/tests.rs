@@ -125,6 +125,9 @@ fn table() -> String {
             Kind::Size { .. } if row == &QUEUE_BYTES => {
                 "1 KiB to 4 GiB, to 1 GiB on 32-bit machines".to_owned()
             }
+            Kind::Size { .. } if row.key == "spool-bytes" => {
+                "1 MiB to 1024 GiB, to 2 GiB on 32-bit machines".to_owned()
+            }
             Kind::Size { range, .. } => {
                 format!("{} to {}", units::show_size(*range.start()), units::show_size(*range.end()))
             }
