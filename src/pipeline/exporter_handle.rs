@@ -30,8 +30,8 @@ const FRAME_BYTES: usize = 16;
 /// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
 const MOST_METRIC_BYTES: usize = 64 << 10;
 
-/// Chunks of each signal that may be open, or be sent, beside a full queue.
-const SPARE_SLOTS: usize = 32;
+/// For 32 chunks of each signal that may be open, or be sent, beside a full queue.
+const SPARE_SLOTS: usize = 32 * Chunk::BYTES / Chunk::SLOT_BYTES;
 
 /// A thread that has not begun to run in this time will never do so.
 const LONGEST_START: Duration = Duration::from_secs(5);
@@ -85,10 +85,11 @@ impl ExporterSpec {
         }
     }
 
-    /// How many chunks its flight recorder has room for: full queues of all signals, of which some chunks are not full.
+    /// How large its flight recorder is: for full queues of all signals, of which each chunk leaves less than a slot unused, and
+    /// some leave a gap.
     fn slots(&self) -> usize {
         let signals = Signal::ALL.into_iter().filter(|signal| self.filter.takes(*signal)).count();
-        signals * (self.queue.bytes / Chunk::BYTES * 5 / 4 + SPARE_SLOTS)
+        signals * (self.queue.bytes / Chunk::SLOT_BYTES * 5 / 4 + SPARE_SLOTS)
     }
 
     fn periodic_reader(&self) -> Option<PeriodicReader> {

@@ -49,11 +49,15 @@ impl AttributeSet {
     /// Of pairs with the same key the last one counts. An empty key and a value nested too deeply are left out: they
     /// must not be sent.
     pub(crate) fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Self {
-        let mut attributes: Vec<_> = pairs
+        let attributes = pairs
             .into_iter()
             .enumerate()
-            .filter_map(|(given, (key, value))| Some((key, Attribute::new(key, value, None)?, given)))
-            .collect();
+            .filter_map(|(given, (key, value))| Some((key, Attribute::new(key, value, None)?, given)));
+        Self::of(attributes.collect())
+    }
+
+    /// Not generic, so that a program has this and its sorting once.
+    fn of(mut attributes: Vec<(&str, Attribute<'_>, usize)>) -> Self {
         // later ones first, so that they are the ones that stay
         attributes.reverse();
         attributes.sort_by_key(|(key, ..)| *key);

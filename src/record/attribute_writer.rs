@@ -27,7 +27,14 @@ pub(super) struct AttributeWriter {
     value_length: usize,
     pub(super) dropped: u32,
     pub(super) sub_message: Option<SubMessage>,
+    /// What is to be done beside writing it when an attribute of the record is set. One test asks for all of it.
+    tasks: u8,
 }
+
+/// To close the sub-message that is open.
+const CLOSE: u8 = 1;
+/// To copy the record to where it survives the process.
+const COPY: u8 = 2;
 
 /// The fields of a message that can be found again, and how many of them are attributes.
 ///
@@ -125,6 +132,23 @@ impl AttributeWriter {
         self.fields = Fields::new(tag, most, Buffer::START + fixed_len);
         self.dropped = 0;
         self.sub_message = None;
+        self.tasks = 0;
+    }
+
+    #[inline(always)]
+    pub(super) fn has_tasks(&self) -> bool {
+        self.tasks != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn is_copied(&self) -> bool {
+        self.tasks & COPY != 0
+    }
+
+    /// From now on it is copied, or not.
+    #[inline(always)]
+    pub(super) fn set_copied(&mut self, is_copied: bool) {
+        self.tasks = self.tasks & !COPY | if is_copied { COPY } else { 0 };
     }
 
     // where it is inlined, the kind of the value is known, and the bit of a literal key is a constant
@@ -137,7 +161,11 @@ impl AttributeWriter {
     /// Sets an attribute of the open sub-message, if there is one, or of the record.
     #[inline(always)]
     pub(super) fn put(&mut self, key: &str, value: Value<'_>) {
-        let bit = KeyBit::of(key.as_bytes());
+        self.put_hashed(key, KeyBit::of(key.as_bytes()), value);
+    }
+
+    #[inline(always)]
+    pub(super) fn put_hashed(&mut self, key: &str, bit: KeyBit, value: Value<'_>) {
         match value {
             Value::Str(text) => self.put_text(key, bit, text),
             Value::Int(number) => self.put_int(key, bit, number),
@@ -147,13 +175,15 @@ impl AttributeWriter {
         }
     }
 
-    fn put_text(&mut self, key: &str, bit: KeyBit, text: &str) {
+    #[inline(never)]
+    pub(super) fn put_text(&mut self, key: &str, bit: KeyBit, text: &str) {
         if text.len() > self.value_length || !self.put_short(key, bit, text) {
             self.put_long_text(key, bit, text);
         }
     }
 
-    fn put_int(&mut self, key: &str, bit: KeyBit, number: i64) {
+    #[inline(never)]
+    pub(super) fn put_int(&mut self, key: &str, bit: KeyBit, number: i64) {
         if !self.put_short(key, bit, number) {
             self.put_long_int(key, bit, number);
         }
@@ -165,7 +195,8 @@ impl AttributeWriter {
         }
     }
 
-    fn put_bool(&mut self, key: &str, bit: KeyBit, boolean: bool) {
+    #[inline(never)]
+    pub(super) fn put_bool(&mut self, key: &str, bit: KeyBit, boolean: bool) {
         if !self.put_short(key, bit, boolean) {
             self.put_long_bool(key, bit, boolean);
         }
@@ -241,6 +272,7 @@ impl AttributeWriter {
     pub(super) fn open_sub_message(&mut self, nested: Nested, rules: SubMessageRules) {
         let fields = Fields::new(rules.tag, rules.most, self.buffer.position());
         let around = std::mem::replace(&mut self.fields, fields);
+        self.tasks |= CLOSE;
         self.sub_message = Some(SubMessage { nested, dropped_tag: rules.dropped_tag, dropped: 0, around });
     }
 
@@ -264,6 +296,7 @@ impl AttributeWriter {
     #[inline(never)]
     fn close(&mut self) {
         if let Some(SubMessage { nested, dropped_tag, dropped, around }) = self.sub_message.take() {
+            self.tasks &= !CLOSE;
             self.fields = Fields { hashed_to: around.start, ..around };
             self.write_count(dropped_tag, dropped);
             self.buffer.close(&nested);

@@ -10,6 +10,9 @@ const FRAME_TAG: u8 = 0x12;
 /// The frame is written last, right-aligned into this: a tag and at most five bytes of length.
 const HEADROOM: usize = 6;
 
+/// A place that no storage has.
+const NOT_COPIED: u32 = u32::MAX;
+
 /// Bytes in wire format. The storage is always initialised, so that a write is one bounds check
 /// and a copy, and it is kept when the record is done.
 #[derive(Debug)]
@@ -19,13 +22,19 @@ pub(crate) struct Buffer {
     /// A record that outgrows this can never be sent: it stops growing and is dropped at its end.
     max_len: usize,
     outgrown: bool,
-    /// Whether bytes that were there before have changed, or moved.
-    is_changed: bool,
+    /// Up to here the bytes are as they were when they were copied; [`NOT_COPIED`] if some have changed or moved since.
+    copied_to: u32,
 }
 
 impl Default for Buffer {
     fn default() -> Self {
-        Self { storage: Vec::new(), len: HEADROOM, max_len: usize::MAX, outgrown: false, is_changed: false }
+        Self {
+            storage: Vec::new(),
+            len: HEADROOM,
+            max_len: usize::MAX,
+            outgrown: false,
+            copied_to: NOT_COPIED,
+        }
     }
 }
 
@@ -73,13 +82,24 @@ impl Buffer {
         if self.outgrown {
             return None;
         }
-        self.is_changed = true;
+        self.copied_to = NOT_COPIED;
         self.storage.get_mut(from..self.len)?.first_chunk_mut()
     }
 
-    /// Whether bytes have changed that were there when this was called last.
-    pub(crate) fn take_is_changed(&mut self) -> bool {
-        std::mem::take(&mut self.is_changed)
+    /// How many bytes are new since the last copy, in front of what follows them in the storage; `None` if they are more than
+    /// `ROOM`, or not all that has changed.
+    #[inline(always)]
+    pub(super) fn new_bytes<const ROOM: usize>(&self) -> Option<(&[u8; ROOM], u32)> {
+        let from = self.copied_to as usize;
+        let bytes = self.storage.get(from..from.wrapping_add(ROOM))?.first_chunk()?;
+        let count = (self.len as u32).wrapping_sub(self.copied_to);
+        (count as usize <= ROOM).then_some((bytes, count))
+    }
+
+    /// Whether there is a copy of what is here now.
+    #[inline(always)]
+    pub(super) fn set_copied(&mut self, is_copied: bool) {
+        self.copied_to = if is_copied { self.len as u32 } else { NOT_COPIED };
     }
 
     /// Appends `count` bytes and gives a writer over exactly them; `None` once the record has outgrown its limit.
@@ -125,8 +145,10 @@ impl Buffer {
 
     /// Ends a nested message: its length goes in front, the body moves if that needs more than a byte.
     pub(crate) fn close(&mut self, nested: &Nested) {
-        self.is_changed = true;
         let body = nested.body;
+        if body <= self.copied_to as usize {
+            self.copied_to = NOT_COPIED;
+        }
         let count = self.len - body;
         if count < 0x80 {
             self.storage[body - 1] = count as u8;
@@ -157,7 +179,7 @@ impl Buffer {
     pub(crate) fn remove_field(&mut self, at: usize) -> usize {
         let Some(count) = first_field_len(self.bytes(at)) else { return 0 };
         self.storage.copy_within(at + count..self.len, at);
-        self.is_changed = true;
+        self.copied_to = NOT_COPIED;
         self.len -= count;
         count
     }

@@ -93,6 +93,8 @@ pub(crate) struct Run {
 impl Chunk {
     /// One is full when the next record would make it larger than this.
     pub(crate) const BYTES: usize = 32 << 10;
+    /// Bytes of a slot of the flight recorder, where a chunk lies in some in a row.
+    pub(crate) const SLOT_BYTES: usize = 4 << 10;
 
     pub(crate) fn with_capacity(signal: Signal, bytes: usize) -> Self {
         Self::stored_in(Storage::Heap(Vec::with_capacity(bytes)), signal, Vec::with_capacity(4))
@@ -122,8 +124,16 @@ impl Chunk {
         is_in_slot
     }
 
+    /// Gives back the slots of the flight recorder behind its last byte.
+    pub(crate) fn shrink(&mut self) {
+        if let Storage::Slot(slot) = &mut self.bytes {
+            slot.shrink();
+        }
+    }
+
     /// Notes the checksum of a chunk that is complete, for a reader that cannot rely on its process's death alone.
-    pub(crate) fn seal(&self, checksum: impl FnOnce(&[u8]) -> u32) {
+    pub(crate) fn seal(&mut self, checksum: impl FnOnce(&[u8]) -> u32) {
+        self.shrink();
         if let Storage::Slot(slot) = &self.bytes {
             slot.seal(checksum(slot.bytes()));
         }

@@ -110,7 +110,7 @@ impl SpanRecord {
         if let Some(part) = &mut self.attributes.sub_message {
             part.dropped = part.dropped.saturating_add(attributes);
         }
-        self.end_sub_message();
+        self.close_sub_message();
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct InterruptedSpan {
 }
 
 impl InterruptedSpan {
-    /// `None` if it is damaged, or not to be sent.
+    /// `None` if it is damaged.
     pub(crate) fn read(copy: &[u8]) -> Option<Self> {
         let (mut resource, mut at) = (None, 0);
         for frame in frames(copy) {
@@ -34,7 +34,7 @@ impl InterruptedSpan {
                 (SCOPE_TAG, Some(scope)) => {
                     let (resource, scope) = (resource.map(<[u8]>::to_vec), scope.to_vec());
                     let span = Self { resource, scope, record: copy[at..].to_vec() };
-                    return (span.is_whole() && span.record[head::FLAGS] & SAMPLED != 0).then_some(span);
+                    return span.is_whole().then_some(span);
                 }
                 _ => break,
             }
@@ -47,6 +47,11 @@ impl InterruptedSpan {
         let tags = [(0, tag::TRACE_ID), (head::TRACE_ID + 16, tag::SPAN_ID)];
         let has_tags = tags.iter().all(|(at, tag)| head[*at] == *tag);
         has_tags && frames(fields).map(<[u8]>::len).sum::<usize>() == fields.len()
+    }
+
+    /// Whether it is to be sent: one whose sampling is decided later may be recorded until then.
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.record[head::FLAGS] & SAMPLED != 0
     }
 
     pub(crate) fn span_id(&self) -> SpanId {

@@ -18,6 +18,7 @@
 //! | `chunk.rs` | framed records back to back, as the queue takes them |
 //! | `request.rs` | the records of a request that is read again |
 //! | `slot.rs` | the memory of a chunk, or of an open span, that survives the process |
+//! | `copies.rs` | where the bytes of an open span are copied to, so that they survive the process |
 //! | `interrupted.rs` | what is made of a span that was open when its process died |
 //! | `wire.rs` | varints, and the fields of a message that is read |
 
@@ -26,6 +27,7 @@ mod attribute_set;
 mod attribute_writer;
 mod buffer;
 mod chunk;
+mod copies;
 #[cfg(feature = "opentelemetry")]
 mod foreign;
 mod id;

@@ -1,5 +1,7 @@
 //! Without the feature `spool`, and on other systems than Linux, chunks lie on the heap: there is no slot at all.
 
+use super::copies::STROKE;
+
 #[derive(Debug)]
 pub(crate) enum Slot {}
 
@@ -10,7 +12,15 @@ pub(crate) enum Settler {}
 pub(crate) enum OpenSpanSlot {}
 
 impl OpenSpanSlot {
-    pub(super) fn update(&mut self, _: &[u8], _: &[u8], _: bool) {
+    pub(super) fn forget_header(&mut self) {
+        match *self {}
+    }
+
+    pub(super) fn replace(&mut self, _: &[u8], _: &[u8]) -> bool {
+        match *self {}
+    }
+
+    pub(super) fn append(&mut self, _: &[u8; STROKE], _: u32) -> bool {
         match *self {}
     }
 
@@ -37,6 +47,10 @@ impl Slot {
     }
 
     pub(super) fn commit(&self) {
+        match *self {}
+    }
+
+    pub(super) fn shrink(&mut self) {
         match *self {}
     }
 

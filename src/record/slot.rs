@@ -5,21 +5,24 @@
 //!
 //! - append: the bytes, then `committed`, which is their length;
 //! - begin: `committed` = 0, then what describes the chunk, then `state`;
+//! - shrink: `slots`, then those behind are given to others;
 //! - free: `state`, then the slot is given to others.
 //!
 //! A span that is still open may lie there as well, in an [`OpenSpanSlot`].
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 #[cfg(test)]
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::Signal;
+use super::copies::STROKE;
+use super::{Chunk, Signal};
 
 /// What the file says about one slot. Words of 32 bits: every machine writes them in one step.
 #[derive(Debug, Default)]
-#[repr(C, align(64))]
+#[repr(C, align(32))]
 pub(crate) struct SlotHeader {
     /// [`FREE`] or [`IN_USE`].
     pub(crate) state: AtomicU32,
@@ -49,7 +52,7 @@ pub(crate) const RESOURCE_TAG: u8 = 0x72;
 pub(crate) trait SlotOwner: fmt::Debug + Send + Sync {
     /// Whether slots that are dropped keep their records: the exporter has ended, and the next process is to find them.
     fn keeps_records(&self) -> bool;
-    /// Takes back a slot that is marked as free.
+    /// Takes back slots that are not in use any more.
     fn take_back(&self, number: usize, slots: usize);
     /// Takes back the place of an open span.
     fn take_back_open_span(&self, number: usize);
@@ -147,16 +150,29 @@ impl Slot {
         self.place.header.committed.store(self.len as u32, Ordering::Release);
     }
 
+    /// Gives back the slots behind what was appended.
+    pub(super) fn shrink(&mut self) {
+        let (slots, needed) =
+            (self.data.len() / Chunk::SLOT_BYTES, self.len.div_ceil(Chunk::SLOT_BYTES).max(1));
+        let SlotPlace { header, owner, number, .. } = &self.place;
+        if needed < slots && self.place.is_mapped() && !owner.keeps_records() {
+            header.slots.store(needed as u32, Ordering::Release);
+            self.data = &mut mem::take(&mut self.data)[..needed * Chunk::SLOT_BYTES];
+            owner.take_back(number + needed, slots - needed);
+        }
+    }
+
     /// Nothing is appended any more: what is there can be proven by its checksum.
     pub(crate) fn seal(&self, checksum: u32) {
-        let header = self.place.header;
-        header.checksum.store(checksum, Ordering::Release);
-        header.sealed.store(self.len as u32, Ordering::Release);
+        if self.place.is_mapped() {
+            self.place.header.checksum.store(checksum, Ordering::Release);
+            self.place.header.sealed.store(self.len as u32, Ordering::Release);
+        }
     }
 
     /// What settles the records up to `end` when it is dropped, unless the slot is free by then.
     pub(super) fn settler(&self, end: usize) -> Option<Settler> {
-        let order = self.place.header.order.load(Ordering::Relaxed);
+        let order = self.place.is_mapped().then(|| self.place.header.order.load(Ordering::Relaxed))?;
         Some(Settler { place: self.place.clone(), order, end: end as u32 })
     }
 }
@@ -165,9 +181,8 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let SlotPlace { header, owner, number, .. } = &self.place;
         if self.place.is_mapped() && !owner.keeps_records() {
-            let slots = header.slots.load(Ordering::Relaxed) as usize;
             header.state.store(FREE, Ordering::Release);
-            owner.take_back(*number, slots);
+            owner.take_back(*number, self.data.len() / Chunk::SLOT_BYTES);
         }
     }
 }
@@ -212,10 +227,19 @@ pub(crate) struct OpenSpanBytes {
 #[derive(Debug)]
 pub(crate) struct OpenSpanSlot {
     place: OpenSpanPlace,
-    copies: &'static mut [[u8; OPEN_SPAN_BYTES]; 2],
-    current: usize,
-    /// Bytes of the current copy; 0 if the record is not there.
-    len: usize,
+    current: OpenSpanCopy,
+    other: OpenSpanCopy,
+    /// Bytes of the current copy.
+    len: u32,
+}
+
+#[derive(Debug)]
+struct OpenSpanCopy {
+    bytes: &'static mut [u8; OPEN_SPAN_BYTES],
+    /// [`SECOND_COPY`] or 0.
+    which: u32,
+    /// Where the record begins; 0 if the header in front of it is not there yet.
+    record_at: usize,
 }
 
 /// The references last as long as the owner: see [`OpenSpanSlot::new`].
@@ -228,63 +252,89 @@ pub(crate) struct OpenSpanPlace {
     pub(crate) number: usize,
 }
 
+impl OpenSpanPlace {
+    #[inline(always)]
+    fn is_mapped(&self) -> bool {
+        self.is_mapped.load(Ordering::Relaxed) != 0
+    }
+}
+
 impl OpenSpanSlot {
     /// # Safety
     /// As for [`Slot::new`].
     #[allow(unsafe_code)]
     pub(crate) unsafe fn new(place: OpenSpanPlace, copies: &'static mut [[u8; OPEN_SPAN_BYTES]; 2]) -> Self {
-        Self { place, copies, current: 0, len: 0 }
+        let [first, second] = copies;
+        let copy = |bytes, which| OpenSpanCopy { bytes, which, record_at: 0 };
+        Self { place, current: copy(first, 0), other: copy(second, SECOND_COPY), len: 0 }
     }
 
-    /// Copies what is new of a record, or all of it if earlier bytes have changed. One that is too large stays as it was.
-    pub(super) fn update(&mut self, run_header: &[u8], record: &[u8], is_changed: bool) {
-        if !self.is_mapped() {
-            return;
+    /// The header in front of the record is another one from now on.
+    pub(super) fn forget_header(&mut self) {
+        (self.current.record_at, self.other.record_at) = (0, 0);
+    }
+
+    /// Appends the first `count` of these bytes to the copy that counts. The others are written as well, behind what counts:
+    /// so it takes neither a loop nor a call. False if there is no room.
+    #[inline(always)]
+    pub(super) fn append(&mut self, bytes: &[u8; STROKE], count: u32) -> bool {
+        let at = self.len as usize;
+        let Some(to) = self.current.bytes.get_mut(at..at + STROKE).filter(|_| self.place.is_mapped()) else {
+            return false;
+        };
+        #[cfg(test)]
+        if is_wrong("open span") {
+            self.place.committed.store(self.current.which | (self.len + count), Ordering::Release);
         }
+        to.copy_from_slice(bytes);
+        self.commit(self.len + count);
+        true
+    }
+
+    /// Writes all of a record to the copy that does not count, and then lets that one count; false if there is no room.
+    pub(super) fn replace(&mut self, run_header: &[u8], record: &[u8]) -> bool {
         let len = run_header.len() + record.len();
-        if len > OPEN_SPAN_BYTES {
-            self.len = 0;
-            return;
+        if len > OPEN_SPAN_BYTES || !self.place.is_mapped() {
+            return false;
+        }
+        mem::swap(&mut self.current, &mut self.other);
+        #[cfg(test)]
+        if is_wrong("changed in place") && self.current.which != 0 {
+            mem::swap(&mut self.current, &mut self.other);
         }
         #[cfg(test)]
         if is_wrong("open span") {
-            self.place.committed.store(len as u32, Ordering::Release);
+            self.place.committed.store(self.current.which | len as u32, Ordering::Release);
         }
-        if is_changed || self.len == 0 || len < self.len {
-            self.current ^= 1;
-            #[cfg(test)]
-            if is_wrong("changed in place") {
-                self.current = 0;
-            }
-            let copy = &mut self.copies[self.current];
-            copy[..run_header.len()].copy_from_slice(run_header);
-            copy[run_header.len()..len].copy_from_slice(record);
-        } else {
-            self.copies[self.current][self.len..len].copy_from_slice(&record[self.len - run_header.len()..]);
+        let OpenSpanCopy { bytes, record_at, .. } = &mut self.current;
+        if *record_at == 0 {
+            bytes[..run_header.len()].copy_from_slice(run_header);
+            *record_at = run_header.len();
         }
+        bytes[*record_at..][..record.len()].copy_from_slice(record);
+        self.commit(len as u32);
+        true
+    }
+
+    /// From now on as many bytes of the current copy count.
+    #[inline(always)]
+    fn commit(&mut self, len: u32) {
         self.len = len;
-        let which = if self.current == 1 { SECOND_COPY } else { 0 };
-        self.place.committed.store(which | len as u32, Ordering::Release);
+        self.place.committed.store(self.current.which | len, Ordering::Release);
     }
 
     /// The span has ended.
     pub(super) fn clear(&mut self) {
-        self.len = 0;
-        if self.is_mapped() {
+        if self.place.is_mapped() {
             self.place.committed.store(0, Ordering::Release);
         }
-    }
-
-    #[inline]
-    fn is_mapped(&self) -> bool {
-        self.place.is_mapped.load(Ordering::Relaxed) != 0
     }
 }
 
 impl Drop for OpenSpanSlot {
     fn drop(&mut self) {
         self.clear();
-        if self.is_mapped() {
+        if self.place.is_mapped() {
             self.place.owner.take_back_open_span(self.place.number);
         }
     }

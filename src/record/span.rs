@@ -1,12 +1,11 @@
 //! How is a span written? As OTLP `Span`, field by field while it is open; the first bytes have fixed places.
 
-use std::sync::Arc;
-
 use super::attribute_writer::{AttributeWriter, SubMessageRules};
 use super::buffer::{Buffer, field_len};
+use super::copies::Copies;
 use super::id::{SpanId, TraceId};
-use super::slot::OpenSpanSlot;
-use super::{Scope, SpanLimits, Value};
+use super::key_filter::KeyBit;
+use super::{SpanLimits, Value};
 
 /// Tags of `Span`.
 pub(super) mod tag {
@@ -147,14 +146,7 @@ pub(crate) struct SpanRecord {
     pub(super) dropped_events: u32,
     pub(super) dropped_links: u32,
     /// Where the span is found if the process dies before its end.
-    copies: Option<Box<Copies>>,
-}
-
-/// The places of a span that survive the process, one for each flight recorder.
-#[derive(Debug)]
-struct Copies {
-    scope: Option<Arc<Scope>>,
-    slots: Vec<OpenSpanSlot>,
+    pub(super) copies: Option<Box<Copies>>,
 }
 
 /// The status that was set last; the specification makes `Ok` final.
@@ -173,46 +165,9 @@ impl SpanRecord {
         self.limits = *limits;
     }
 
-    /// From now on spans survive the process in these places while they are open. Their scope is to be set.
-    pub(crate) fn copy_to(&mut self, slots: Vec<OpenSpanSlot>) {
-        self.copies = (!slots.is_empty()).then(|| Box::new(Copies { scope: None, slots }));
-    }
-
-    /// The next spans are of this scope.
-    pub(crate) fn set_scope(&mut self, scope: &Arc<Scope>) {
-        if let Some(copies) = &mut self.copies {
-            copies.scope = Some(Arc::clone(scope));
-        }
-    }
-
     /// Gives its storage back.
     pub(crate) fn free(&mut self) {
         *self = Self { copies: self.copies.take(), ..Self::default() };
-    }
-
-    /// Copies what has changed to where it survives the process.
-    #[inline(always)]
-    pub(crate) fn update_copies(&mut self) {
-        if self.copies.is_some() {
-            self.write_copies();
-        }
-    }
-
-    #[inline(never)]
-    fn write_copies(&mut self) {
-        let buffer = &mut self.attributes.buffer;
-        let is_changed = buffer.take_is_changed();
-        let Some(Copies { scope: Some(scope), slots }) = self.copies.as_deref_mut() else { return };
-        let (run_header, record) = (scope.run_header(), buffer.bytes(Buffer::START));
-        slots.iter_mut().for_each(|slot| slot.update(run_header, record, is_changed));
-    }
-
-    /// The span has ended, and is where it goes from here.
-    #[inline(always)]
-    pub(crate) fn clear_copies(&mut self) {
-        if let Some(copies) = &mut self.copies {
-            copies.slots.iter_mut().for_each(OpenSpanSlot::clear);
-        }
     }
 
     /// Starts a new span in the old storage.
@@ -224,7 +179,9 @@ impl SpanRecord {
         (self.events, self.links) = (0, 0);
         (self.dropped_events, self.dropped_links) = (0, 0);
         self.write_head(head);
-        self.update_copies();
+        if self.copies.is_some() {
+            self.begin_copies();
+        }
     }
 
     #[inline(always)]
@@ -235,21 +192,28 @@ impl SpanRecord {
         }
     }
 
-    /// The fast path: a short name, and a parent without tracestate. False if not, or if the buffer must grow first.
+    /// The fast path: a short name, and no tracestate. False if not, or if the buffer must grow first.
     #[inline(always)]
     fn write_short_head(&mut self, head: &SpanHead<'_>) -> bool {
-        let SpanHead { parent: Some(parent), trace_state: "", name, .. } = *head else { return false };
+        let SpanHead { parent, trace_state: "", name, .. } = *head else { return false };
         if !matches!(name.len(), 1..0x80) {
             return false;
         }
-        let Some(mut out) = self.attributes.buffer.claim_ready(head::LEN + 12 + name.len()) else {
+        let between = if parent.is_some() { 12 } else { 2 };
+        let Some(mut out) = self.attributes.buffer.claim_ready(head::LEN + between + name.len()) else {
             return false;
         };
         write_fixed(head, out.chunk());
-        let field: &mut [u8; 12] = out.chunk();
-        field[..2].copy_from_slice(&[tag::PARENT_SPAN_ID, 8]);
-        field[2..10].copy_from_slice(&parent.0);
-        field[10..].copy_from_slice(&[tag::NAME, name.len() as u8]);
+        let name_field = [tag::NAME, name.len() as u8];
+        match parent {
+            Some(parent) => {
+                let field: &mut [u8; 12] = out.chunk();
+                field[..2].copy_from_slice(&[tag::PARENT_SPAN_ID, 8]);
+                field[2..10].copy_from_slice(&parent.0);
+                field[10..].copy_from_slice(&name_field);
+            }
+            None => *out.chunk() = name_field,
+        }
         out.put_short(name.as_bytes());
         true
     }
@@ -281,19 +245,22 @@ impl SpanRecord {
     pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
-        self.replace(tag::PARENT_SPAN_ID, &parent.span_id.0);
-        self.replace(tag::TRACE_STATE, parent.trace_state.as_bytes());
+        // both first, so that the old and the new never need room together
+        self.attributes.take_back(tag::PARENT_SPAN_ID);
+        self.attributes.take_back(tag::TRACE_STATE);
+        self.append(tag::PARENT_SPAN_ID, &parent.span_id.0);
+        self.append(tag::TRACE_STATE, parent.trace_state.as_bytes());
         self.update_copies();
     }
 
     pub(crate) fn set_name(&mut self, name: &str) {
-        self.replace(tag::NAME, name.as_bytes());
+        self.attributes.take_back(tag::NAME);
+        self.append(tag::NAME, name.as_bytes());
         self.update_copies();
     }
 
-    /// Nothing is left of a field whose new value is empty.
-    fn replace(&mut self, tag: u8, value: &[u8]) {
-        self.attributes.take_back(tag);
+    /// Writes a field, unless its value is empty.
+    fn append(&mut self, tag: u8, value: &[u8]) {
         if !value.is_empty() {
             if let Some(mut out) = self.attributes.buffer.claim(field_len(value.len())) {
                 out.field(tag, value);
@@ -311,19 +278,55 @@ impl SpanRecord {
 
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        self.attributes.set(key, value);
+        let bit = KeyBit::of(key.as_bytes());
+        match value {
+            value if !self.attributes.has_tasks() => self.attributes.put_hashed(key, bit, value),
+            Value::Str(text) => self.set_text(key, bit, text),
+            Value::Int(number) => self.set_int(key, bit, number),
+            Value::Bool(boolean) => self.set_bool(key, bit, boolean),
+            other => self.set_any(key, bit, other),
+        }
+    }
+
+    // those that come often, of a span that may be copied
+
+    #[inline(never)]
+    fn set_text(&mut self, key: &str, bit: KeyBit, text: &str) {
+        self.close_sub_message();
+        self.attributes.put_text(key, bit, text);
         self.update_copies();
     }
 
-    /// The same before any event or link, so that none can be open.
+    #[inline(never)]
+    fn set_int(&mut self, key: &str, bit: KeyBit, number: i64) {
+        self.close_sub_message();
+        self.attributes.put_int(key, bit, number);
+        self.update_copies();
+    }
+
+    #[inline(never)]
+    fn set_bool(&mut self, key: &str, bit: KeyBit, boolean: bool) {
+        self.close_sub_message();
+        self.attributes.put_bool(key, bit, boolean);
+        self.update_copies();
+    }
+
+    #[inline(never)]
+    fn set_any(&mut self, key: &str, bit: KeyBit, value: Value<'_>) {
+        self.close_sub_message();
+        self.attributes.put_hashed(key, bit, value);
+        self.update_copies();
+    }
+
+    /// The same before any event or link, so that none can be open, and while copies are paused.
     #[cfg(feature = "tracing")]
     #[inline(always)]
     pub(crate) fn set_at_start(&mut self, key: &str, value: Value<'_>) {
         self.attributes.put(key, value);
-        self.update_copies();
     }
 
     pub(crate) fn set_kind(&mut self, kind: SpanKind) {
+        self.close_sub_message();
         self.write_over(head::KIND, [kind as u8]);
         self.update_copies();
     }
@@ -421,14 +424,16 @@ impl SpanRecord {
         self.attributes.set_in_sub_message(key, value);
     }
 
-    /// Ends the event or link that is open.
+    /// The event or link that is open is complete: it is closed now if it is to be copied, or else by what is written next.
+    #[inline]
     pub(crate) fn end_sub_message(&mut self) {
-        self.close_sub_message();
-        self.update_copies();
+        if self.attributes.is_copied() {
+            self.copy_sub_message();
+        }
     }
 
     #[inline]
-    fn close_sub_message(&mut self) {
+    pub(super) fn close_sub_message(&mut self) {
         self.attributes.close_sub_message();
     }
 

@@ -229,8 +229,8 @@ impl Spool {
         }
         if self.recorder.slots() > 0 && !self.recorder.has_all() {
             self.note(
-                "some records are in memory only, and a process that dies loses them: large ones leave chunks of the flight \
-                 recorder half empty; a larger queue-bytes gives it more"
+                "some records are in memory only, and a process that dies loses them: the flight recorder had no room in a row \
+                 for them; a larger queue-bytes makes it larger"
                     .to_owned(),
             );
         }

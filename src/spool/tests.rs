@@ -277,8 +277,8 @@ fn a_recorder_with_damage_is_kept_whole() {
     let (recorder, slot_headers) = (folder.file(".recorder"), 2 * 4096);
     // the state of another slot: whether it is free is unknown
     folder.edit(".recorder", |bytes| {
-        bytes[slot_headers + 64] = 9;
-        bytes[slot_headers + 4096 + Chunk::BYTES..][..4].copy_from_slice(b"data");
+        bytes[slot_headers + 32] = 9;
+        bytes[slot_headers + 4096 + Chunk::SLOT_BYTES..][..4].copy_from_slice(b"data");
     });
     let mut whole = fs::read(&recorder).unwrap();
     let mut spool = folder.open();

@@ -174,7 +174,7 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
         }
         let mut span = self.spec.start();
         if let Some(open) = span.open_mut() {
-            self.at_start.apply(open);
+            open.set_at_once(|open| self.at_start.apply(open));
         }
         span
     }
@@ -188,7 +188,7 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
         }
         let mut span = self.spec.detached();
         if let Some(open) = span.open_mut() {
-            self.at_start.apply(open);
+            open.set_at_once(|open| self.at_start.apply(open));
         }
         span
     }

@@ -143,7 +143,19 @@ impl DetachedSpan {
         self.storage().is_recording()
     }
 
-    /// Sets an attribute of a span that has just been started, where no event or link can be open.
+    /// Sets several things that survive the process together.
+    #[cfg(feature = "tracing")]
+    #[inline(always)]
+    pub(crate) fn set_at_once(&mut self, set: impl FnOnce(&mut Self)) {
+        self.storage_mut().record.pause_copies();
+        set(self);
+        if let Some(open) = self.open_mut() {
+            open.record.resume_copies();
+        }
+    }
+
+    /// Sets an attribute of a span that has just been started, where no event or link can be open; only within
+    /// [`set_at_once`](Self::set_at_once).
     #[cfg(feature = "tracing")]
     #[inline]
     pub(crate) fn set_at_start(&mut self, key: &str, value: impl IntoValue) {

@@ -121,6 +121,14 @@ impl OpenSpan {
         self.keep();
     }
 
+    /// Sets several things that survive the process together.
+    #[inline(always)]
+    pub(super) fn set_at_once(&mut self, set: impl FnOnce(&mut Self)) {
+        self.record.pause_copies();
+        set(self);
+        self.record.resume_copies();
+    }
+
     /// Gives it another name.
     pub(crate) fn rename(&mut self, name: &str) {
         self.record.set_name(name);

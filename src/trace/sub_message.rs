@@ -17,6 +17,7 @@ impl<'a> SubMessageGuard<'a> {
 }
 
 impl Drop for SubMessageGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(record) = &mut self.0 {
             record.end_sub_message();

@@ -56,14 +56,14 @@ fn every_record_whose_end_has_returned_survives_the_oom_killer() {
             panic!("{} MiB are allocated, and the process lives", hoard.len());
         });
     }
-    let group = match MemoryGroup::new(LIMIT) {
-        Ok(group) => group,
-        Err(error) => return println!("SKIPPED: no limit on memory can be set here: {error}"),
-    };
+    if let Err(error) = MemoryGroup::new(LIMIT) {
+        return println!("SKIPPED: no limit on memory can be set here: {error}");
+    }
     survives(&places(), "OOM kill", 2, |task, _, target| {
-        let before = group.kills();
+        // another one for each process: files in memory that a process leaves are still charged to its group
+        let group = MemoryGroup::new(LIMIT).unwrap();
         Child::start(NAME, &format!("{} {task} {target}", group.path.display())).wait_for_end();
-        assert_eq!(group.kills(), before + 1, "it did not die by the OOM killer");
+        assert_eq!(group.kills(), 1, "it did not die by the OOM killer");
     });
 }
 
@@ -186,9 +186,12 @@ fn live_through_an_outage(task: &str, seconds: u64) {
     process::report("warm");
     wait_to_go_on(spool);
     let during = peak(&|| emit_for(seconds));
+    // the worker may still be on its way there
+    let expected = RATE * seconds / 2;
+    disk::wait_until(&telemetry, |ledger| ledger.total().spooled >= expected);
     let counts = telemetry.ledger().total();
     assert_eq!((counts.delivered, counts.lost()), (RATE, 0), "{counts}");
-    assert!(counts.spooled >= RATE * seconds / 2, "{counts}");
+    assert!(counts.spooled >= expected, "{counts}");
     process::report("spooled");
     wait_to_go_on(spool);
     let back = Instant::now();

@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const NOWHERE: &str = "http://127.0.0.1:9";
 /// Small enough for many recorders in a test.
 const QUEUE_BYTES: usize = 1 << 20;
+/// A batch has up to an eighth of the queue's bytes, and a record at least 64 of them.
+const MOST_OF_A_BATCH: u64 = QUEUE_BYTES as u64 / 8 / 64;
 /// More than a process emits before it dies.
 pub(crate) const MOST: u64 = 2_000_000;
 
@@ -87,7 +89,8 @@ pub(crate) fn files(spool: &Path) -> Vec<PathBuf> {
 
 /// Delivers what is there, and nothing else.
 pub(crate) fn deliver(receiver: &Receiver, spool: &Path) -> Counts {
-    let ledger = start(exporter(&receiver.endpoint(), spool)).shutdown(PATIENCE);
+    // 200 processes may have left millions of records
+    let ledger = start(exporter(&receiver.endpoint(), spool)).shutdown(10 * PATIENCE);
     assert_eq!(files(spool), Vec::<PathBuf>::new(), "{ledger}");
     ledger.total()
 }
@@ -161,6 +164,9 @@ pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl 
             die(&child_task(&receiver.endpoint(), spool.path(), &progress_path, run), &progress, target);
             accepted.push(progress.get());
             assert!(progress.get() >= target, "run {run}: {}", progress.get());
+            // each death before may have sent one batch once more: the one that the collector had and the process had not noted
+            let again = sent_again(&arrived.lock().unwrap());
+            assert!(again <= run * MOST_OF_A_BATCH, "{again} sent again after {run} deaths");
         }
         let counts = deliver(&receiver, spool.path());
         fs::remove_file(&progress_path).unwrap();
@@ -169,14 +175,16 @@ pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl 
             let lost = (0..*accepted).filter(|number| !arrived.contains_key(&(run, *number))).count();
             assert_eq!(lost, 0, "run {run}: {lost} of {accepted} lost");
         }
-        // each death may send one batch once more: the one that the collector had and the process had not noted yet
-        let again = arrived.values().map(|times| times - 1).sum::<u64>();
+        let again = sent_again(&arrived);
+        assert!(again <= deaths * MOST_OF_A_BATCH, "{again} sent again after {deaths} deaths");
         let (place, records) = (file_system(spool.path()), arrived.len());
         figures::show(format!("{deaths} × {how} on {place}: {records} records, 0 lost, {again} sent twice"));
         println!("the last start: {counts}");
-        // a batch has up to an eighth of the queue's bytes
-        assert!(again <= deaths * (QUEUE_BYTES as u64 / 8 / 64), "{again} sent again after {deaths} deaths");
     }
+}
+
+fn sent_again(arrived: &Arrived) -> u64 {
+    arrived.values().map(|times| times - 1).sum()
 }
 
 fn file_system(path: &Path) -> &str {
@@ -387,6 +395,50 @@ fn of_a_request_that_was_divided_only_what_is_left_is_sent_again() {
     assert!(arrived.len() == 100 && arrived.values().all(|times| *times == 1), "{arrived:?}");
 }
 
+/// They leave chunks half empty, or take several chunks' room.
+#[test]
+fn large_records_of_a_full_queue_survive_as_well() {
+    const NAME: &str = "large_records_of_a_full_queue_survive_as_well";
+    let Some(task) = process::task() else {
+        let one = ["17000", "1000,32000"].map(|sizes| (1, sizes));
+        let eight = ["11500", "17000", "70000", "300,9000,20000,40000"].map(|sizes| (8, sizes));
+        for (threads, sizes) in one.into_iter().chain(eight) {
+            let spool = private();
+            let mut child = Child::start(NAME, &format!("{} {threads} {sizes}", spool.path().display()));
+            let accepted = child.next_report();
+            child.kill();
+            let recovered = deliver(&Receiver::start().unwrap(), spool.path()).recovered;
+            assert_eq!(recovered.to_string(), accepted, "{threads} threads, {sizes} bytes");
+        }
+        return;
+    };
+    let [spool, threads, sizes] = task.split(' ').collect::<Vec<_>>()[..] else { panic!("{task}") };
+    let values: Vec<_> = sizes.split(',').map(|size| "x".repeat(size.parse().unwrap())).collect();
+    let exporter = exporter(NOWHERE, Path::new(spool))
+        .signals([Signal::Traces])
+        .queue_bytes(16 << 20)
+        .queue_records(100_000)
+        .spool_bytes(1 << 20)
+        .when_full(WhenFull::DropNewest);
+    let telemetry = start(exporter);
+    let tracer = telemetry.tracer("shop");
+    std::thread::scope(|scope| {
+        let threads = threads.parse().unwrap();
+        for first in 0..threads {
+            let (tracer, values) = (tracer.clone(), &values);
+            scope.spawn(move || {
+                for value in values.iter().cycle().skip(first).take(4000 / threads) {
+                    tracer.build("work").set("large", value.as_str()).start().end();
+                }
+            });
+        }
+    });
+    let counts = telemetry.ledger().total();
+    assert!(counts.not_enqueued.queue_full > 0, "{counts}");
+    process::report(counts.accepted);
+    std::thread::park_timeout(PATIENCE);
+}
+
 #[test]
 fn the_ledger_knows_which_records_the_flight_recorder_had_no_room_for() {
     const NAME: &str = "the_ledger_knows_which_records_the_flight_recorder_had_no_room_for";
@@ -401,13 +453,13 @@ fn the_ledger_knows_which_records_the_flight_recorder_had_no_room_for() {
     let exporter = exporter(NOWHERE, Path::new(&task))
         .signals([Signal::Traces])
         .queue_bytes(16 << 20)
+        .queue_records(100_000)
         .spool_bytes(1 << 20)
         .when_full(WhenFull::DropNewest);
     let telemetry = Telemetry::start(Config::new().exporter(exporter).on_problem(hook)).unwrap();
-    let tracer = telemetry.tracer("shop");
-    // each of them leaves a chunk half empty
-    let large = "x".repeat(17_000);
-    (0..1000).for_each(|_| tracer.build("work").set("large", large.as_str()).start().end());
+    // each record begins a run, and the name of its scope takes more room than the record, which the queue does not count
+    let tracers = ["a", "b"].map(|name| telemetry.tracer(&name.repeat(2000)));
+    (0..40_000).for_each(|number| tracers[number % 2].build("work").start().end());
     let problem = problems.iter().find(|problem| problem.contains("in memory only")).unwrap();
     assert!(problem.contains("queue-bytes"), "{problem}");
     let counts = telemetry.shutdown(PATIENCE).total();
@@ -512,7 +564,7 @@ fn in_a_fork_meanwhile(work: impl FnOnce()) -> bool {
 
 /// How large a file this process may write.
 #[allow(unsafe_code)]
-fn limit_files_to(bytes: u64) {
+fn limit_files_to(bytes: libc::rlim_t) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the structure outlives the call; a signal that the parent ignores gets its default again
     unsafe {

@@ -27,10 +27,12 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         // the program's own code runs while fields are read, and it may panic
         let mut starting = StartingSpan::new(self.begin(attributes));
         if let Some(span) = starting.recording() {
-            if self.describes_spans() {
-                self.describe(span, attributes.metadata());
-            }
-            attributes.record(&mut FieldsOf { span, exceptions: self.exceptions });
+            span.set_at_once(|span| {
+                if self.describes_spans() {
+                    self.describe(span, attributes.metadata());
+                }
+                attributes.record(&mut FieldsOf { span, exceptions: self.exceptions });
+            });
         }
         let activity = if self.busy_and_idle { Some(Box::new(Activity::start())) } else { None };
         if let Some(span) = starting.started() {

@@ -266,6 +266,10 @@ impl Queue {
         preallocated: &mut Preallocated,
     ) -> MutexGuard<'s, OpenChunk> {
         while let Some(missing) = open.missing(scope, bytes, preallocated) {
+            // unless the record will not find room, and the open chunk goes on
+            if self.level.has_room(1, bytes) {
+                open.shrink(missing);
+            }
             drop(open);
             preallocated.allocate(missing, scope, bytes, self);
             open = shard.lock();
@@ -397,7 +401,7 @@ impl Queue {
         self.shards.take_open(|chunk| open.push(chunk));
         // callers go on filling chunks meanwhile: those are for the next round
         let full = self.full.1.len();
-        for chunk in self.full.1.try_iter().take(full).chain(open) {
+        for mut chunk in self.full.1.try_iter().take(full).chain(open) {
             chunk.seal(|bytes| checksum([bytes]));
             take(chunk);
         }
@@ -467,7 +471,8 @@ impl Queue {
     }
 
     /// Hands a chunk over; gives it back if there is no place, to be filled further.
-    fn hand_over(&self, chunk: Box<Chunk>) -> Option<Box<Chunk>> {
+    fn hand_over(&self, mut chunk: Box<Chunk>) -> Option<Box<Chunk>> {
+        chunk.shrink();
         self.full.0.try_send(chunk).err().map(crossbeam_channel::TrySendError::into_inner)
     }
 }

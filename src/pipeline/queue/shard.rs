@@ -127,6 +127,13 @@ impl OpenChunk {
         preallocated.missing(self.chunk.as_deref(), scope, bytes)
     }
 
+    /// Gives back what the open chunk has left of the flight recorder, if the next one needs it.
+    pub(super) fn shrink(&mut self, missing: Missing) {
+        if let (Some(chunk), Missing::Chunk) = (&mut self.chunk, missing) {
+            chunk.shrink();
+        }
+    }
+
     /// Appends a record for which there is room, and nothing lacking. Neither allocates nor frees.
     pub(super) fn append(
         &mut self,

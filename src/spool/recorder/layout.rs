@@ -10,11 +10,11 @@ const VERSION: u32 = 1;
 /// A file is read on machines of the byte order that it was written on.
 const BYTE_ORDER: u32 = 0x0102_0304;
 pub(super) const PAGE: usize = 4096;
-pub(super) const SLOT_BYTES: usize = Chunk::BYTES;
+pub(super) const SLOT_BYTES: usize = Chunk::SLOT_BYTES;
 pub(super) const SLOT_HEADER_BYTES: usize = size_of::<SlotHeader>();
 pub(super) const OPEN_SPAN_SLOT_BYTES: usize = size_of::<OpenSpanBytes>();
 /// The most that a reader accepts: a file whose header was damaged must not make it allocate without bound.
-const MOST_SLOTS: u32 = 1 << 20;
+const MOST_SLOTS: u32 = 1 << 23;
 const MOST_RESOURCE_BYTES: u32 = 16 << 20;
 const MOST_OPEN_SPANS: u32 = 1 << 16;
 const MOST_NAME_BYTES: usize = 255;

@@ -15,8 +15,8 @@ use super::layout::{
 };
 use crate::record::wire::encode_field;
 use crate::record::{
-    FREE, IN_USE, InterruptedSpan, OPEN_SPAN_BYTES, RECORD, RESOURCE_RECORDS, RESOURCE_TAG, SCOPE_RECORDS,
-    SCOPE_TAG, SECOND_COPY, Signal, SpanId, content, frames, records_in, span_id_of,
+    Chunk, FREE, IN_USE, InterruptedSpan, OPEN_SPAN_BYTES, RECORD, RESOURCE_RECORDS, RESOURCE_TAG,
+    SCOPE_RECORDS, SCOPE_TAG, SECOND_COPY, Signal, SpanId, content, frames, records_in, span_id_of,
 };
 use crate::spool::checksum;
 use crate::spool::directory::instance_name;
@@ -142,6 +142,7 @@ impl Leftover {
                 continue;
             }
             match copy.and_then(|copy| InterruptedSpan::read(copy.get(..len)?)) {
+                Some(span) if !span.is_sampled() => {}
                 Some(span) => {
                     self.last_alive = self.last_alive.max(span.last_time());
                     self.interrupted.insert(span.span_id(), (number, span));
@@ -169,7 +170,7 @@ impl Leftover {
         while let Some((_, (number, span))) = self.interrupted.pop_first() {
             numbers.push(number);
             spans.push(span);
-            if spans.len() * OPEN_SPAN_BYTES >= SLOT_BYTES {
+            if spans.len() * OPEN_SPAN_BYTES >= Chunk::BYTES {
                 break;
             }
         }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::record::{
-    OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader, SlotOwner, SlotPlace,
+    Chunk, OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader, SlotOwner, SlotPlace,
 };
 use crate::spool::now_ms;
 use crate::spool::storage::check_file_size;
@@ -91,14 +91,17 @@ impl Recorder {
         }))
     }
 
-    /// A slot for a chunk of this signal that begins with `bytes` bytes; `None` if no slots in a row are free, and in a forked
-    /// child.
+    /// Slots for a chunk of this signal that begins with `bytes` bytes: as many as a chunk of such records needs, or where these
+    /// are not free in a row, what the bytes need. `None` if these are not free either, and in a forked child.
     pub(crate) fn take(self: &Arc<Self>, signal: Signal, bytes: usize) -> Option<Slot> {
         if !self.fork_flag.is_set() {
             return None;
         }
-        let slots = bytes.div_ceil(SLOT_BYTES).max(1);
-        let Some(number) = lock(&self.pool).take(slots) else {
+        let bytes = bytes.max(1);
+        let [wanted, needed] =
+            [Chunk::BYTES / bytes, 1].map(|records| (records.max(1) * bytes).div_ceil(SLOT_BYTES));
+        let taken = lock(&self.pool).take(wanted, needed);
+        let Some((number, slots)) = taken else {
             self.has_missed.store(true, Ordering::SeqCst);
             return None;
         };
@@ -131,7 +134,7 @@ impl Recorder {
         if !self.fork_flag.is_set() {
             return None;
         }
-        let number = lock(&self.open_spans).take(1)?;
+        let (number, _) = lock(&self.open_spans).take(1, 1)?;
         let at = self.header.open_spans_at() + number * OPEN_SPAN_SLOT_BYTES;
         assert!(
             at + OPEN_SPAN_SLOT_BYTES <= self.header.data_at(),
@@ -223,23 +226,43 @@ impl SlotOwner for Recorder {
     }
 
     fn take_back(&self, number: usize, slots: usize) {
-        lock(&self.pool).in_use[number..number + slots].fill(false);
+        lock(&self.pool).take_back(number, slots);
     }
 
     fn take_back_open_span(&self, number: usize) {
-        lock(&self.open_spans).in_use[number] = false;
+        lock(&self.open_spans).take_back(number, 1);
     }
 }
 
 impl Pool {
-    /// As many slots in a row.
-    fn take(&mut self, slots: usize) -> Option<usize> {
-        let last = self.in_use.len().checked_sub(slots)?;
-        let is_free = |first: &usize| !self.in_use[*first..*first + slots].contains(&true);
-        let first = (self.next..=last).chain(0..self.next.min(last + 1)).find(is_free)?;
+    /// As many slots in a row as are wanted, or where there is no such row, as many as are needed.
+    fn take(&mut self, wanted: usize, needed: usize) -> Option<(usize, usize)> {
+        let all = self.in_use.len();
+        let mut taken = None;
+        'search: for slots in [self.next..all, 0..all.min(self.next + wanted - 1)] {
+            let mut free = 0;
+            for slot in slots {
+                free = if self.in_use[slot] { 0 } else { free + 1 };
+                if free == wanted {
+                    taken = Some((slot + 1 - wanted, wanted));
+                    break 'search;
+                } else if free == needed && taken.is_none() {
+                    taken = Some((slot + 1 - needed, needed));
+                }
+            }
+        }
+        let (first, slots) = taken?;
         self.in_use[first..first + slots].fill(true);
         self.next = first + slots;
-        Some(first)
+        taken
+    }
+
+    /// Those at the end of what was taken last are the next: a chunk that is handed over leaves no gap.
+    fn take_back(&mut self, number: usize, slots: usize) {
+        self.in_use[number..number + slots].fill(false);
+        if number + slots == self.next {
+            self.next = number;
+        }
     }
 }
 

@@ -112,11 +112,11 @@ enum Step {
     Settle,
 }
 
-/// The first record of a chunk, one more, another scope, a chunk that is full, slots that are given back and used again, and a
-/// record of several slots. What is not watched comes before.
+/// The first record of a chunk, one more, another scope, a chunk that is full, slots that are given back and used again, a
+/// record of several chunks' slots, and a chunk that gives back what it does not need. What is not watched comes before.
 fn script() -> Vec<Step> {
     let small = |scope| Step::Enqueue { scope, words: 6 };
-    let large = |words| Step::Enqueue { scope: 0, words };
+    let [medium, large] = [|words| Step::Enqueue { scope: 0, words }; 2];
     vec![
         small(0),
         small(0),
@@ -127,6 +127,10 @@ fn script() -> Vec<Step> {
         small(0),
         Step::Settle,
         small(1),
+        Step::Settle,
+        large(7_000),
+        medium(1_400),
+        medium(300),
         Step::Settle,
     ]
 }
@@ -148,7 +152,7 @@ const WATCHED: &str = "STANDPIPE_WATCHED";
 const EVERY_BYTE: &str = "STANDPIPE_EVERY_BYTE";
 
 fn run_script(folder: &Path) {
-    let recorder = create(folder, 6);
+    let recorder = create(folder, 48);
     let reporter = Arc::new(ProblemReporter::new("otlp", None, None));
     let mut shared = Shared::new(Arc::new(Counters::default()), reporter, bounded(1).0);
     shared.recorder = Some(recorder);
@@ -161,7 +165,7 @@ fn run_script(folder: &Path) {
         match step {
             Step::Enqueue { scope, words } => {
                 // not byte by byte, unless asked for: a large record takes most of the time
-                let is_unwatched = words > 1000 && std::env::var_os(EVERY_BYTE).is_none();
+                let is_unwatched = words > 2000 && std::env::var_os(EVERY_BYTE).is_none();
                 if is_unwatched {
                     stop();
                 }
@@ -345,6 +349,28 @@ fn a_record_is_found_from_the_instruction_on_that_accepts_it_and_never_torn() {
     }
 }
 
+#[test]
+fn slots_that_a_chunk_does_not_need_are_free_for_others() {
+    let folder = Folder::new("shrunk");
+    let recorder = create(&folder.0, 9);
+    let scope = Arc::new(Scope::new(Signal::Logs, "a", ""));
+    let chunk_of = |number, words| {
+        let frame = record(number, words);
+        let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
+        chunk.move_to(recorder.take(Signal::Logs, scope.run_header().len() + frame.len())?);
+        chunk.append(&scope, &frame, 1);
+        chunk.shrink();
+        Some(chunk)
+    };
+    // in a row of 9: 5 slots, then 3, then the last one, though a whole chunk needs 8
+    let chunks = [chunk_of(0, 4_500), chunk_of(1, 2_500), chunk_of(2, 900)];
+    assert!(chunks.iter().all(Option::is_some), "{chunks:?}");
+    assert!(chunk_of(3, 1).is_none() && !recorder.has_all());
+    recorder.close();
+    drop(chunks);
+    assert_eq!(recovered(&folder.recorder(), [1; 16]), Ok(((0..3).collect(), 0)));
+}
+
 /// A file with three chunks: one that is complete, one that is partly settled, and one that is being filled.
 fn three_chunks(folder: &Folder) -> PathBuf {
     let recorder = create(&folder.0, 3);
@@ -355,7 +381,7 @@ fn three_chunks(folder: &Folder) -> PathBuf {
         numbers.for_each(|number| chunk.append(&scope, &record(number, 8), 1));
         chunk
     };
-    let (complete, settled, open) = (chunk_of(0..5), chunk_of(5..10), chunk_of(10..15));
+    let (mut complete, mut settled, open) = (chunk_of(0..5), chunk_of(5..10), chunk_of(10..15));
     complete.seal(|bytes| checksum([bytes]));
     settled.seal(|bytes| checksum([bytes]));
     let end = settled.runs()[0].start + 2 * record(5, 8).len();
@@ -386,7 +412,10 @@ fn whatever_byte_has_changed_no_record_is_found_that_was_not_there() {
     let used = 5 * record(0, 8).len() as u64 + 32;
     // of the open chunk there is no checksum yet
     let slots = (0..2).map(|slot| data_at + slot * SLOT_BYTES as u64).map(|at| at..at + used);
-    for at in (0..PAGE as u64 + 8).chain(2 * PAGE as u64..2 * PAGE as u64 + 3 * 64).chain(slots.flatten()) {
+    for at in (0..PAGE as u64 + 8)
+        .chain(2 * PAGE as u64..2 * PAGE as u64 + 3 * SLOT_HEADER_BYTES as u64)
+        .chain(slots.flatten())
+    {
         let mut byte = [0];
         file.read_exact_at(&mut byte, at).unwrap();
         for changed in [byte[0] ^ 1, byte[0] ^ 0x80, !byte[0]] {

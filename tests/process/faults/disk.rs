@@ -144,7 +144,7 @@ fn fill_and_make_room(policy: &str, when_full: WhenFull) {
     ));
 }
 
-fn wait_until(telemetry: &Telemetry, is_so: impl Fn(&Ledger) -> bool) {
+pub(super) fn wait_until(telemetry: &Telemetry, is_so: impl Fn(&Ledger) -> bool) {
     let by = Instant::now() + PATIENCE;
     while !is_so(&telemetry.ledger()) {
         assert!(Instant::now() < by, "{}", telemetry.ledger());

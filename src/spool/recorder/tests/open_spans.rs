@@ -65,7 +65,7 @@ fn expected_after(steps: usize) -> Vec<u8> {
     if is_open {
         span.copy_to(vec![recorder.take_open_span().unwrap()]);
         span.set_scope(&scope());
-        span.update_copies();
+        span.resume_copies();
     }
     interrupted(&folder.recorder()).unwrap()
 }
@@ -126,6 +126,14 @@ fn one_open_span(folder: &Folder, steps: usize) -> (Arc<Recorder>, SpanRecord) {
     span.set_scope(&scope());
     STEPS[..steps].iter().for_each(|step| step(&mut span));
     (recorder, span)
+}
+
+#[test]
+fn a_span_that_is_not_sampled_is_neither_found_nor_damage() {
+    let folder = Folder::new("unsampled");
+    let (_recorder, mut span) = one_open_span(&folder, 0);
+    span.begin(&SpanHead { trace_flags: 0, ..head("undecided", 1) });
+    assert_eq!(interrupted(&folder.recorder()), Ok(Vec::new()));
 }
 
 #[test]
