@@ -3,7 +3,8 @@
 //! | command | files |
 //! |---|---|
 //! | `standpipe demo` | `demo.rs`, the program that it runs in `demo_program.rs`, the caller's trace in `caller.rs` |
-//! | `standpipe receive` | `receive/`, Ctrl-C in `interrupt.rs` |
+//! | `standpipe receive` | `receive/`, what it shows in `view/`, Ctrl-C in `interrupt.rs` |
+//! | `standpipe show` | `show.rs`, and `view/` again |
 //! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
 //! | `standpipe init` | `init/`, with the files that it writes |
 //! | `standpipe spool` | `spool.rs` |
@@ -31,6 +32,7 @@ mod log_view;
 mod metrics_table;
 mod point_view;
 mod receive;
+mod show;
 mod snippet;
 mod spark;
 mod spool;
@@ -38,6 +40,7 @@ mod style;
 mod table;
 mod terminal;
 mod text;
+mod view;
 mod waterfall;
 
 use std::ffi::OsString;
@@ -46,7 +49,6 @@ use std::process::ExitCode;
 
 use arguments::Command;
 use caller::Caller;
-use receive::Layout;
 use style::{Style, TerminalInfo};
 
 /// The exit code for an invalid command line, and for a file that cannot be read.
@@ -65,10 +67,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let style = Style::decide(arguments.color, arguments.ascii, &terminal);
     let outcome = match arguments.command {
         Command::Demo(order) => demo::run(&order, &Caller::of_process(), &style),
-        Command::Receive(addresses) => {
-            let layout = if terminal.is_terminal { Layout::Cut } else { Layout::Whole };
-            receive::run(addresses, layout, &style)
-        }
+        Command::Receive(options) => receive::run(&options, &terminal, &style),
+        Command::Show(options) => show::run(&options, &terminal, &style),
         Command::Check(options) => check::run(&options, &style),
         Command::Init(options) => init::run(&options, &style),
         Command::Spool(directory) => spool::run(&directory, &style),
