@@ -111,7 +111,7 @@ options:
                            free one if HTTP takes one
   --page                   also show it on a page in a browser, at http://127.0.0.1:4319/: traces,
                            logs, metrics, services and refused requests of the last while, within
-                           64 MiB. Only this machine is answered
+                           256 MiB. Only this machine is answered
   --page-address ADDRESS   the same elsewhere; port 0 takes a free one
 
 exit code: 0, or 1 if an address cannot be listened on

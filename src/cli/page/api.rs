@@ -161,6 +161,7 @@ struct Columns {
     base: String,
     nanos: u64,
     changed: u64,
+    left_out: u64,
     names: Vec<String>,
     name: Vec<u32>,
     service: Vec<u32>,
@@ -184,6 +185,7 @@ fn columns(trace: &Trace, shared: &Shared) -> Columns {
         base: trace.start.to_string(),
         nanos: trace.nanos(),
         changed: trace.changed,
+        left_out: trace.left_out,
         ..Columns::default()
     };
     let mut names: HashMap<&str, u32> = HashMap::new();

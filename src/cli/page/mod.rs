@@ -27,8 +27,8 @@ use standpipe::receiver::{Batch, Receiver, RefusedRequest};
 
 use self::store::{Store, Trace};
 
-/// What the page keeps of what arrives.
-const MEMORY: usize = 64 * 1024 * 1024;
+/// What the page keeps of what arrives: 100,000 spans with ten attributes each, and as much again of other signals.
+const MEMORY: usize = 256 * 1024 * 1024;
 
 /// A page that listens. Clones show the same.
 #[derive(Clone)]

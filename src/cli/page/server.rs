@@ -20,8 +20,10 @@ const MOST_STREAMS: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// News at most so often.
 const NEWS_INTERVAL: Duration = Duration::from_millis(250);
-/// A stream without news shows by this that its browser is gone.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How often a stream is looked at whether its browser is still there.
+const GONE_INTERVAL: Duration = Duration::from_millis(200);
+/// How long a stream waits for the end of another.
+const MOST_WAIT: Duration = Duration::from_secs(1);
 /// How long to wait when the system accepts no connection (out of file descriptors, mostly).
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
 
@@ -219,24 +221,39 @@ fn respond(request: &Request, shared: &Arc<Shared>) -> Response {
 
 /// Reports the version of the store when it changes. What is new the page asks for itself.
 fn stream(mut socket: &TcpStream, shared: &Shared) -> io::Result<()> {
-    let Some(_place) = Place::take(&shared.streams, MOST_STREAMS) else {
-        return Response::failed(503, "too many tabs have a stream; poll instead").write(
-            &mut socket,
-            true,
-            false,
-        );
+    // a tab that is reloaded may be here before its old stream is seen to be gone
+    let waits = MOST_WAIT.as_millis() / GONE_INTERVAL.as_millis();
+    let place = (0..=waits).find_map(|_| {
+        Place::take(&shared.streams, MOST_STREAMS).or_else(|| {
+            thread::sleep(GONE_INTERVAL);
+            None
+        })
+    });
+    let Some(_place) = place else {
+        return Response::failed(503, "too many tabs have a stream; poll instead").write(&mut socket, true, false);
     };
     let mut head = head(200, "text/event-stream");
     head += "cache-control: no-store\r\nconnection: close\r\n\r\n";
     socket.write_all(head.as_bytes())?;
+    socket.set_nonblocking(true)?;
     let mut seen = None;
     loop {
-        let version = shared.wait_for_news(seen, HEARTBEAT);
-        match version == seen {
-            true => socket.write_all(b": still here\n\n")?,
-            false => socket.write_all(format!("data: {}\n\n", version.unwrap_or(0)).as_bytes())?,
+        let version = shared.wait_for_news(seen, GONE_INTERVAL);
+        if is_gone(socket) {
+            return Ok(());
         }
-        seen = version;
-        thread::sleep(NEWS_INTERVAL);
+        if version != seen {
+            socket.write_all(format!("data: {}\n\n", version.unwrap_or(0)).as_bytes())?;
+            seen = version;
+            thread::sleep(NEWS_INTERVAL);
+        }
+    }
+}
+
+/// Whether the browser has closed the connection.
+fn is_gone(socket: &TcpStream) -> bool {
+    match socket.peek(&mut [0]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
     }
 }

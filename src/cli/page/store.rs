@@ -66,6 +66,8 @@ pub(super) struct Trace {
     pub(super) root: Option<usize>,
     /// In the order seen, with how many spans each has.
     pub(super) services: Vec<(u32, u32)>,
+    /// Spans that were not kept, since the trace alone had half of the memory for traces.
+    pub(super) left_out: u64,
     bytes: usize,
 }
 
@@ -141,6 +143,10 @@ impl Store {
         });
         let trace = Arc::make_mut(trace);
         trace.changed = self.version;
+        if trace.bytes > self.limit / 16 * 5 {
+            trace.left_out += 1;
+            return;
+        }
         trace.add(span, service, bytes);
         self.trace_bytes += bytes;
         // a trace counts for the service of its first span
@@ -254,6 +260,7 @@ impl Trace {
             errors: 0,
             root: None,
             services: Vec::new(),
+            left_out: 0,
             bytes: 0,
         }
     }
@@ -299,4 +306,82 @@ pub(super) fn key_of(id: &[u8]) -> TraceKey {
     let count = id.len().min(key.len());
     key[..count].copy_from_slice(&id[..count]);
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use standpipe::receiver::Receiver;
+    use standpipe::{Config, Exporter, Telemetry};
+
+    use super::*;
+
+    /// The batches that a program of this service sends, of as many traces of two spans each.
+    fn batches(service: &str, traces: usize) -> Vec<Batch> {
+        let (send, batches) = mpsc::channel();
+        let receiver = Receiver::builder().on_batch(move |batch| _ = send.send(batch.clone())).start();
+        let receiver = receiver.expect("a free port");
+        let exporter = Exporter::http(receiver.endpoint());
+        let telemetry = Telemetry::start(Config::new().service_name(service).exporter(exporter));
+        let telemetry = telemetry.expect("a valid configuration");
+        let tracer = telemetry.tracer("test");
+        for _ in 0..traces {
+            let _root = tracer.span("root");
+            tracer.span("child").end();
+            telemetry.logger("test").info("between").emit();
+        }
+        telemetry.shutdown(Duration::from_secs(10));
+        drop(receiver);
+        batches.into_iter().collect()
+    }
+
+    fn filled(limit: usize, batches: &[Batch]) -> Store {
+        let mut store = Store::new(limit);
+        batches.iter().for_each(|batch| store.add(batch));
+        store
+    }
+
+    #[test]
+    fn a_trace_is_put_together_from_its_spans() {
+        let store = filled(1 << 20, &batches("shop", 2));
+        let mut traces = store.traces();
+        traces.sort_by_key(|trace| trace.start);
+        let summary = |trace: &Trace| (trace.spans.len(), trace.head().span.name.clone(), trace.errors);
+        assert_eq!(
+            traces.iter().map(|trace| summary(trace)).collect::<Vec<_>>(),
+            vec![(2, "root".to_owned(), 0); 2]
+        );
+        assert_eq!((store.counts.traces, store.counts.spans, store.counts.logs), (2, 4, 2));
+        assert!(traces.iter().all(|trace| store.log_count_of(&trace.key) == 1));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_a_noisy_service_does_not_push_out_the_others() {
+        let quiet = batches("quiet", 1);
+        let noisy = batches("noisy", 500);
+        let limit = 100_000;
+        let mut store = filled(limit, &quiet);
+        for _ in 0..20 {
+            noisy.iter().for_each(|batch| store.add(batch));
+            assert!(store.bytes() <= limit, "{} bytes", store.bytes());
+        }
+        let kept = store.traces();
+        let of_quiet = kept.iter().filter(|trace| trace.head().service_name() == "quiet").count();
+        assert!(of_quiet == 1 && kept.len() > 10 && kept.len() < 500, "{of_quiet} of {}", kept.len());
+    }
+
+    #[test]
+    fn one_trace_cannot_take_all_the_memory() {
+        let batches = batches("shop", 1);
+        let spans = batches.iter().find(|batch| !batch.spans.is_empty()).expect("a batch with spans");
+        let mut store = Store::new(100_000);
+        for _ in 0..1000 {
+            store.add(spans);
+        }
+        let trace = store.traces().remove(0);
+        assert_eq!(trace.spans.len() as u64 + trace.left_out, 2000);
+        assert!(trace.left_out > 0 && store.bytes() < 50_000, "{} bytes", store.bytes());
+    }
 }

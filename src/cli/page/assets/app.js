@@ -8,6 +8,8 @@ import { MetricsView } from "./metrics.js";
 import { RequestsView, ServicesView } from "./services.js";
 
 const POLL = 2000;
+/** Polls until the stream is tried again. */
+const POLLS = 15;
 const views = {
   traces: TracesView,
   trace: TraceView,
@@ -130,8 +132,9 @@ function connect() {
   stream.onmessage = news;
   stream.onerror = () => {
     stream.close();
+    let polls = 0;
     clearInterval(timer);
-    timer = setInterval(news, POLL);
+    timer = setInterval(() => (++polls % POLLS || document.body.classList.contains("gone") ? news() : connect()), POLL);
     news();
   };
 }

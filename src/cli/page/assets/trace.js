@@ -416,6 +416,7 @@ export class TraceView {
       h("span", { class: errors ? "bad" : "good" }, errors ? `✗ ${count(errors, "error")}` : "no errors"),
       h("a", { href: `/logs?q=${encodeURIComponent(`trace:${this.id}`)}` }, count(trace.logs.length, "log record")),
       missing ? h("span", { class: "warn" }, trace.parent.includes(-1) ? `${count(missing, "parent")} missing` : "root span missing") : "",
+      trace.left_out ? h("span", { class: "warn" }, `${count(trace.left_out, "span")} more not kept: the trace is too large`) : "",
       stray ? h("span", { class: "warn" }, `${count(stray, "log record")} outside of its spans`) : "",
       hits,
       h("span", { class: "legend" }, ...services.map((number) =>
