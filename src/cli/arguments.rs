@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn every_command_is_understood() {
-        let demo = |transport| demo::Options { transport, svg: None };
+        let demo = |transport| demo::Options { transport, svg: None, page: None };
         assert_eq!(command(&["demo"]), Ok(Command::Demo(demo(Transport::Http))));
         assert_eq!(command(&["demo", "--grpc"]), Ok(Command::Demo(demo(Transport::Grpc))));
         let picture = demo::Options { svg: Some("a.svg".into()), ..demo(Transport::Http) };
@@ -393,7 +393,7 @@ mod tests {
     fn receive_listens_where_it_is_told_and_else_where_otlp_is_expected() {
         let receive = |http: &str, grpc: &str| {
             let parse = |address: &str| address.parse().expect("an address");
-            Ok(Command::Receive(receive::Addresses { http: parse(http), grpc: parse(grpc) }))
+            Ok(Command::Receive(receive::Addresses { http: parse(http), grpc: parse(grpc), page: None }))
         };
         assert_eq!(command(&["receive"]), receive("127.0.0.1:4318", "127.0.0.1:4317"));
         assert_eq!(command(&["receive", "--address", "[::1]:80"]), receive("[::1]:80", "[::1]:4317"));
@@ -421,7 +421,11 @@ mod tests {
             assert_eq!(
                 arguments,
                 Arguments {
-                    command: Command::Demo(demo::Options { transport: Transport::Http, svg: None }),
+                    command: Command::Demo(demo::Options {
+                        transport: Transport::Http,
+                        svg: None,
+                        page: None
+                    }),
                     color: ColorChoice::Always,
                     ascii: true
                 }

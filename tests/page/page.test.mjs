@@ -169,6 +169,7 @@ test("logs are filtered by level and lead to their span", async () => {
   await page.selectOption("select", "error");
   await page.waitForFunction(() => document.querySelectorAll(".row:not([hidden])").length === 1);
   await page.click(".row .name");
+  await page.waitForSelector("aside pre.body");
   assert.match(await page.textContent("aside"), /card declined/);
   await page.click("aside a[href^='/trace/']");
   await page.waitForFunction(() => document.querySelector(".trace aside h2")?.textContent);

@@ -46,6 +46,13 @@ pub(super) fn respond(path: &str, request: &Request, shared: &Arc<Shared>) -> Re
             with_trace(id, shared, |trace| Response::text(text(&trace, request, shared)))
         }
         (_, ["logs"]) => list_logs(request, shared),
+        (_, ["log", number]) => {
+            let kept = number.parse().ok().and_then(|number| shared.lock().log(number));
+            kept.map_or_else(
+                || Response::failed(404, "this log record is not here any more"),
+                |kept| Response::json(&details::log(&kept)),
+            )
+        }
         (_, ["metrics"]) => Response::json(&list_metrics(shared)),
         (_, ["series"]) => Response::json(&series_of(request.parameter("name"), shared)),
         (_, ["services"]) => Response::json(&map_services(&shared.traces())),
@@ -143,7 +150,7 @@ fn list_traces(request: &Request, shared: &Shared) -> Response {
         id: describe::id(&trace.key),
         start: trace.start as f64 / 1e6,
         nanos: trace.nanos(),
-        name: trace.head().span.name.clone(),
+        name: details::shorten(&trace.head().span.name),
         has_root: trace.root.is_some(),
         services: trace.services.clone(),
         spans: trace.spans.len(),
@@ -195,7 +202,7 @@ fn columns(trace: &Trace, shared: &Shared) -> Columns {
     for (index, received) in trace.spans.iter().enumerate() {
         let span = &received.span;
         let name = *names.entry(&span.name).or_insert_with(|| {
-            columns.names.push(span.name.clone());
+            columns.names.push(details::shorten(&span.name));
             columns.names.len() as u32 - 1
         });
         columns.name.push(name);

@@ -9,7 +9,11 @@ use standpipe::receiver::proto::common::v1::{AnyValue, InstrumentationScope, Key
 
 use super::super::describe::{self, SpanView};
 use super::super::log_view::LogView;
+use super::super::text;
 use super::store::KeptLog;
+
+/// Characters of a text in a list: a thousand rows must not be a gigabyte.
+const LONGEST_IN_ROW: usize = 500;
 
 /// A key, the kind of its value, and the value as text: numbers of JavaScript cannot hold all integers.
 type Attribute = (String, &'static str, String);
@@ -36,7 +40,7 @@ pub(super) struct SpanDetails {
     dropped_links: u32,
     resource: Vec<Attribute>,
     scope: Scope,
-    logs: Vec<LogRow>,
+    logs: Vec<LogDetails>,
 }
 
 #[derive(Serialize)]
@@ -61,7 +65,7 @@ struct Scope {
     attributes: Vec<Attribute>,
 }
 
-/// A log record, whole: there is no more to ask for.
+/// What a list shows of a log record.
 #[derive(Serialize)]
 pub(super) struct LogRow {
     number: u64,
@@ -70,10 +74,18 @@ pub(super) struct LogRow {
     severity: String,
     level: i32,
     service: u32,
-    body: String,
     event: String,
+    /// The beginning of its body and of its attributes.
+    text: String,
     trace: String,
     span: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct LogDetails {
+    #[serde(flatten)]
+    row: LogRow,
+    body: String,
     attributes: Vec<Attribute>,
     resource: Vec<Attribute>,
     scope: Scope,
@@ -114,26 +126,39 @@ pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> SpanDetail
         dropped_links: span.dropped_links_count,
         resource: attributes(&received.resource.attributes),
         scope: scope(&received.scope),
-        logs: logs.iter().filter(is_of_span).map(|kept| log_row(kept)).collect(),
+        logs: logs.iter().filter(is_of_span).map(|kept| log(kept)).collect(),
     }
 }
 
 pub(super) fn log_row(kept: &KeptLog) -> LogRow {
     let (log, view) = (&kept.log.log, LogView::from(&kept.log));
+    let text = format!("{}   {}", view.body(), describe::attributes(&log.attributes));
     LogRow {
         number: kept.number,
         time: view.unix_nanos() as f64 / 1e6,
-        severity: view.severity(),
+        severity: shorten(&view.severity()),
         level: log.severity_number,
         service: kept.service,
-        body: view.body(),
-        event: log.event_name.clone(),
+        event: shorten(&log.event_name),
+        text: shorten(text.trim_end()),
         trace: describe::id(&log.trace_id),
         span: describe::id(&log.span_id),
-        attributes: attributes(&log.attributes),
+    }
+}
+
+pub(super) fn log(kept: &KeptLog) -> LogDetails {
+    LogDetails {
+        row: log_row(kept),
+        body: LogView::from(&kept.log).body(),
+        attributes: attributes(&kept.log.log.attributes),
         resource: attributes(&kept.log.resource.attributes),
         scope: scope(&kept.log.scope),
     }
+}
+
+/// As much of a text as a row has room for.
+pub(super) fn shorten(text: &str) -> String {
+    text::cut(text, LONGEST_IN_ROW, "…").into_owned()
 }
 
 fn scope(scope: &InstrumentationScope) -> Scope {

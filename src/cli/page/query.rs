@@ -125,16 +125,18 @@ impl Test {
             }
         }
         // the operator that comes first, so that a value may have any of them
-        let operators: [(&str, fn(String, String) -> Self); 3] =
-            [("!=", Self::Differs), ("=", Self::Equals), ("~", Self::Contains)];
+        let Some((key, rest)) = word.find(['!', '=', '~']).filter(|at| *at > 0).map(|at| word.split_at(at))
+        else {
+            return Ok(Self::Anywhere(lower));
+        };
+        let operators =
+            [("!=", Self::Differs as fn(String, String) -> Self), ("=", Self::Equals), ("~", Self::Contains)];
         let found =
-            operators.into_iter().filter_map(|(operator, test)| Some((word.find(operator)?, operator, test)));
-        match found.min_by_key(|(at, operator, _)| (*at, std::cmp::Reverse(operator.len()))) {
-            Some((at, operator, test)) if at > 0 => {
-                Ok(test(word[..at].to_owned(), word[at + operator.len()..].to_lowercase()))
-            }
-            _ => Ok(Self::Anywhere(lower)),
-        }
+            operators.into_iter().find_map(|(operator, test)| Some((rest.strip_prefix(operator)?, test)));
+        Ok(match found {
+            Some((value, test)) => test(key.to_owned(), value.to_lowercase()),
+            None => Self::Anywhere(lower),
+        })
     }
 
     fn number(name: &str, comparison: Comparison, value: &str) -> Result<Self, String> {

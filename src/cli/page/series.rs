@@ -87,8 +87,9 @@ impl AllSeries {
             service,
             attributes: describe::attributes(view.attributes()),
         };
+        let bytes = SERIES_BYTES + key.name.len() + key.attributes.len() + view.metric.description.len();
         let series = self.series.entry(key).or_insert_with(|| {
-            self.bytes += SERIES_BYTES;
+            self.bytes += bytes;
             Series {
                 id: self.clock,
                 kind: view.kind(),
@@ -96,7 +97,7 @@ impl AllSeries {
                 description: view.metric.description.clone(),
                 points: VecDeque::new(),
                 changed: 0,
-                bytes: SERIES_BYTES,
+                bytes,
             }
         });
         series.changed = self.clock;

@@ -230,7 +230,11 @@ fn stream(mut socket: &TcpStream, shared: &Shared) -> io::Result<()> {
         })
     });
     let Some(_place) = place else {
-        return Response::failed(503, "too many tabs have a stream; poll instead").write(&mut socket, true, false);
+        return Response::failed(503, "too many tabs have a stream; poll instead").write(
+            &mut socket,
+            true,
+            false,
+        );
     };
     let mut head = head(200, "text/event-stream");
     head += "cache-control: no-store\r\nconnection: close\r\n\r\n";
@@ -255,5 +259,40 @@ fn is_gone(socket: &TcpStream) -> bool {
     match socket.peek(&mut [0]) {
         Ok(count) => count == 0,
         Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_parses_no_text_as_html_and_asks_no_other_machine() {
+        for (name, _, content) in ASSETS.into_iter().chain([("index.html", "", INDEX)]) {
+            for forbidden in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+                "Function(",
+                "@import",
+            ] {
+                assert!(!content.contains(forbidden), "{name} has {forbidden}");
+            }
+            let addresses = content
+                .split("http")
+                .skip(1)
+                .filter(|rest| rest.starts_with("://") || rest.starts_with("s://"));
+            for address in addresses {
+                assert!(address.starts_with("://www.w3.org/2000/svg"), "{name}: http{}", &address[..30]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_is_small() {
+        let bytes: usize = ASSETS.iter().map(|(_, _, content)| content.len()).sum::<usize>() + INDEX.len();
+        assert!(bytes < 120_000, "{bytes} bytes");
     }
 }

@@ -11,6 +11,8 @@ use super::series::AllSeries;
 
 /// Refusals that are listed.
 const MOST_REFUSALS: usize = 200;
+/// Services with a number of their own. A sender that makes up names must not fill the memory.
+const MOST_SERVICES: usize = 1000;
 /// What a trace takes beside its spans.
 const TRACE_BYTES: usize = 256;
 
@@ -35,6 +37,7 @@ pub(super) struct Store {
     pub(super) counts: Counts,
     /// The names of services in the order they were seen: their numbers are their colours, in every tab.
     services: Vec<String>,
+    service_numbers: HashMap<String, u32>,
 }
 
 /// What ever came.
@@ -107,6 +110,7 @@ impl Store {
             refusals: VecDeque::new(),
             counts: Counts::default(),
             services: Vec::new(),
+            service_numbers: HashMap::new(),
         }
     }
 
@@ -203,18 +207,30 @@ impl Store {
         self.series.evict(self.limit / 8);
     }
 
-    /// The number of a service, which is new if it was not seen before.
+    /// The number of a service, which is new if it was not seen before. The last number is that of all for which there is none.
     fn service(&mut self, name: &str) -> u32 {
-        let known = self.services.iter().position(|service| service == name);
-        let number = known.unwrap_or_else(|| {
-            self.services.push(name.to_owned());
-            self.services.len() - 1
-        });
-        number as u32
+        if let Some(number) = self.service_numbers.get(name) {
+            return *number;
+        }
+        let number = self.services.len().min(MOST_SERVICES) as u32;
+        match self.services.len() {
+            MOST_SERVICES => self.services.push("(more services)".to_owned()),
+            count if count < MOST_SERVICES => {
+                self.services.push(name.to_owned());
+                self.service_numbers.insert(name.to_owned(), number);
+            }
+            _ => {}
+        }
+        number
     }
 
     pub(super) fn services(&self) -> &[String] {
         &self.services
+    }
+
+    pub(super) fn log(&self, number: u64) -> Option<Arc<KeptLog>> {
+        let oldest = self.logs.front()?.number;
+        self.logs.get(usize::try_from(number.checked_sub(oldest)?).ok()?).cloned()
     }
 
     pub(super) fn trace(&self, key: &TraceKey) -> Option<Arc<Trace>> {

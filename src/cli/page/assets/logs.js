@@ -15,7 +15,7 @@ export class LogsView {
       make: () => h("div", {}, h("span", { class: "time" }), h("span", { class: "severity" }), h("span", { class: "services" }),
         h("span", { class: "name" }), h("a", { class: "trace" })),
       fill: (row, index) => this.fill(row, index),
-      choose: (index) => this.panel.showLog(this.listed[index]),
+      choose: (index) => this.show(this.listed[index].number),
     });
     this.panel = new SpanPanel(app, () => this.unselect());
     this.levels = h("select", { "aria-label": "least severity", onchange: () => this.setLevel(this.levels.value) },
@@ -76,8 +76,7 @@ export class LogsView {
       service.dataset.key = log.service;
       service.replaceChildren(h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service));
     }
-    const pairs = log.attributes.slice(0, 4).map(([key, , value]) => `${key}=${value}`).join("  ");
-    setText(body, `${log.event ? `${log.event}  ` : ""}${log.body}${pairs ? `   ${pairs}` : ""}`);
+    setText(body, `${log.event ? `${log.event}  ` : ""}${log.text}`);
     setText(trace, log.trace.slice(0, 8));
     if (log.trace) trace.setAttribute("href", `/trace/${log.trace}${log.span ? `?span=${log.span}` : ""}`);
     else trace.removeAttribute("href");
@@ -110,6 +109,11 @@ export class LogsView {
       }
     });
     canvas.title = `${timeOfDay(from)} to ${timeOfDay(to)}`;
+  }
+
+  async show(number) {
+    const log = await ask(`/api/log/${number}`).catch(() => undefined);
+    if (log && this.listed[this.rows.selected]?.number === number) this.panel.showLog(log);
   }
 
   unselect() {

@@ -430,7 +430,7 @@ export class TraceView {
   drawTicks() {
     const ticks = this.axis.lastChild;
     const [from, to] = this.range ?? [0, this.trace.nanos];
-    const step = niceStep((to - from) / 5);
+    const step = niceStep((to - from) / 6);
     const marks = [];
     for (let time = Math.ceil(from / step) * step; time <= to && marks.length < 12; time += step) {
       const mark = h("span", {}, duration(time).replace(/\.0+(?=\D)/, ""));
