@@ -35,7 +35,13 @@ pub(super) fn respond(path: &str, request: &Request, shared: &Arc<Shared>) -> Re
         ("POST", _) => Response::failed(404, "no such action"),
         (_, ["state"]) => Response::json(&state(shared)),
         (_, ["traces"]) => list_traces(request, shared),
-        (_, ["trace", id]) => with_trace(id, shared, |trace| Response::json(&columns(&trace, shared))),
+        (_, ["trace", id]) => with_trace(id, shared, |trace| {
+            let known = ["changed", "logs"].map(|name| request.parameter(name).parse().ok());
+            let logs = shared.lock().log_count_of(&trace.key);
+            let is_known = known == [Some(trace.changed), Some(u64::from(logs))];
+            // the large answer, only if it is another than before
+            Response::json(&(!is_known).then(|| columns(&trace, shared)))
+        }),
         (_, ["trace", id, "span", index]) => with_trace(id, shared, |trace| {
             let span = index.parse().ok().and_then(|index: usize| trace.spans.get(index));
             span.map_or_else(no_such_span, |span| {

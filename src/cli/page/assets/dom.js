@@ -70,6 +70,10 @@ export function short(number) {
 
 export const bytes = (number) => `${(number / 1048576).toFixed(number < 10485760 ? 1 : 0)} MiB`;
 
+/** Of a list of any length, which `Math.max(...list)` is not for. */
+export const largest = (list) => list.reduce((most, one) => (one > most ? one : most), -Infinity);
+export const smallest = (list) => list.reduce((least, one) => (one < least ? one : least), Infinity);
+
 /** The class of a service's colour. Its number is the server's, so that all tabs agree. */
 export const hue = (service) => `hue${service % 12}`;
 

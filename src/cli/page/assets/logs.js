@@ -1,6 +1,6 @@
 // What was logged? The latest first, with how many there were over time.
 
-import { ask, grouped, h, hue, setText, timeOfDay } from "./dom.js";
+import { ask, grouped, h, hue, largest, setText, smallest, timeOfDay } from "./dom.js";
 import { Rows } from "./rows.js";
 import { SpanPanel, level } from "./span.js";
 
@@ -89,7 +89,7 @@ export class LogsView {
     const height = (canvas.height = canvas.clientHeight * devicePixelRatio);
     if (!this.listed.length || !width) return;
     const times = this.listed.map((log) => log.time);
-    const [from, to] = [Math.min(...times), Math.max(...times)];
+    const [from, to] = [smallest(times), largest(times)];
     const parts = Math.min(120, Math.max(10, Math.floor(width / 8)));
     const bars = Array.from({ length: parts }, () => ({ all: 0, bad: 0 }));
     for (const log of this.listed) {
@@ -97,7 +97,7 @@ export class LogsView {
       bar.all++;
       if (log.level >= 17) bar.bad++;
     }
-    const most = Math.max(...bars.map((bar) => bar.all));
+    const most = largest(bars.map((bar) => bar.all));
     const style = getComputedStyle(canvas);
     const context = canvas.getContext("2d");
     bars.forEach(({ all, bad }, index) => {

@@ -1,6 +1,6 @@
 // How do numbers go? Counters as rates, gauges as they are, histograms as heat maps with quantiles.
 
-import { ask, grouped, h, hue, short, timeOfDay } from "./dom.js";
+import { ask, grouped, h, hue, largest, short, smallest, timeOfDay } from "./dom.js";
 
 const QUANTILES = [0.5, 0.9, 0.99];
 const MARGIN = { left: 64, right: 12, top: 10, bottom: 24 };
@@ -269,8 +269,8 @@ class Plot {
   }
 
   setTimes(times) {
-    this.from = Math.min(...times);
-    this.to = Math.max(...times, this.from + 1);
+    this.from = smallest(times);
+    this.to = Math.max(largest(times), this.from + 1);
   }
 
   lines(lines, suffix) {
@@ -278,8 +278,8 @@ class Plot {
     if (!all.length) return this.nothing(suffix ? "a rate needs two points" : "no points");
     this.setTimes(all.map(([time]) => time));
     const values = all.map(([, value]) => value).filter(Number.isFinite);
-    this.low = Math.min(0, ...values);
-    this.high = Math.max(...values, this.low + 1e-9) * 1.05;
+    this.low = Math.min(0, smallest(values));
+    this.high = Math.max(largest(values), this.low + 1e-9) * 1.05;
     this.axes(suffix);
     for (const line of lines) {
       const { context } = this;
@@ -312,10 +312,10 @@ class Plot {
     if (!edges.length) return this.nothing("no values");
     const times = columns.map((column) => column.time);
     this.setTimes(times);
-    [this.low, this.high] = [Math.min(...edges), Math.max(...edges)];
+    [this.low, this.high] = [smallest(edges), largest(edges)];
     const positive = edges.filter((edge) => edge > 0);
-    this.isLog = this.low >= 0 && positive.length > 0 && this.high / Math.min(...positive) > 50;
-    if (this.isLog) this.low = Math.min(...positive);
+    this.isLog = this.low >= 0 && positive.length > 0 && this.high / smallest(positive) > 50;
+    if (this.isLog) this.low = smallest(positive);
     if (this.low === this.high) this.high = this.low + 1;
     const wide = Math.max(3, (this.width - MARGIN.left - MARGIN.right) / Math.max(1, columns.length));
     // the first column needs room as the others do
@@ -324,7 +324,7 @@ class Plot {
     const { context } = this;
     context.fillStyle = this.colour("--heat");
     const cells = columns.map((column) => this.cells(column));
-    const most = Math.max(...cells.flatMap((column) => [...column.values()].map((cell) => cell.count)));
+    const most = largest(cells.flatMap((column) => [...column.values()].map((cell) => cell.count)));
     columns.forEach(({ time }, index) => {
       const left = Math.max(this.x(time) - wide, index ? this.x(columns[index - 1].time) : 0);
       for (const { top, bottom, count } of cells[index].values()) {

@@ -1,6 +1,6 @@
 // What happened in a trace? The tree of its spans, their bars over time, and at the side what is known about one of them.
 
-import { ask, copy, count, duration, h, hue, setText, timeOfDay } from "./dom.js";
+import { ask, copy, count, duration, h, hue, largest, setText, timeOfDay } from "./dom.js";
 import { ROW, Rows } from "./rows.js";
 import { SpanPanel } from "./span.js";
 
@@ -46,12 +46,14 @@ export class TraceView {
   async update() {
     let trace;
     try {
-      trace = await ask(`/api/trace/${this.id}`);
+      const { changed, logs } = this.trace ?? {};
+      trace = await ask(`/api/trace/${this.id}${changed === undefined ? "" : `?changed=${changed}&logs=${logs.length}`}`);
     } catch (error) {
       if (!this.trace) this.summary.replaceChildren(h("p", { class: "missing" }, error.message));
       return;
     }
-    if (this.app.view !== this || this.trace?.changed === trace.changed && this.trace.logs.length === trace.logs.length) return;
+    // null: it is as it was
+    if (this.app.view !== this || !trace) return;
     const selected = this.span();
     this.trace = trace;
     this.grow();
@@ -152,7 +154,14 @@ export class TraceView {
     for (const spans of groups.values()) {
       if (spans.length < LIKE_LEAVES || this.unfolded.has(spans[0])) continue;
       spans.forEach((span) => (hidden[span] = 1));
-      (this.folds ??= []).push({ span: spans[0], like: spans });
+      const nanos = spans.map((span) => this.trace.duration[span]);
+      (this.folds ??= []).push({
+        span: spans[0],
+        like: spans,
+        end: largest(spans.map((span) => this.tree.end[span])),
+        nanos: nanos.reduce((sum, one) => sum + one, 0),
+        most: largest(nanos),
+      });
     }
   }
 
@@ -163,7 +172,8 @@ export class TraceView {
   }
 
   fill(row, index) {
-    const { span, like } = this.shown[index];
+    const shown = this.shown[index];
+    const { span, like } = shown;
     const { trace, tree } = this;
     const [label, lane] = row.children;
     const [guides, twist, dot, name, service] = label.children;
@@ -188,16 +198,15 @@ export class TraceView {
     row.setAttribute("aria-level", tree.depth[span] + 1);
     if (below) row.setAttribute("aria-expanded", !isClosed);
     else row.removeAttribute("aria-expanded");
-    const spans = like ?? [span];
     const start = trace.start[span];
-    const end = like ? Math.max(...spans.map((one) => tree.end[one])) : tree.end[span];
+    const end = shown.end ?? tree.end[span];
     const [left, right] = [Math.max(0, this.place(start)), Math.min(100, this.place(end))];
     bar.className = `bar ${hue(trace.service[span])}`;
     bar.hidden = left > 100 || right < 0;
     bar.style.left = `${left}%`;
     bar.style.width = `max(2px, ${Math.max(0, right - left)}%)`;
-    const nanos = like ? spans.reduce((sum, one) => sum + trace.duration[one], 0) : trace.duration[span];
-    const most = like ? `, max ${duration(Math.max(...spans.map((one) => trace.duration[one])))}` : "";
+    const nanos = shown.nanos ?? trace.duration[span];
+    const most = like ? `, max ${duration(shown.most)}` : "";
     setText(text, `${trace.error[span] ? "✗ " : ""}${duration(nanos)}${most}`);
     const isRight = right < 84 || left <= 14;
     text.className = isRight ? (right < 84 ? "behind" : "inside") : "before";
@@ -393,7 +402,7 @@ export class TraceView {
   }
 
   async copyJson(button = this.jsonButton) {
-    copy(JSON.stringify(await ask(`/api/trace/${this.id}/otlp${this.part()}`), undefined, 2), button);
+    copy(await ask(`/api/trace/${this.id}/otlp${this.part()}`), button);
   }
 
   drawSummary() {
