@@ -23,15 +23,18 @@ use super::view::{self, Filter, Form as ViewForm};
 /// Where OTLP is expected.
 const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
+const PAGE_PORT: u16 = 4319;
 
 const COMMANDS: [&str; 8] = ["demo", "receive", "show", "check", "init", "spool", "drain", "help"];
-const OPTIONS: [&str; 27] = [
+const OPTIONS: [&str; 29] = [
     "--color",
     "--ascii",
     "--help",
     "--version",
     "--address",
     "--grpc-address",
+    "--page",
+    "--page-address",
     "--env",
     "--grpc",
     "--offline",
@@ -116,6 +119,10 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("grpc-address") => {
                 raw.grpc_address = Some(address("--grpc-address", GRPC_PORT, &parser.value()?.string()?)?);
             }
+            Arg::Long("page") => raw.page = true,
+            Arg::Long("page-address") => {
+                raw.page_address = Some(address("--page-address", PAGE_PORT, &parser.value()?.string()?)?);
+            }
             Arg::Long("env") => raw.env = true,
             Arg::Long("grpc") => raw.grpc = true,
             Arg::Long("offline") => raw.offline = true,
@@ -155,6 +162,8 @@ struct RawArguments {
     operands: Vec<OsString>,
     address: Option<SocketAddr>,
     grpc_address: Option<SocketAddr>,
+    page: bool,
+    page_address: Option<SocketAddr>,
     color: ColorChoice,
     ascii: bool,
     env: bool,
@@ -200,7 +209,7 @@ impl RawArguments {
             Some("drain") => self.into_drain(),
             Some("demo") => {
                 let transport = if self.grpc { Transport::Grpc } else { Transport::Http };
-                let order = demo::Options { transport, svg: self.svg.clone() };
+                let order = demo::Options { transport, svg: self.svg.clone(), page: self.page() };
                 self.without_operands(Command::Demo(order))
             }
             Some("receive") => self.into_receive(),
@@ -212,9 +221,11 @@ impl RawArguments {
     fn refuse_options_of_others(&self) -> Result<(), UsageError> {
         const VIEWS: &[&str] = &["receive", "show"];
         let filter = &self.filter;
-        let particular: [(&str, &[&str], bool); 23] = [
+        let particular: [(&str, &[&str], bool); 25] = [
             ("--address", &["receive"], self.address.is_some()),
             ("--grpc-address", &["receive"], self.grpc_address.is_some()),
+            ("--page", &["receive", "demo"], self.page),
+            ("--page-address", &["receive", "demo"], self.page_address.is_some()),
             ("--env", &["check"], self.env),
             ("--grpc", &["demo", "drain"], self.grpc),
             ("--offline", &["check"], self.offline),
@@ -251,7 +262,7 @@ impl RawArguments {
         let beside = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
         let grpc = self.grpc_address.unwrap_or(beside);
         let [] = operands(self.operands.clone())?;
-        let addresses = receive::Addresses { http, grpc };
+        let addresses = receive::Addresses { http, grpc, page: self.page() };
         let save = self.save.clone();
         Ok(Command::Receive(receive::Options { addresses, view: self.into_view()?, save }))
     }
@@ -271,6 +282,12 @@ impl RawArguments {
             _ => return Err(UsageError("write one of --tree, --flat and --json".to_owned())),
         };
         Ok(view::Options { form, full: self.full, filter: self.filter })
+    }
+
+    /// Where the page is to be, if it is wanted.
+    fn page(&self) -> Option<SocketAddr> {
+        let usual = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PAGE_PORT);
+        self.page_address.or(self.page.then_some(usual))
     }
 
     fn into_check(self) -> Result<Command, UsageError> {
@@ -418,7 +435,7 @@ mod tests {
 
     #[test]
     fn every_command_is_understood() {
-        let demo = |transport| demo::Options { transport, svg: None };
+        let demo = |transport| demo::Options { transport, svg: None, page: None };
         assert_eq!(command(&["demo"]), Ok(Command::Demo(demo(Transport::Http))));
         assert_eq!(command(&["demo", "--grpc"]), Ok(Command::Demo(demo(Transport::Grpc))));
         let picture = demo::Options { svg: Some("a.svg".into()), ..demo(Transport::Http) };
@@ -450,7 +467,7 @@ mod tests {
     fn receive_listens_where_it_is_told_and_else_where_otlp_is_expected() {
         let receive = |http: &str, grpc: &str| {
             let parse = |address: &str| address.parse().expect("an address");
-            let addresses = receive::Addresses { http: parse(http), grpc: parse(grpc) };
+            let addresses = receive::Addresses { http: parse(http), grpc: parse(grpc), page: None };
             let view = view::Options { form: None, full: false, filter: Filter::default() };
             Ok(Command::Receive(receive::Options { addresses, view, save: None }))
         };
@@ -480,7 +497,11 @@ mod tests {
             assert_eq!(
                 arguments,
                 Arguments {
-                    command: Command::Demo(demo::Options { transport: Transport::Http, svg: None }),
+                    command: Command::Demo(demo::Options {
+                        transport: Transport::Http,
+                        svg: None,
+                        page: None
+                    }),
                     color: ColorChoice::Always,
                     ascii: true
                 }

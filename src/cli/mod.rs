@@ -3,7 +3,7 @@
 //! | command | files |
 //! |---|---|
 //! | `standpipe demo` | `demo.rs`, the program that it runs in `demo_program.rs`, the caller's trace in `caller.rs` |
-//! | `standpipe receive` | `receive/`, what it shows in `view/`, Ctrl-C in `interrupt.rs` |
+//! | `standpipe receive` | `receive/`, what it shows in `view/`, its page in `page/`, Ctrl-C in `interrupt.rs` |
 //! | `standpipe show` | `show.rs`, and `view/` again |
 //! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
 //! | `standpipe init` | `init/`, with the files that it writes |
@@ -30,6 +30,7 @@ mod interrupt;
 mod ledger;
 mod log_view;
 mod metrics_table;
+mod page;
 mod point_view;
 mod receive;
 mod show;

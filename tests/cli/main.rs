@@ -6,6 +6,7 @@ mod check;
 mod commands;
 mod console;
 mod init;
+mod page;
 mod spool;
 #[path = "../support/mod.rs"]
 mod support;

@@ -17,6 +17,7 @@ use standpipe::receiver::Receiver;
 use self::printer::Greeting;
 use self::queue::Queue;
 use self::refusals::{Endpoints, Refusals};
+use super::page::Page;
 use super::style::{Ink, Style, TerminalInfo};
 use super::view::{self, Foot, View};
 use super::{Failure, describe, interrupt};
@@ -35,6 +36,22 @@ const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Addresses {
     pub(crate) http: SocketAddr,
     pub(crate) grpc: SocketAddr,
+    /// Where the page is, if it is wanted.
+    pub(crate) page: Option<SocketAddr>,
+}
+
+/// Starts the page of `--page`.
+pub(crate) fn start_page(address: SocketAddr) -> Result<Page, Failure> {
+    Page::start(address).map_err(|error| {
+        let free_port = SocketAddr::new(address.ip(), 0);
+        let what = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!("address already in use, perhaps by another viewer; try --page-address {free_port}")
+            }
+            _ => error.to_string(),
+        };
+        Failure::Message(format!("{address} (page): {what}"))
+    })
 }
 
 /// Why it ends.
@@ -66,14 +83,22 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let foot = Foot::new(terminal.can_erase());
     let (queue, greet) = printer::start(view, foot, printed).map_err(cannot_start)?;
     let refusals = Arc::new(Mutex::new(Refusals::default()));
+    let page = options.addresses.page.map(start_page).transpose()?;
     let queues = Some(queue.clone()).into_iter().chain(save.as_ref().map(save::Save::queue));
-    let receiver = listen(options.addresses, queues.collect(), refusals.clone())?;
+    let receiver = listen(options.addresses, queues.collect(), refusals.clone(), page.clone())?;
+    if let Some(page) = &page {
+        page.set_receiver(&receiver);
+    }
     let endpoints = Endpoints { http: receiver.endpoint(), grpc: receiver.grpc_endpoint() };
     // fails only when the printer has ended, which is reported
-    let _ = greet.send(Greeting { lines: greeting(&receiver, style), endpoints });
+    let _ = greet.send(Greeting { lines: greeting(&receiver, page.as_ref(), style), endpoints });
 
     match ends.recv() {
-        Ok(Ending::Printed(result)) => result.map_err(Failure::Output)?,
+        Ok(Ending::Printed(result)) => {
+            receiver.stop_listening();
+            save.iter().for_each(|save| drop(save.finish(PRINT_TIMEOUT)));
+            result.map_err(Failure::Output)?;
+        }
         Ok(Ending::Interrupted) | Err(_) => {
             receiver.stop_listening();
             let refused = refusals.lock().unwrap_or_else(PoisonError::into_inner).count;
@@ -96,16 +121,27 @@ fn listen(
     addresses: Addresses,
     queues: Vec<Queue>,
     refusals: Arc<Mutex<Refusals>>,
+    page: Option<Page>,
 ) -> Result<Receiver, Failure> {
     let printer = queues.first().cloned();
+    let refusal_page = page.clone();
     Receiver::builder()
         .address(addresses.http)
         .grpc_address(addresses.grpc)
         .keep_bytes(0)
         .max_memory_bytes(MEMORY)
         .local_hosts_only()
-        .on_batch(move |batch| queues.iter().for_each(|queue| queue.add(batch)))
+        .on_batch(move |batch| {
+            if let Some(page) = &page {
+                page.show(batch);
+            }
+            queues.iter().for_each(|queue| queue.add(batch));
+        })
         .on_refusal(move |refused| {
+            if let Some(page) = &refusal_page {
+                let [http, grpc] = page.endpoints().map(str::to_owned);
+                page.show_refusal(refused, refusals::line(refused, 0, &Endpoints { http, grpc }));
+            }
             let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
             let more = refusals.note(refused, Instant::now());
             printer.iter().for_each(|printer| printer.report_refusal(refused, more));
@@ -141,7 +177,7 @@ fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
     Failure::Message(format!("{address} ({protocol}): {what}"))
 }
 
-fn greeting(receiver: &Receiver, style: &Style) -> Vec<String> {
+fn greeting(receiver: &Receiver, page: Option<&Page>, style: &Style) -> Vec<String> {
     let line = |before: &str, endpoint: &str, after: &str| {
         let mut line = style.line();
         line.put(Ink::PLAIN, before).put(Ink::PLAIN.bold(), endpoint).put(Ink::FAINT, after);
@@ -151,16 +187,21 @@ fn greeting(receiver: &Receiver, style: &Style) -> Vec<String> {
         line("listening on ", &receiver.endpoint(), "  (OTLP over HTTP)"),
         line("         and ", &receiver.grpc_endpoint(), "  (OTLP over gRPC; Ctrl-C stops)"),
     ];
-    lines.extend(exposure([receiver.address(), receiver.grpc_address()], style));
+    lines.extend(page.map(|page| line("     page at ", &page.url(), "")));
+    let page_address = page.map(Page::address);
+    lines.extend(exposure(
+        [receiver.address(), receiver.grpc_address()].into_iter().chain(page_address),
+        style,
+    ));
     lines
 }
 
 /// A warning about addresses that others than this machine can reach.
-fn exposure(addresses: [SocketAddr; 2], style: &Style) -> Option<String> {
+fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> Option<String> {
     let open: Vec<String> = addresses
-        .iter()
+        .into_iter()
         .filter(|address| !address.ip().to_canonical().is_loopback())
-        .map(SocketAddr::to_string)
+        .map(|address| address.to_string())
         .collect();
     if open.is_empty() {
         return None;
