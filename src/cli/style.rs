@@ -67,6 +67,13 @@ impl TerminalInfo {
         }
     }
 
+    /// The width that the terminal has now, unless the environment says which one to use.
+    pub(crate) fn current_width() -> Option<usize> {
+        let is_given = env::var_os("COLUMNS").is_some_and(|columns| !columns.is_empty());
+        let columns = if is_given { None } else { terminal::columns() };
+        columns?.parse().ok().map(|columns: usize| columns.clamp(NARROWEST, WIDEST))
+    }
+
     fn width(&self) -> usize {
         let columns = self.columns.as_deref().and_then(|columns| columns.parse().ok());
         columns.unwrap_or(DEFAULT_WIDTH).clamp(NARROWEST, WIDEST)

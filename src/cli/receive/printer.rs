@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use super::super::describe;
 use super::super::report_error;
-use super::super::style::{Ink, Style};
+use super::super::style::{Ink, Style, TerminalInfo};
 use super::super::view::{Foot, Form, Incoming, View};
 use super::queue::{self, Entry, Missed, Queue, Waiting};
 use super::refusals::{self, Endpoints};
 
 /// How often the foot is drawn while much comes.
 const FOOT_INTERVAL: Duration = Duration::from_millis(100);
+/// How often it is asked whether the terminal has another width.
+const WIDTH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The lines that are known only when the receiver listens.
 pub(super) struct Greeting {
@@ -29,8 +31,16 @@ pub(super) fn start(
 ) -> io::Result<(Queue, Sender<Greeting>)> {
     let (queue, waiting) = queue::new();
     let (greet, greeting) = mpsc::channel();
-    let (foot_drawn, last_refusal) = (Instant::now(), String::new());
-    let printer = Printer { waiting, view, foot, foot_drawn, is_foot_due: false, last_refusal };
+    let now = Instant::now();
+    let printer = Printer {
+        waiting,
+        view,
+        foot,
+        foot_drawn: now,
+        is_foot_due: false,
+        width_asked: now,
+        last_refusal: String::new(),
+    };
     thread::Builder::new()
         .name("standpipe-print".to_owned())
         .spawn(move || on_end(printer.run(&greeting)))?;
@@ -44,6 +54,7 @@ struct Printer {
     foot_drawn: Instant,
     /// It was drawn too short a time ago to be drawn again.
     is_foot_due: bool,
+    width_asked: Instant,
     last_refusal: String,
 }
 
@@ -54,6 +65,7 @@ impl Printer {
         self.print_lines(&lines)?;
         loop {
             let entry = self.waiting.next(self.patience());
+            self.follow_width();
             let mut out = self.foot.above(BufWriter::new(io::stdout().lock()));
             match entry {
                 Some(Entry::Batch(batch)) => {
@@ -83,6 +95,17 @@ impl Printer {
         self.print_gap()?;
         let lines = self.waiting.closing_lines().to_vec();
         self.print_lines(&lines)
+    }
+
+    /// People change the size of a window that they keep open.
+    fn follow_width(&mut self) {
+        if !self.foot.is_possible() || self.width_asked.elapsed() < WIDTH_INTERVAL {
+            return;
+        }
+        if let Some(width) = TerminalInfo::current_width() {
+            self.view.set_width(width);
+        }
+        self.width_asked = Instant::now();
     }
 
     /// How long to wait for an entry.

@@ -8,9 +8,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use standpipe::receiver::{Batch, Records};
+use standpipe::receiver::Batch;
 
-use super::super::{Failure, describe, report_error};
+use super::super::{Failure, describe, report_error, view};
 use super::printer;
 use super::queue::{self, Entry, Queue, Waiting};
 
@@ -87,7 +87,10 @@ impl Saver {
                 Some(Entry::Refusal(..)) | None => {}
             }
             if let Some(missed) = waiting.take_missed() {
-                self.report(&format!("{} not saved: the disk stood still", printer::count_missed(missed)));
+                self.report(&format!(
+                    "{} not saved: they came faster than they could be written",
+                    printer::count_missed(missed)
+                ));
             }
         }
     }
@@ -99,10 +102,6 @@ impl Saver {
 }
 
 fn write(file: &mut BufWriter<File>, batch: &Batch) -> io::Result<()> {
-    let mut records = Records::default();
-    records.spans.clone_from(&batch.spans);
-    records.logs.clone_from(&batch.logs);
-    records.metrics.clone_from(&batch.metrics);
-    file.write_all(records.to_json_lines().as_bytes())?;
+    view::write_json(&batch.spans, &batch.logs, &batch.metrics, file)?;
     file.flush()
 }

@@ -21,6 +21,9 @@ use super::log_view::LogView;
 use super::style::{Palette, Style};
 use super::waterfall::{self, Heading};
 
+/// Records in one line of JSON.
+const MOST_IN_LINE: usize = 4096;
+
 /// What is shown, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -122,6 +125,11 @@ impl View {
         &self.style
     }
 
+    /// Draws from here on as wide as the terminal is now.
+    pub(crate) fn set_width(&mut self, width: usize) {
+        self.style.width = width;
+    }
+
     /// Takes the records of a request and writes what is to be shown now.
     pub(crate) fn add(
         &mut self,
@@ -136,8 +144,8 @@ impl View {
                 flat::print(&records, protocol, self.layout, &self.style, out)
             }
             Form::Json => {
-                let records = self.filter.select(spans, logs, metrics);
-                out.write_all(records.to_json_lines().as_bytes())
+                let Records { spans, logs, metrics, .. } = self.filter.select(spans, logs, metrics);
+                write_json(&spans, &logs, &metrics, out)
             }
             Form::Tree => self.add_to_trees(incoming, now, out),
         }
@@ -216,6 +224,7 @@ impl View {
             return logs.iter().try_for_each(|view| self.print_log(view, out));
         }
         let hidden = self.filter.hidden_ids(&spans);
+        let all = spans.len();
         spans.retain(|view| !hidden.contains(view.span.span_id.as_slice()));
         logs.retain(|view| !hidden.contains(view.log.span_id.as_slice()));
         let has_new = spans.iter().any(|view| !view.is_past) || !logs.is_empty();
@@ -228,7 +237,7 @@ impl View {
             State::Partial { .. } => Heading::Partial(&note),
             State::Late(_) => Heading::Late(&note),
         };
-        let options = waterfall::Options { full: self.full, heading };
+        let options = waterfall::Options { full: self.full, heading, hidden: all - spans.len() };
         let lines = waterfall::draw(&spans, &logs, options, &mut self.palette, &self.style);
         self.print_block(&lines, out)
     }
@@ -236,7 +245,8 @@ impl View {
     fn print_log(&mut self, view: &LogView<'_>, out: &mut impl Write) -> io::Result<()> {
         self.begin_row(out)?;
         let attributes = describe::telling(&view.log.attributes, self.full).join("  ");
-        let lines = flat::logs::row(view, attributes).draw(Layout::Cut, &self.style);
+        let layout = if self.full { Layout::Whole } else { Layout::Cut };
+        let lines = flat::logs::row(view, attributes).draw(layout, &self.style);
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))
     }
 
@@ -258,6 +268,23 @@ impl View {
         self.last = Printed::Block;
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))
     }
+}
+
+/// Writes OTLP JSON lines, one after the other: the text of a whole batch may be large.
+pub(crate) fn write_json(
+    spans: &[ReceivedSpan],
+    logs: &[ReceivedLog],
+    metrics: &[ReceivedMetric],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut write = |fill: &dyn Fn(&mut Records)| {
+        let mut records = Records::default();
+        fill(&mut records);
+        out.write_all(records.to_json_lines().as_bytes())
+    };
+    spans.chunks(MOST_IN_LINE).try_for_each(|some| write(&|records| records.spans = some.to_vec()))?;
+    logs.chunks(MOST_IN_LINE).try_for_each(|some| write(&|records| records.logs = some.to_vec()))?;
+    metrics.chunks(MOST_IN_LINE).try_for_each(|some| write(&|records| records.metrics = some.to_vec()))
 }
 
 /// What is missing of a trace, or what came late.

@@ -84,6 +84,7 @@ impl<'a> Drawing<'_, 'a> {
         let mut line = begin(0);
         let mut is_empty = true;
         for (ink, text, least) in pieces.iter().filter(|(_, text, _)| !text.is_empty()) {
+            let text = text::shorten(text);
             // or the line could end in spaces
             for (number, text) in self.parts(text.trim_end()).into_iter().enumerate() {
                 if !is_empty && (number > 0 || line.width() + self.style.width_of(text) > self.style.width) {
@@ -91,10 +92,12 @@ impl<'a> Drawing<'_, 'a> {
                 }
                 is_empty = false;
                 let mut rest = text;
-                while self.options.full && self.style.width_of(rest) > line.room() {
+                while self.options.full {
+                    let end = text::end_within(rest, line.room(), self.style.charset);
+                    if end == rest.len() {
+                        break;
+                    }
                     // the rest of a long text goes below it
-                    let room = line.room().max(NEXT_LINE);
-                    let end = text::end_within(rest, room, self.style.charset);
                     line.put(*ink, &rest[..end]);
                     rest = &rest[end..];
                     lines.push(std::mem::replace(&mut line, begin(NEXT_LINE)).finish());

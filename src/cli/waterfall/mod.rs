@@ -18,6 +18,7 @@ use self::tree::Node;
 use super::describe::{self, SpanView};
 use super::log_view::LogView;
 use super::style::{Ink, Line, Palette, Style};
+use super::text;
 
 /// The columns between the name and the duration have two cells of air.
 const GAP: usize = 2;
@@ -39,6 +40,8 @@ pub(crate) struct Options<'o> {
     /// Every span, with everything that is known of it.
     pub(crate) full: bool,
     pub(crate) heading: Heading<'o>,
+    /// How many spans the user does not want to see.
+    pub(crate) hidden: usize,
 }
 
 /// What the line over a trace says.
@@ -149,9 +152,9 @@ impl<'a> Trace<'a> {
 
     /// The row's name, with the number of spans that share it.
     fn name_of(&self, node: &Node, style: &Style) -> String {
-        let name = &self.spans[node.index].span.name;
+        let name = text::shorten(&self.spans[node.index].span.name);
         match node.like.len() {
-            0 => name.clone(),
+            0 => name.into_owned(),
             others => format!("{name} {}{}", style.glyphs.times, others + 1),
         }
     }
@@ -259,12 +262,16 @@ impl<'d, 'a> Drawing<'d, 'a> {
         };
         let errors = trace.spans.iter().filter(|view| view.error().is_some()).count() as u64;
         let spans = describe::count(trace.spans.len() as u64, "span");
+        let hidden = match self.options.hidden {
+            0 => String::new(),
+            hidden => format!(" (+{hidden} hidden)"),
+        };
         let duration = describe::duration(trace.nanos, self.style);
         let time = match self.style.width {
             WITH_SERVICES.. => format!("{}{separator}", describe::time_of_day(trace.start)),
             _ => String::new(),
         };
-        let facts = format!(" {time}{spans}{separator}{duration}{separator}");
+        let facts = format!(" {time}{spans}{hidden}{separator}{duration}{separator}");
         let errors_text = if errors == 0 { "no errors".to_owned() } else { describe::count(errors, "error") };
         let facts_width = self.style.width_of(&facts) + errors_text.len();
 
