@@ -312,3 +312,6 @@ fn note(block: &Block, separator: &str) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

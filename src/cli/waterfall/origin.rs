@@ -1,5 +1,7 @@
 //! Where did the spans of a trace come from? A line for each service: its scopes and its resource.
 
+use std::collections::{HashMap, HashSet};
+
 use super::{Drawing, Trace, WITH_BARS, WITH_SERVICES};
 use crate::cli::describe::{self, SpanView};
 use crate::cli::style::Ink;
@@ -9,15 +11,21 @@ const MOST_SCOPES: usize = 4;
 
 impl<'a> Drawing<'_, 'a> {
     pub(super) fn origins(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
-        let mut services: Vec<&str> = Vec::new();
+        let mut services: Vec<(&str, Vec<&SpanView<'a>>)> = Vec::new();
+        let mut places: HashMap<&str, usize> = HashMap::new();
         for (_, view) in trace.in_order().filter(|(_, view)| !view.is_past) {
-            if !services.contains(&view.service) {
-                services.push(view.service);
+            places.entry(view.service).or_insert_with(|| {
+                services.push((view.service, Vec::new()));
+                services.len() - 1
+            });
+        }
+        for view in trace.spans.iter().filter(|view| !view.is_past) {
+            if let Some(&place) = places.get(view.service) {
+                services[place].1.push(view);
             }
         }
-        for service in services {
-            let of_service = trace.spans.iter().filter(|view| view.service == service && !view.is_past);
-            self.origin(service, &of_service.collect::<Vec<_>>(), lines);
+        for (service, spans) in services {
+            self.origin(service, &spans, lines);
         }
     }
 
@@ -35,8 +43,8 @@ impl<'a> Drawing<'_, 'a> {
         let named = pieces.len();
         pieces.extend(scopes(spans, self.options.full).into_iter().map(|scope| (Ink::FAINT, scope, 0)));
         let attributes = describe::telling(&resource, self.options.full);
-        let is_told = pieces.len() > named || attributes.iter().any(|text| !text.starts_with('+'));
-        if is_told || self.style.width < WITH_SERVICES {
+        let has_content = pieces.len() > named || attributes.iter().any(|text| !text.starts_with('+'));
+        if has_content || self.style.width < WITH_SERVICES {
             pieces.extend(attributes.into_iter().map(|text| (Ink::FAINT, text, 0)));
             self.flow(&[], &pieces, lines);
         }
@@ -45,13 +53,11 @@ impl<'a> Drawing<'_, 'a> {
 
 /// `scope shop 1.4`, or as many as there are.
 fn scopes(spans: &[&SpanView<'_>], full: bool) -> Option<String> {
-    let mut scopes: Vec<String> = Vec::new();
-    for view in spans.iter().filter(|view| !view.scope.is_empty()) {
-        let scope = format!("{} {}", view.scope, view.scope_version);
-        if scopes.iter().all(|known| known.trim_end() != scope.trim_end()) {
-            scopes.push(scope.trim_end().to_owned());
-        }
-    }
+    let mut known = HashSet::new();
+    let named = spans.iter().filter(|view| !view.scope.is_empty());
+    let new = named.filter(|view| known.insert((view.scope, view.scope_version)));
+    let mut scopes: Vec<String> =
+        new.map(|view| format!("{} {}", view.scope, view.scope_version).trim_end().to_owned()).collect();
     let what = if scopes.len() == 1 { "scope" } else { "scopes" };
     let listed = if full { scopes.len() } else { MOST_SCOPES };
     let more = scopes.len().checked_sub(listed).filter(|more| *more > 0);
