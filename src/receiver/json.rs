@@ -31,39 +31,6 @@ pub(super) fn to_protobuf(signal: Signal, text: &[u8]) -> serde_json::Result<Vec
     Ok(out)
 }
 
-/// The signals that a text has records of: one, if it is an export request.
-#[cfg(feature = "console")]
-pub(super) fn signals_in(text: &[u8]) -> serde_json::Result<Vec<Signal>> {
-    serde_json::Deserializer::from_slice(text).deserialize_map(Signals)
-}
-
-#[cfg(feature = "console")]
-struct Signals;
-
-#[cfg(feature = "console")]
-impl<'de> Visitor<'de> for Signals {
-    type Value = Vec<Signal>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an export request")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<Signal>, A::Error> {
-        let (mut found, mut is_empty) = (Vec::new(), true);
-        while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
-            is_empty = false;
-            found.extend(
-                Signal::ALL.into_iter().filter(|signal| schema::request(*signal).field(&name).is_some()),
-            );
-            map.next_value::<IgnoredAny>()?;
-        }
-        match found.is_empty() && !is_empty {
-            true => Err(A::Error::custom("it has no resourceSpans, resourceLogs or resourceMetrics")),
-            false => Ok(found),
-        }
-    }
-}
-
 /// The most bytes of protobuf that a text of this length becomes: where `0,` is a double of eight bytes.
 pub(super) fn most_bytes(text: usize) -> usize {
     text.saturating_mul(4)

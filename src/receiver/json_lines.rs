@@ -1,5 +1,6 @@
 //! Requests as lines of OTLP JSON: what file exporters write, what the console prints, and what a collector takes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use prost::encoding::{bytes, message};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use super::records::{ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
 use super::{json, weight};
@@ -57,7 +59,7 @@ impl Records {
     /// ```
     pub fn from_json(text: &[u8]) -> Result<Self, JsonError> {
         let mut all = Self::default();
-        for signal in json::signals_in(text).map_err(JsonError::of)? {
+        for signal in signals_in(text).map_err(JsonError::of)? {
             let message = json::to_protobuf(signal, text).map_err(JsonError::of)?;
             if weight::of(signal, &message) > MOST_BYTES {
                 return Err(JsonError(format!("it takes more than {MOST_BYTES} bytes of memory")));
@@ -78,6 +80,39 @@ impl Records {
         write_lines(Signal::Logs, &self.logs, &mut text);
         write_lines(Signal::Metrics, &self.metrics, &mut text);
         String::from_utf8(text).unwrap_or_default()
+    }
+}
+
+/// The signals that a text has records of: one, if it is an export request.
+fn signals_in(text: &[u8]) -> serde_json::Result<Vec<Signal>> {
+    serde_json::Deserializer::from_slice(text).deserialize_map(Signals)
+}
+
+struct Signals;
+
+impl<'de> Visitor<'de> for Signals {
+    type Value = Vec<Signal>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an export request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<Signal>, A::Error> {
+        let (mut found, mut is_empty) = (Vec::new(), true);
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            is_empty = false;
+            match &*name {
+                "resourceSpans" => found.push(Signal::Traces),
+                "resourceLogs" => found.push(Signal::Logs),
+                "resourceMetrics" => found.push(Signal::Metrics),
+                _ => {}
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        match found.is_empty() && !is_empty {
+            true => Err(A::Error::custom("it has no resourceSpans, resourceLogs or resourceMetrics")),
+            false => Ok(found),
+        }
     }
 }
 

@@ -92,11 +92,7 @@ impl<'a> Drawing<'_, 'a> {
                 }
                 is_empty = false;
                 let mut rest = text;
-                while self.options.full {
-                    let end = text::end_within(rest, line.room(), self.style.charset);
-                    if end == rest.len() {
-                        break;
-                    }
+                while let Some(end) = self.end_of_line(rest, line.room()) {
                     // the rest of a long text goes below it
                     line.put(*ink, &rest[..end]);
                     rest = &rest[end..];
@@ -109,6 +105,12 @@ impl<'a> Drawing<'_, 'a> {
         if !is_empty {
             lines.push(line.finish());
         }
+    }
+
+    /// Where a text is to go on in the next line, if all of it is to be shown.
+    fn end_of_line(&self, text: &str, room: usize) -> Option<usize> {
+        let end = text::end_within(text, room, self.style.charset);
+        Some(end).filter(|end| self.options.full && *end < text.len())
     }
 
     /// The lines of a text, if all of it is to be shown.
