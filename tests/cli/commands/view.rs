@@ -115,13 +115,21 @@ fn receive_draws_open_traces_at_the_end_and_says_what_is_missing() {
 
 #[test]
 fn trees_on_an_output_that_stands_still_hold_up_no_sender() {
-    let listening = Listening::start_with(&["--tree"]);
+    let mut listening = Listening::start_with(&["--tree"]);
     let message = "x".repeat(2000);
-    for id in 1..1000 {
+    // many times what a pipe takes
+    for id in 1..=1000 {
         let more = format!(r#","status":{{"code":2,"message":"{message}"}}"#);
         let one = span("shop", 1, 0, "POST /checkout", 9, &more);
         post_json(&listening.endpoint, "/v1/traces", &one.replace("36c3ef3e00000000", &format!("{id:016x}")));
+        let log = format!(
+            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"body":{{"stringValue":"{message}"}}}}]}}]}}]}}"#
+        );
+        post_json(&listening.endpoint, "/v1/logs", &log);
     }
+    // once it is read again, what was not shown is counted
+    let gap = listening.line_with("not shown: the output stood still");
+    assert!(gap.contains(" batches with "), "{gap}");
 }
 
 #[test]
