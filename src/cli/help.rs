@@ -163,8 +163,10 @@ Shows a file of OTLP JSON lines, or with - what comes on standard input: each li
 request of traces, logs or metrics. That is what standpipe receive --save and --json, standpipe
 drain --to-stdout, the console exporter and the file exporter of the OpenTelemetry Collector write.
 
-All is shown as standpipe receive would show it, and at once: trees on a terminal, elsewhere a line
-for each record. A line that cannot be read is reported with its number, and the rest is shown.
+All is shown as standpipe receive would show it: trees on a terminal, elsewhere a line for each
+record. The traces of a file are drawn when it is read, within 256 MiB of memory; those of standard
+input as they become complete. A line that cannot be read is reported with its number, and the rest
+is shown.
 
 options:
   --tree   draw trees, also where the output is no terminal

@@ -61,25 +61,44 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
         .spawn(move || read(BufReader::new(source), &sender))
         .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
-    let bad = print(&lines, view, &name).map_err(Failure::Output)?;
+    let pace = if options.file == "-" { Pace::Live } else { Pace::AtOnce(Instant::now()) };
+    let bad = print(&lines, view, pace, &name).map_err(Failure::Output)?;
     if bad > MOST_REPORTED {
         report_error(&format!("{name}: {} cannot be read", describe::count(bad, "line")));
     }
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What time means for the lines.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// They come as they are written: a trace that is quiet is drawn.
+    Live,
+    /// All are there already, however long they take to be read: as if they came at this time.
+    AtOnce(Instant),
+}
+
+impl Pace {
+    fn now(self) -> Instant {
+        match self {
+            Self::Live => Instant::now(),
+            Self::AtOnce(start) => start,
+        }
+    }
+}
+
 /// Returns how many lines could not be shown.
-fn print(lines: &Receiver<Line>, mut view: View, name: &str) -> io::Result<u64> {
+fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::Result<u64> {
     let mut bad = 0;
     loop {
-        let line = match view.next_due() {
-            Some(due) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
-            None => lines.recv().map_err(RecvTimeoutError::from),
+        let line = match (pace, view.next_due()) {
+            (Pace::Live, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
+            _ => lines.recv().map_err(RecvTimeoutError::from),
         };
         let mut out = BufWriter::new(io::stdout().lock());
         match line {
             Ok(Line::Records(records, length)) => {
-                view.add(Incoming::of_text(&records, length), Instant::now(), &mut out)?;
+                view.add(Incoming::of_text(&records, length), pace.now(), &mut out)?;
             }
             Ok(Line::Bad(number, reason)) => {
                 bad += 1;
@@ -97,7 +116,7 @@ fn print(lines: &Receiver<Line>, mut view: View, name: &str) -> io::Result<u64> 
                 return out.flush().map(|()| bad);
             }
         }
-        view.draw_due(Instant::now(), &mut out)?;
+        view.draw_due(pace.now(), &mut out)?;
         out.flush()?;
     }
 }

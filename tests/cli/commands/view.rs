@@ -220,6 +220,20 @@ fn show_reads_what_the_file_exporter_of_the_collector_writes() {
 }
 
 #[test]
+fn show_draws_what_comes_on_standard_input_before_its_end() {
+    let mut command = standpipe(&["show", "-", "--tree"]);
+    let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut process = Process(process.expect("the binary runs"));
+    let mut stdin = process.0.stdin.take().expect("it is piped");
+    let line = span("shop", 1, 0, "POST /checkout", 9, "") + "\n";
+    stdin.write_all(line.as_bytes()).expect("it is read");
+    let mut shown = String::new();
+    let mut stdout = std::io::BufReader::new(process.0.stdout.take().expect("it is piped"));
+    std::io::BufRead::read_line(&mut stdout, &mut shown).expect("a line comes");
+    assert!(shown.starts_with("trace 36c3ef3e"), "{shown}");
+}
+
+#[test]
 fn show_names_the_lines_that_it_cannot_read_and_shows_the_rest() {
     let file = path("damaged.jsonl");
     let good = span("shop", 1, 0, "POST /checkout", 9, "");
