@@ -1,10 +1,12 @@
 //! What is shown of what comes: trees, JSON and files, by `receive` and by `show`.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 
 use standpipe::config::Proxy;
 use standpipe::receiver::Records;
@@ -62,6 +64,14 @@ fn span(service: &str, id: u64, parent: u64, name: &str, millis: u64, more: &str
     )
 }
 
+/// The lines of an output, read on a thread of their own, so that a test can wait for them and give up.
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (read, lines) = mpsc::channel();
+    let output = BufReader::new(output);
+    thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| read.send(line)));
+    lines
+}
+
 /// Feeds lines to `standpipe show -`.
 fn show(options: &[&str], lines: &str) -> Output {
     let mut command = standpipe(&[&["show", "-"], options].concat());
@@ -69,7 +79,7 @@ fn show(options: &[&str], lines: &str) -> Output {
     let mut process = command.spawn().expect("the binary runs");
     let mut stdin = process.stdin.take().expect("it is piped");
     let lines = lines.to_owned();
-    let writer = std::thread::spawn(move || drop(stdin.write_all(lines.as_bytes())));
+    let writer = thread::spawn(move || drop(stdin.write_all(lines.as_bytes())));
     let output = process.wait_with_output().expect("it ends");
     writer.join().expect("it has written");
     output
@@ -134,25 +144,21 @@ fn trees_on_an_output_that_stands_still_hold_up_no_sender() {
 
 #[test]
 fn json_lines_are_what_the_receiver_reads_and_nothing_else_is_on_standard_output() {
-    let (process, mut output) = Listening::spawn(&["--address", "127.0.0.1:0", "--json"]);
+    let (process, output) = Listening::spawn(&["--address", "127.0.0.1:0", "--json"]);
     let mut process = Process(process);
-    let mut greeting = String::new();
-    let mut errors = std::io::BufReader::new(process.0.stderr.take().expect("it is piped"));
-    std::io::BufRead::read_line(&mut errors, &mut greeting).expect("it greets");
+    let (lines, errors) = (lines_of(output), lines_of(process.0.stderr.take().expect("it is piped")));
+    let greeting = errors.recv_timeout(PATIENCE).expect("it greets");
     let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://")).expect("an endpoint");
     send_trace(endpoint);
     let (mut spans, mut logs) = (0, 0);
     while (spans, logs) != (2, 1) {
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut output, &mut line).expect("a line comes");
+        let line = lines.recv_timeout(PATIENCE).expect("a line comes in time");
         let records = Records::from_json(line.as_bytes()).expect("it is OTLP");
         spans += records.spans.len();
         logs += records.logs.len();
     }
     if super::signal(&process.0, "TERM") {
-        let mut rest = String::new();
-        output.read_to_string(&mut rest).expect("it ends");
-        assert_eq!(rest, "");
+        assert_eq!(lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
     }
 }
 
@@ -227,10 +233,9 @@ fn show_draws_what_comes_on_standard_input_before_its_end() {
     let mut stdin = process.0.stdin.take().expect("it is piped");
     let line = span("shop", 1, 0, "POST /checkout", 9, "") + "\n";
     stdin.write_all(line.as_bytes()).expect("it is read");
-    let mut shown = String::new();
-    let mut stdout = std::io::BufReader::new(process.0.stdout.take().expect("it is piped"));
-    std::io::BufRead::read_line(&mut stdout, &mut shown).expect("a line comes");
-    assert!(shown.starts_with("trace 36c3ef3e"), "{shown}");
+    let shown = lines_of(process.0.stdout.take().expect("it is piped"));
+    let line = shown.recv_timeout(PATIENCE).expect("a line comes in time");
+    assert!(line.starts_with("trace 36c3ef3e"), "{line}");
 }
 
 #[test]
@@ -381,7 +386,7 @@ fn a_terminal_has_trees_and_a_foot_that_is_erased() {
             return text;
         }
         assert!(std::time::Instant::now() < until, "no {part:?} in {text:?}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(std::time::Duration::from_millis(10));
     };
     let greeting = wait_for("Ctrl-C stops");
     let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://")).expect("an endpoint");
