@@ -152,6 +152,11 @@ pub(crate) fn id(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Whether there is an id: some senders write zeros for none.
+pub(crate) fn is_id(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| *byte != 0)
+}
+
 /// The first eight digits of an id: enough to find it again.
 pub(crate) fn short_id(bytes: &[u8]) -> String {
     id(&bytes[..bytes.len().min(4)])

@@ -161,9 +161,9 @@ impl View {
         }
         for received in incoming.logs {
             let view = LogView::from(received);
-            match received.log.trace_id.is_empty() {
-                true if self.filter.shows_log(&view) => self.print_log(&view, out)?,
-                false if self.filter.has_level(&view) && self.filter.shows_id(&received.log.trace_id) => {
+            match describe::is_id(&received.log.trace_id) {
+                false if self.filter.shows_log(&view) => self.print_log(&view, out)?,
+                true if self.filter.has_level(&view) && self.filter.shows_id(&received.log.trace_id) => {
                     self.assembler.add_log(received, bytes, now);
                     self.draw_due(now, out)?;
                 }

@@ -59,7 +59,7 @@ impl<'a> Drawing<'_, 'a> {
         let mut lines = vec![first];
         if self.options.full && !view.is_past {
             let mut ids = vec![(Ink::FAINT, format!("span {}", describe::id(&span.span_id)), 0)];
-            if !span.parent_span_id.is_empty() {
+            if describe::is_id(&span.parent_span_id) {
                 ids.push((Ink::FAINT, format!("parent {}", describe::id(&span.parent_span_id)), 0));
             }
             if !span.trace_state.is_empty() {

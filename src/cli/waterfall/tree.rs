@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use crate::cli::describe::SpanView;
+use crate::cli::describe::{self, SpanView};
 
 /// Deeper spans are drawn at this depth, so that a long chain of calls leaves room for the names.
 const DEEPEST_INDENT: usize = 10;
@@ -41,7 +41,7 @@ pub(super) fn grow(spans: &[SpanView<'_>]) -> Vec<Node> {
         if ids.contains(parent) {
             children.entry(parent).or_default().push(index);
         } else {
-            roots.push((index, !parent.is_empty()));
+            roots.push((index, describe::is_id(parent)));
         }
     }
     // A circle has no root; its earliest span is as good as any.

@@ -14,6 +14,7 @@ use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 pub(crate) use self::outline::Ancestor;
 use self::outline::{Outline, Outlines};
+use crate::cli::describe;
 
 /// How long a trace with a root and no missing parent is to be quiet: another service may send spans of it a little later.
 const QUIET_IF_COMPLETE: Duration = Duration::from_secs(1);
@@ -216,7 +217,7 @@ impl OpenTrace {
         let parent = span.parent_span_id.as_slice();
         self.missing.remove(span.span_id.as_slice());
         self.ids.insert(span.span_id.as_slice().into());
-        if parent.is_empty() {
+        if !describe::is_id(parent) {
             // a span without an end is still under way
             self.has_root |= span.end_time_unix_nano != 0;
         } else if !self.ids.contains(parent) && !outline.is_some_and(|outline| outline.has(parent)) {

@@ -115,6 +115,15 @@ fn a_root_without_an_end_is_still_under_way() {
 }
 
 #[test]
+fn a_parent_of_zeros_is_none() {
+    let mut bench = Bench::new();
+    let mut root = span(1, 1, 9);
+    Arc::make_mut(&mut root.span).parent_span_id = vec![0; 8];
+    bench.add(0, &[root]);
+    assert_eq!(bench.drawn(1000), one(1, "complete"));
+}
+
+#[test]
 fn a_trace_that_is_never_quiet_is_drawn_after_thirty_seconds() {
     let mut bench = Bench::new();
     for second in 0..60 {
