@@ -409,4 +409,37 @@ mod tests {
         assert_eq!(trace.spans.len() as u64 + trace.left_out, 2000);
         assert!(trace.left_out > 0 && store.bytes() < 62_500, "{} bytes", store.bytes());
     }
+
+    #[test]
+    fn a_large_record_counts_for_what_it_takes() {
+        let mut batches = batches("shop", 50);
+        let of_spans = batches.iter_mut().find(|batch| !batch.spans.is_empty()).expect("a batch with spans");
+        let first = of_spans.spans[0].clone();
+        let mut large = (*first.span).clone();
+        (large.name, large.trace_id) = ("x".repeat(50_000), vec![7; 16]);
+        let mut store = Store::new(1 << 20);
+        for number in 0..100u8 {
+            large.trace_id[0] = number;
+            of_spans.spans[0].span = Arc::new(large.clone());
+            store.add(of_spans);
+        }
+        let names: usize = store.traces().iter().map(|trace| trace.head().span.name.len()).sum();
+        assert!(
+            names < 1 << 20 && store.bytes() > names,
+            "{names} bytes of names, {} counted",
+            store.bytes()
+        );
+    }
+
+    #[test]
+    fn made_up_services_take_a_bounded_memory() {
+        let mut store = Store::new(1 << 20);
+        let numbers: Vec<u32> = (0..MOST_SERVICES + 10)
+            .map(|number| store.service(&format!("{number}{}", "x".repeat(10_000))))
+            .collect();
+        assert_eq!((numbers[5], numbers[MOST_SERVICES + 9]), (5, MOST_SERVICES as u32));
+        assert_eq!((store.services().len(), store.service("")), (MOST_SERVICES + 1, MOST_SERVICES as u32));
+        let bytes: usize = store.services().iter().map(String::len).sum();
+        assert!(bytes < MOST_SERVICES * 600, "{bytes}");
+    }
 }
