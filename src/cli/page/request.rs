@@ -109,9 +109,11 @@ impl Request {
             }
         };
         // a link of another site leads here, but no script of it may ask
-        let is_link = self.header("sec-fetch-mode") == Some("navigate") && !self.path.starts_with("/api/");
+        let is_link = self.header("sec-fetch-mode") == Some("navigate")
+            && self.header("sec-fetch-dest") == Some("document")
+            && !self.path.starts_with("/api/");
         let is_own = self.header("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
-        if !is_own && !(is_link && self.header("sec-fetch-dest") == Some("document")) {
+        if !is_own && !is_link {
             return Err(OTHER_SITE);
         }
         if self.header("transfer-encoding").is_some()
