@@ -15,16 +15,18 @@ use super::drain::{self, Target};
 use super::help::Topic;
 use super::init;
 use super::receive;
+use super::show;
 use super::style::ColorChoice;
 use super::text;
+use super::view::{self, Filter, Form as ViewForm};
 
 /// Where OTLP is expected.
 const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 const PAGE_PORT: u16 = 4319;
 
-const COMMANDS: [&str; 7] = ["demo", "receive", "check", "init", "spool", "drain", "help"];
-const OPTIONS: [&str; 18] = [
+const COMMANDS: [&str; 8] = ["demo", "receive", "show", "check", "init", "spool", "drain", "help"];
+const OPTIONS: [&str; 29] = [
     "--color",
     "--ascii",
     "--help",
@@ -43,6 +45,17 @@ const OPTIONS: [&str; 18] = [
     "--header",
     "--timeout",
     "--to-stdout",
+    "--tree",
+    "--flat",
+    "--full",
+    "--save",
+    "--service",
+    "--name",
+    "--hide",
+    "--level",
+    "--errors",
+    "--min",
+    "--trace",
 ];
 
 /// Everything that the command line selects.
@@ -57,7 +70,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     Demo(demo::Options),
-    Receive(receive::Addresses),
+    Receive(receive::Options),
+    Show(show::Options),
     Check(check::Options),
     Init(init::Options),
     /// The directory.
@@ -74,6 +88,12 @@ pub(crate) struct UsageError(String);
 impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl From<String> for UsageError {
+    fn from(message: String) -> Self {
+        Self(message)
     }
 }
 
@@ -112,6 +132,17 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("header") => raw.headers.push(header(&parser.value()?.string()?)?),
             Arg::Long("timeout") => raw.timeout = Some(timeout(&parser.value()?.string()?)?),
             Arg::Long("to-stdout") => raw.to_stdout = true,
+            Arg::Long("tree") => raw.tree = true,
+            Arg::Long("flat") => raw.flat = true,
+            Arg::Long("full") => raw.full = true,
+            Arg::Long("save") => raw.save = Some(parser.value()?.into()),
+            Arg::Long("service") => raw.filter.services.push(word("--service", parser.value()?.string()?)?),
+            Arg::Long("name") => raw.filter.names.push(word("--name", parser.value()?.string()?)?),
+            Arg::Long("hide") => raw.filter.hidden.push(word("--hide", parser.value()?.string()?)?),
+            Arg::Long("level") => raw.filter.level = Some(view::level(&parser.value()?.string()?)?),
+            Arg::Long("errors") => raw.filter.errors = true,
+            Arg::Long("min") => raw.filter.min = Some(view::min(&parser.value()?.string()?)?),
+            Arg::Long("trace") => raw.filter.trace = Some(view::trace(&parser.value()?.string()?)?),
             Arg::Long("svg") => raw.svg = Some(parser.value()?.into()),
             Arg::Value(word) if raw.command.is_none() => raw.command = Some(command(word)?),
             // An empty argument is most often a variable of the shell that was never set.
@@ -145,6 +176,11 @@ struct RawArguments {
     headers: Vec<(String, String)>,
     timeout: Option<Duration>,
     to_stdout: bool,
+    tree: bool,
+    flat: bool,
+    full: bool,
+    save: Option<PathBuf>,
+    filter: Filter,
     help: bool,
     version: bool,
 }
@@ -177,12 +213,15 @@ impl RawArguments {
                 self.without_operands(Command::Demo(order))
             }
             Some("receive") => self.into_receive(),
+            Some("show") => self.into_show(),
             _ => Err(UsageError("no command given".to_owned())),
         }
     }
 
     fn refuse_options_of_others(&self) -> Result<(), UsageError> {
-        let particular: [(&str, &[&str], bool); 14] = [
+        const VIEWS: &[&str] = &["receive", "show"];
+        let filter = &self.filter;
+        let particular: [(&str, &[&str], bool); 25] = [
             ("--address", &["receive"], self.address.is_some()),
             ("--grpc-address", &["receive"], self.grpc_address.is_some()),
             ("--page", &["receive", "demo"], self.page),
@@ -190,13 +229,24 @@ impl RawArguments {
             ("--env", &["check"], self.env),
             ("--grpc", &["demo", "drain"], self.grpc),
             ("--offline", &["check"], self.offline),
-            ("--json", &["check"], self.json),
+            ("--json", &["check", "receive", "show"], self.json),
             ("--stdout", &["init"], self.stdout),
             ("--svg", &["demo"], self.svg.is_some()),
             ("--endpoint", &["drain"], self.endpoint.is_some()),
             ("--header", &["drain"], !self.headers.is_empty()),
             ("--timeout", &["drain"], self.timeout.is_some()),
             ("--to-stdout", &["drain"], self.to_stdout),
+            ("--tree", VIEWS, self.tree),
+            ("--flat", VIEWS, self.flat),
+            ("--full", VIEWS, self.full),
+            ("--save", &["receive"], self.save.is_some()),
+            ("--service", VIEWS, !filter.services.is_empty()),
+            ("--name", VIEWS, !filter.names.is_empty()),
+            ("--hide", VIEWS, !filter.hidden.is_empty()),
+            ("--level", VIEWS, filter.level.is_some()),
+            ("--errors", VIEWS, filter.errors),
+            ("--min", VIEWS, filter.min.is_some()),
+            ("--trace", VIEWS, filter.trace.is_some()),
         ];
         for (option, owners, is_given) in particular {
             if is_given && !owners.iter().any(|owner| self.command.as_deref() == Some(*owner)) {
@@ -211,8 +261,27 @@ impl RawArguments {
         // with a free port for HTTP, the fixed port of gRPC could collide with another receiver
         let beside = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
         let grpc = self.grpc_address.unwrap_or(beside);
-        let page = self.page();
-        self.without_operands(Command::Receive(receive::Addresses { http, grpc, page }))
+        let [] = operands(self.operands.clone())?;
+        let addresses = receive::Addresses { http, grpc, page: self.page() };
+        let save = self.save.clone();
+        Ok(Command::Receive(receive::Options { addresses, view: self.into_view()?, save }))
+    }
+
+    fn into_show(self) -> Result<Command, UsageError> {
+        let [file] = operands(self.operands.clone())?;
+        let file = file.ok_or_else(|| UsageError("show needs a FILE, or - for standard input".to_owned()))?;
+        Ok(Command::Show(show::Options { file, view: self.into_view()? }))
+    }
+
+    fn into_view(self) -> Result<view::Options, UsageError> {
+        let form = match (self.tree, self.flat, self.json) {
+            (false, false, false) => None,
+            (true, false, false) => Some(ViewForm::Tree),
+            (false, true, false) => Some(ViewForm::Flat),
+            (false, false, true) => Some(ViewForm::Json),
+            _ => return Err(UsageError("write one of --tree, --flat and --json".to_owned())),
+        };
+        Ok(view::Options { form, full: self.full, filter: self.filter })
     }
 
     /// Where the page is to be, if it is wanted.
@@ -272,6 +341,11 @@ impl RawArguments {
         let [] = operands(self.operands)?;
         Ok(command)
     }
+}
+
+/// A text that may not be empty: most often it is a variable of the shell that was never set.
+fn word(option: &str, word: String) -> Result<String, UsageError> {
+    if word.is_empty() { Err(UsageError(format!("{option}: write a name"))) } else { Ok(word) }
 }
 
 /// The one operand of a command.
@@ -393,7 +467,9 @@ mod tests {
     fn receive_listens_where_it_is_told_and_else_where_otlp_is_expected() {
         let receive = |http: &str, grpc: &str| {
             let parse = |address: &str| address.parse().expect("an address");
-            Ok(Command::Receive(receive::Addresses { http: parse(http), grpc: parse(grpc), page: None }))
+            let addresses = receive::Addresses { http: parse(http), grpc: parse(grpc), page: None };
+            let view = view::Options { form: None, full: false, filter: Filter::default() };
+            Ok(Command::Receive(receive::Options { addresses, view, save: None }))
         };
         assert_eq!(command(&["receive"]), receive("127.0.0.1:4318", "127.0.0.1:4317"));
         assert_eq!(command(&["receive", "--address", "[::1]:80"]), receive("[::1]:80", "[::1]:4317"));
@@ -435,7 +511,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 30] = [
+        let cases: [(&[&str], &str); 36] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -460,7 +536,13 @@ mod tests {
             (&["drain", "a", "--to-stdout", "--grpc"], "--grpc and --header are for an --endpoint"),
             (&["drain", "a", "--header", "secret"], "--header: write NAME=VALUE"),
             (&["drain", "a", "--timeout", "5d"], "--timeout \"5d\": write a time, as 30s or 5m"),
-            (&["receive", "--json"], "--json is an option of check only"),
+            (&["demo", "--json"], "--json is an option of check and receive and show only"),
+            (&["demo", "--min", "1s"], "--min is an option of receive and show only"),
+            (&["show", "a", "--save", "b"], "--save is an option of receive only"),
+            (&["show"], "show needs a FILE, or - for standard input"),
+            (&["show", "a", "--flat", "--json"], "write one of --tree, --flat and --json"),
+            (&["receive", "--service="], "--service: write a name"),
+            (&["receive", "--min", "100"], "--min \"100\": write a time, as 100ms or 1.5s"),
             (&["check", "a", "--stdout"], "--stdout is an option of init only"),
             (&["init", "env", "a", "b"], "unexpected argument \"b\""),
             (&["check", "a", "b"], "unexpected argument \"b\""),

@@ -119,7 +119,7 @@ fn draw(receiver: &Receiver, style: &Style) -> Vec<String> {
     let logs: Vec<LogView<'_>> = logs.iter().map(LogView::from).collect();
     let points: Vec<PointView<'_>> = metrics.iter().flat_map(point_view::of_received).collect();
     let mut palette = Palette::default();
-    let mut lines = waterfall::draw(&spans, &logs, &mut palette, style);
+    let mut lines = waterfall::draw(&spans, &logs, waterfall::Options::default(), &mut palette, style);
     lines.push(String::new());
     lines.extend(metrics_table::draw(&points, &mut palette, style));
     lines

@@ -14,18 +14,56 @@ const LONGEST_VALUE: usize = 256;
 /// Lists in lists beyond this are not opened.
 const DEEPEST_VALUE: usize = 3;
 
-/// A span with the names of its service and its scope.
+/// Attributes shown of a record, and the characters of each value, unless all is to be shown.
+const MOST_ATTRIBUTES: usize = 4;
+const LONGEST_TELLING: usize = 64;
+/// What is the same for all that a process records, or tells where in its code it was recorded.
+const FOLDED: [&str; 7] = ["process.", "host.", "os.", "thread.", "code.", "telemetry.", "network.protocol."];
+/// What tells most of a span, if it has too many attributes to show them all: in this order.
+const TELLING: [&str; 14] = [
+    "error.type",
+    "exception.type",
+    "exception.message",
+    "http.response.status_code",
+    "http.request.method",
+    "http.route",
+    "url.path",
+    "url.full",
+    "db.query.summary",
+    "db.operation.name",
+    "db.collection.name",
+    "rpc.method",
+    "messaging.destination.name",
+    "server.address",
+];
+
+/// A span with where it came from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpanView<'a> {
     pub(crate) span: &'a Span,
     pub(crate) service: &'a str,
     pub(crate) scope: &'a str,
+    pub(crate) scope_version: &'a str,
+    pub(crate) resource: &'a [KeyValue],
+    /// Whether it was drawn before, and is only here to show where others belong.
+    pub(crate) is_past: bool,
 }
 
 impl<'a> From<&'a ReceivedSpan> for SpanView<'a> {
     fn from(received: &'a ReceivedSpan) -> Self {
-        let service = received.service_name();
-        Self { span: &received.span, service, scope: &received.scope.name }
+        Self {
+            scope: &received.scope.name,
+            scope_version: &received.scope.version,
+            resource: &received.resource.attributes,
+            ..Self::bare(&received.span, received.service_name())
+        }
+    }
+}
+
+impl<'a> SpanView<'a> {
+    /// A span of which no more than its service is known.
+    pub(crate) fn bare(span: &'a Span, service: &'a str) -> Self {
+        Self { span, service, scope: "", scope_version: "", resource: &[], is_past: false }
     }
 }
 
@@ -114,6 +152,11 @@ pub(crate) fn id(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Whether there is an id: some senders write zeros for none.
+pub(crate) fn is_id(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| *byte != 0)
+}
+
 /// The first eight digits of an id: enough to find it again.
 pub(crate) fn short_id(bytes: &[u8]) -> String {
     id(&bytes[..bytes.len().min(4)])
@@ -125,6 +168,33 @@ pub(crate) fn count(number: u64, one: &str) -> String {
         1 => format!("1 {one}"),
         _ => format!("{number} {one}s"),
     }
+}
+
+/// `key=value` for each of the attributes that tell most, and `+7` for the others; all of them, and whole, if `full`.
+pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
+    if full {
+        return attributes.iter().map(|a| format!("{}={}", a.key, whole_value(a.value.as_ref()))).collect();
+    }
+    let is_folded =
+        |key: &str| key == "exception.stacktrace" || FOLDED.iter().any(|prefix| key.starts_with(prefix));
+    let rank = |key: &str| TELLING.iter().position(|telling| *telling == key).unwrap_or(TELLING.len());
+    let mut shown: Vec<usize> = (0..attributes.len()).filter(|&at| !is_folded(&attributes[at].key)).collect();
+    shown.sort_by_key(|&at| rank(&attributes[at].key));
+    shown.truncate(MOST_ATTRIBUTES);
+    shown.sort_unstable();
+    let text = |at: &usize| {
+        let value = whole_value(attributes[*at].value.as_ref());
+        let value = match value.char_indices().nth(LONGEST_TELLING) {
+            Some((end, _)) => format!("{}...", &value[..end]),
+            None => value,
+        };
+        format!("{}={value}", attributes[*at].key)
+    };
+    let mut texts: Vec<String> = shown.iter().map(text).collect();
+    if shown.len() < attributes.len() {
+        texts.push(format!("+{}", attributes.len() - shown.len()));
+    }
+    texts
 }
 
 /// `key=value` for each attribute, two spaces between.
@@ -231,6 +301,26 @@ mod tests {
         assert_eq!(value(None), "null");
         let list = ArrayValue { values: vec![any(Value::IntValue(1)), any(Value::BoolValue(true))] };
         assert_eq!(value(Some(&any(Value::ArrayValue(list)))), "[1,true]");
+    }
+
+    #[test]
+    fn the_attributes_that_tell_most_are_shown_and_the_others_counted() {
+        let set = |key: &&str| KeyValue {
+            key: (*key).to_owned(),
+            value: Some(any(Value::IntValue(1))),
+            ..KeyValue::default()
+        };
+        let keys =
+            ["thread.id", "a", "b", "c", "d", "code.line.number", "http.response.status_code", "os.type"];
+        let attributes: Vec<KeyValue> = keys.iter().map(set).collect();
+        assert_eq!(telling(&attributes, false), ["a=1", "b=1", "c=1", "http.response.status_code=1", "+4"]);
+        assert_eq!(telling(&attributes[..2], false), ["a=1", "+1"]);
+        assert_eq!(telling(&attributes[..1], false), ["+1"]);
+        assert_eq!(telling(&[], false), [""; 0]);
+        assert_eq!(telling(&attributes, true).len(), 8);
+        let long = KeyValue { value: Some(any(Value::StringValue("x".repeat(500)))), ..set(&"sql") };
+        assert_eq!(telling(std::slice::from_ref(&long), false), [format!("sql={}...", "x".repeat(64))]);
+        assert_eq!(telling(&[long], true), [format!("sql={}", "x".repeat(500))]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub(crate) enum Topic {
     Overview,
     Demo,
     Receive,
+    Show,
     Check,
     Init,
     Spool,
@@ -18,6 +19,7 @@ impl Topic {
         match command {
             "demo" => Some(Self::Demo),
             "receive" => Some(Self::Receive),
+            "show" => Some(Self::Show),
             "check" => Some(Self::Check),
             "init" => Some(Self::Init),
             "spool" => Some(Self::Spool),
@@ -32,6 +34,7 @@ impl Topic {
             Self::Overview => OVERVIEW,
             Self::Demo => DEMO,
             Self::Receive => RECEIVE,
+            Self::Show => SHOW,
             Self::Check => CHECK,
             Self::Init => INIT,
             Self::Spool => SPOOL,
@@ -48,8 +51,9 @@ usage: standpipe COMMAND [OPTIONS]
 commands:
   demo              send the traces, logs and metrics of a small pretend shop to a receiver of
                     its own and draw them
-  receive           listen for OTLP over HTTP and gRPC and print the traces, logs and metrics that
+  receive           listen for OTLP over HTTP and gRPC and show the traces, logs and metrics that
                     arrive
+  show FILE|-       show what receive has saved, or any other file of OTLP JSON lines
   check FILE|-|--env
                     show what a configuration comes to, what is wrong with it, and whether the
                     collector answers
@@ -89,15 +93,20 @@ exit code: 0 if all that was accepted arrived, 1 if not or if FILE cannot be wri
 ";
 
 const RECEIVE: &str = "\
-usage: standpipe receive [--page] [--address ADDRESS] [--grpc-address ADDRESS] [--color WHEN]
-                         [--ascii]
+usage: standpipe receive [--address ADDRESS] [--grpc-address ADDRESS] [--page] [--save FILE]
+                         [--tree|--flat|--json] [--full] [FILTERS] [--color WHEN] [--ascii]
 
 Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protobuf or JSON, gzip
-or not) and over gRPC (without TLS, gzip or not) and prints each batch as it arrives: an entry for
-each span, log record or data point. On a terminal lines are cut to its width; elsewhere an entry
-is one line, with up to 65,536 characters of each text. Batches that come faster than the output
-is read are counted instead of shown, so that no sender waits. Ctrl-C or SIGTERM (on Windows
-Ctrl-Break) ends it with a summary.
+or not) and over gRPC (without TLS, gzip or not) and shows what arrives. Ctrl-C or SIGTERM (on
+Windows Ctrl-Break) ends it with a summary.
+
+On a terminal a trace is drawn as a tree, with its log records, once its root is there, no parent
+is missing and nothing came for 1 s. What is incomplete is drawn after 6 s of quiet or 30 s in
+all, or when open traces take 64 MiB, and says what is missing; spans that come later follow as
+late spans, below their ancestors. Log records of no trace are shown at once, metrics as far as
+they changed. Elsewhere, as in a pipe or a file, each record is one line, with up to 65,536
+characters of each text. What comes faster than the output is read is counted instead of shown,
+so that no sender waits.
 
 Refused requests are reported on standard error, once for each kind, with what to do about it. On a
 loopback address a request for a host other than this machine is refused too, so that no web page
@@ -113,8 +122,69 @@ options:
                            logs, metrics, services and refused requests of the last while, within
                            256 MiB. Only this machine is answered
   --page-address ADDRESS   the same elsewhere; port 0 takes a free one
+  --save FILE              also add all that arrives, whatever the filters, to the end of FILE as
+                           OTLP JSON lines, for standpipe show
+  --tree                   draw trees, also where the output is no terminal
+  --flat                   an entry for each record as it arrives, also on a terminal
+  --json                   OTLP JSON, a line for each request; all else goes to standard error
+  --full                   all spans of a tree with all attributes, ids and stack traces, where
+                           else four attributes are shown (none of process, host, os, thread,
+                           code, telemetry or network.protocol) and like or deep spans are counted
 
-exit code: 0, or 1 if an address cannot be listened on
+filters (a tree is shown as a whole if one of its spans is meant):
+  --service NAME   only this service; may be given more than once
+  --name TEXT      only spans, metrics and log records with TEXT in their name, event name or
+                   body; may be given more than once
+  --errors         only traces with an error, and log records from ERROR on
+  --min TIME       only traces of at least this time, as 100ms or 1.5s; with --flat or --json,
+                   spans
+  --trace ID       only the trace whose id begins so
+  --level LEVEL    only log records from this severity on: trace, debug, info, warn, error,
+                   fatal, or a number from 1 to 24
+  --hide TEXT      no spans with TEXT in their name, and in a tree none below them; may be given
+                   more than once
+
+examples:
+  standpipe receive
+  standpipe receive --errors --hide /health
+  standpipe receive --service payments --min 100ms --level warn
+  standpipe receive --save today.jsonl
+  standpipe receive --tree --color always | less -R
+  standpipe receive --json | jq -r '.resourceSpans[]?.scopeSpans[].spans[].name'
+
+exit code: 0; 1 if an address cannot be listened on or something could not be saved; 2 if an
+           option is wrong
+";
+
+const SHOW: &str = "\
+usage: standpipe show FILE|- [--tree|--flat|--json] [--full] [FILTERS] [--color WHEN] [--ascii]
+
+Shows a file of OTLP JSON lines, or with - what comes on standard input: each line is one export
+request of traces, logs or metrics. That is what standpipe receive --save and --json, standpipe
+drain --to-stdout, the console exporter and the file exporter of the OpenTelemetry Collector write.
+
+All is shown as standpipe receive would show it: trees on a terminal, elsewhere a line for each
+record. The traces of a file are drawn when it is read, within 256 MiB of memory; those of standard
+input as they become complete. A line that cannot be read is reported with its number, and the rest
+is shown.
+
+options:
+  --tree   draw trees, also where the output is no terminal
+  --flat   an entry for each record, also on a terminal
+  --json   OTLP JSON lines of what passes the filters
+  --full   all that is known of the spans of a tree
+
+filters, as standpipe receive --help explains them:
+  --service NAME   --name TEXT   --errors   --min TIME   --trace ID   --level LEVEL   --hide TEXT
+
+examples:
+  standpipe show today.jsonl
+  standpipe show today.jsonl --trace 36c3ef3e --full
+  standpipe show today.jsonl --json --service payments > payments.jsonl
+  tail -f collector.jsonl | standpipe show - --errors
+  standpipe drain /var/spool/shop --to-stdout | standpipe show - --tree
+
+exit code: 0; 1 if a line could not be read; 2 if FILE could not be opened or an option is wrong
 ";
 
 const CHECK: &str = "\
@@ -211,6 +281,7 @@ mod tests {
             Topic::Overview,
             Topic::Demo,
             Topic::Receive,
+            Topic::Show,
             Topic::Check,
             Topic::Init,
             Topic::Spool,

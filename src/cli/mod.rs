@@ -3,7 +3,8 @@
 //! | command | files |
 //! |---|---|
 //! | `standpipe demo` | `demo.rs`, the program that it runs in `demo_program.rs`, the caller's trace in `caller.rs` |
-//! | `standpipe receive` | `receive/`, its page in `page/`, Ctrl-C in `interrupt.rs` |
+//! | `standpipe receive` | `receive/`, what it shows in `view/`, its page in `page/`, Ctrl-C in `interrupt.rs` |
+//! | `standpipe show` | `show.rs`, and `view/` again |
 //! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
 //! | `standpipe init` | `init/`, with the files that it writes |
 //! | `standpipe spool` | `spool.rs` |
@@ -32,6 +33,7 @@ mod metrics_table;
 mod page;
 mod point_view;
 mod receive;
+mod show;
 mod snippet;
 mod spark;
 mod spool;
@@ -39,6 +41,7 @@ mod style;
 mod table;
 mod terminal;
 mod text;
+mod view;
 mod waterfall;
 
 use std::ffi::OsString;
@@ -47,7 +50,6 @@ use std::process::ExitCode;
 
 use arguments::Command;
 use caller::Caller;
-use receive::Layout;
 use style::{Style, TerminalInfo};
 
 /// The exit code for an invalid command line, and for a file that cannot be read.
@@ -66,10 +68,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let style = Style::decide(arguments.color, arguments.ascii, &terminal);
     let outcome = match arguments.command {
         Command::Demo(order) => demo::run(&order, &Caller::of_process(), &style),
-        Command::Receive(addresses) => {
-            let layout = if terminal.is_terminal { Layout::Cut } else { Layout::Whole };
-            receive::run(addresses, layout, &style)
-        }
+        Command::Receive(options) => receive::run(&options, &terminal, &style),
+        Command::Show(options) => show::run(&options, &terminal, &style),
         Command::Check(options) => check::run(&options, &style),
         Command::Init(options) => init::run(&options, &style),
         Command::Spool(directory) => spool::run(&directory, &style),

@@ -49,11 +49,13 @@ impl TerminalInfo {
         }
     }
 
+    /// Whether a line can be erased and written again.
+    pub(crate) fn can_erase(&self) -> bool {
+        self.is_terminal && self.takes_escapes && self.term.as_deref() != Some("dumb")
+    }
+
     fn wants_color(&self) -> bool {
-        self.is_terminal
-            && self.takes_escapes
-            && self.no_color.is_none()
-            && self.term.as_deref() != Some("dumb")
+        self.can_erase() && self.no_color.is_none()
     }
 
     fn charset(&self) -> Charset {
@@ -63,6 +65,13 @@ impl TerminalInfo {
         } else {
             Charset::Ascii
         }
+    }
+
+    /// The width that the terminal has now, unless the environment says which one to use.
+    pub(crate) fn current_width() -> Option<usize> {
+        let is_given = env::var_os("COLUMNS").is_some_and(|columns| !columns.is_empty());
+        let columns = if is_given { None } else { terminal::columns() };
+        columns?.parse().ok().map(|columns: usize| columns.clamp(NARROWEST, WIDEST))
     }
 
     fn width(&self) -> usize {
@@ -120,6 +129,8 @@ pub(crate) struct Glyphs {
     pub(crate) event: &'static str,
     pub(crate) link: &'static str,
     pub(crate) cross: &'static str,
+    pub(crate) times: &'static str,
+    pub(crate) service: &'static str,
     pub(crate) check: &'static str,
     pub(crate) attention: &'static str,
     pub(crate) ellipsis: &'static str,
@@ -136,6 +147,8 @@ static UNICODE: Glyphs = Glyphs {
     event: "◆",
     link: "↗",
     cross: "✗",
+    times: "×",
+    service: "■",
     check: "✓",
     attention: "!",
     ellipsis: "…",
@@ -152,6 +165,8 @@ static ASCII: Glyphs = Glyphs {
     event: "*",
     link: "->",
     cross: "x",
+    times: "x",
+    service: "#",
     check: "ok",
     attention: "!",
     ellipsis: "..",
@@ -228,26 +243,38 @@ impl Ink {
     }
 }
 
-/// The colours of the services of one drawing, in the order of their first use.
+/// The colours of the services, in the order of their first use.
 #[derive(Debug, Default)]
-pub(crate) struct Palette<'a> {
-    services: Vec<&'a str>,
+pub(crate) struct Palette {
+    services: Vec<String>,
 }
 
-impl<'a> Palette<'a> {
-    pub(crate) fn assign(&mut self, service: &'a str) {
-        if self.place(service).is_none() {
-            self.services.push(service);
+impl Palette {
+    /// Services beyond this number have no colour of their own.
+    const MOST: usize = 256;
+
+    pub(crate) fn assign(&mut self, service: &str) {
+        if self.place(service).is_none() && self.services.len() < Self::MOST {
+            self.services.push(service.to_owned());
         }
     }
 
     /// Which of the services it is, if it has a colour.
     pub(crate) fn place(&self, service: &str) -> Option<usize> {
-        self.services.iter().position(|known| *known == service)
+        self.services.iter().position(|known| known == service)
     }
 
     pub(crate) fn ink(&self, service: &str) -> Ink {
         self.place(service).map_or(Ink::PLAIN, Ink::of_service)
+    }
+
+    /// One cell that stands for a service: its colour, or a letter where there are no colours.
+    pub(crate) fn mark(&self, service: &str, style: &Style) -> String {
+        match self.place(service) {
+            None => "?".to_owned(),
+            Some(_) if style.color => style.glyphs.service.to_owned(),
+            Some(place) => char::from(b'A' + (place % 26) as u8).to_string(),
+        }
     }
 }
 

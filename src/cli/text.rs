@@ -57,6 +57,17 @@ pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str
     Cow::Owned(kept)
 }
 
+/// Where the beginning of `text` ends that fits into `room` cells once it is printable. It has one character at least.
+pub(crate) fn end_within(text: &str, room: usize, charset: Charset) -> usize {
+    let mut taken = 0;
+    let mut ends = text.char_indices().map(|(start, c)| (start, start + c.len_utf8()));
+    let past = ends.find(|&(start, end)| {
+        taken += width(&printable(&text[start..end], charset)).max(1);
+        taken > room && start > 0
+    });
+    past.map_or(text.len(), |(start, _)| start)
+}
+
 /// The beginning of `text`, with the number of characters that are left out: nothing else bounds the size of a record's text.
 pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(LONGEST) {

@@ -50,6 +50,8 @@ mod grpc;
 mod hosts;
 mod http;
 mod json;
+#[cfg(feature = "console")]
+mod json_lines;
 mod listener;
 mod records;
 mod refusal;
@@ -68,11 +70,13 @@ use std::time::Duration;
 pub use answer::Answer;
 pub use builder::Builder;
 pub use fixture::TestTelemetry;
+#[cfg(feature = "console")]
+pub use json_lines::JsonError;
 /// The messages of the OpenTelemetry protocol, in the version that the received records are made of.
 pub use opentelemetry_proto::tonic as proto;
 pub use records::{
     ReceivedEvent, ReceivedLink, ReceivedLog, ReceivedMetric, ReceivedPoint, ReceivedSpan, ReceivedValue,
-    Trace, TraceSpan,
+    Records, Trace, TraceSpan,
 };
 pub use refusal::{RefusalKind, RefusedRequest};
 pub use store::{Batch, Protocol, ReceivedRequest};

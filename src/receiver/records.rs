@@ -30,12 +30,18 @@ pub use value::ReceivedValue;
 
 use crate::record::{Signal, SpanId, TraceId};
 
-/// The records of one request: only the list of its signal has something in it.
-#[derive(Debug, Default)]
-pub(super) struct Records {
-    pub(super) spans: Vec<ReceivedSpan>,
-    pub(super) logs: Vec<ReceivedLog>,
-    pub(super) metrics: Vec<ReceivedMetric>,
+/// The records of one request, most often of one signal.
+///
+/// With the feature `console` they are read from OTLP JSON and written as such, to look at them again later.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Records {
+    /// The spans.
+    pub spans: Vec<ReceivedSpan>,
+    /// The log records.
+    pub logs: Vec<ReceivedLog>,
+    /// The metrics.
+    pub metrics: Vec<ReceivedMetric>,
 }
 
 impl Records {
@@ -48,11 +54,12 @@ impl Records {
     }
 
     /// Whether there is nothing at all, not even a metric without data points.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.spans.is_empty() && self.logs.is_empty() && self.metrics.is_empty()
     }
 
-    pub(super) fn count(&self) -> usize {
+    /// How many spans, log records and data points there are.
+    pub fn count(&self) -> usize {
         count(&self.spans, &self.logs, &self.metrics)
     }
 

@@ -53,6 +53,8 @@ mod retry_after;
 mod tcp;
 mod tls;
 
+#[cfg(all(feature = "console", feature = "receiver"))]
+pub(crate) use console::json::write as write_json;
 #[cfg(feature = "probe")]
 pub(crate) use deadline_stream::{DeadlineStream, ReadWrite};
 #[cfg(any(feature = "grpc", feature = "probe"))]

@@ -23,6 +23,7 @@ use crate::support::command::{finish, run, standpipe, stderr, stdout};
 
 mod memory;
 mod receive;
+mod view;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Of Windows: an event of the console can be sent to the process, and not to the test as well.
@@ -409,7 +410,11 @@ impl Listening {
     }
 
     fn start() -> Self {
-        let (mut process, mut unread) = Self::spawn(&["--address", "127.0.0.1:0"]);
+        Self::start_with(&[])
+    }
+
+    fn start_with(options: &[&str]) -> Self {
+        let (mut process, mut unread) = Self::spawn(&[&["--address", "127.0.0.1:0"], options].concat());
         let [endpoint, grpc_endpoint] = ["HTTP", "gRPC"].map(|protocol| {
             let mut greeting = String::new();
             unread.read_line(&mut greeting).expect("it greets");

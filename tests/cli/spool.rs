@@ -135,6 +135,12 @@ fn drain_prints_otlp_json_and_what_was_not_read_stays() {
     let spans =
         spans.flat_map(|request| request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().cloned());
     assert_eq!(spans.flatten().count(), 1000);
+    // and another command shows it
+    let scratch = Scratch::new();
+    let lines = scratch.path().join("left.jsonl");
+    fs::write(&lines, &text).unwrap();
+    let shown = run(&["show", lines.to_str().unwrap(), "--json"]);
+    assert_eq!((shown.status.code(), stdout(&shown).lines().count()), (Some(0), text.lines().count()));
 }
 
 #[test]

@@ -75,7 +75,7 @@ const LAYERS: &[Row] = &[
     row("probe",           &["process", "record", "config", "transport"],     &[]),
     // the embedded OTLP server
     row("receiver",        &["process", "record", "metrics::Attributes", "transport::grpc::http2", "transport::base64"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
-    row("receiver/json*", &["record", "transport::base64", "receiver"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
+    row("receiver/json*", &["record", "transport::base64", "transport::write_json", "receiver"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
     // telemetry that sends to a receiver of its own
     row("receiver/fixture*", &["record", "config", "pipeline", "telemetry", "receiver"], &[]),
     // the manual: Markdown in rustdoc, no code

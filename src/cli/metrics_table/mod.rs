@@ -23,19 +23,48 @@ const FEWEST_BARS: usize = 8;
 const MOST_LISTED: usize = 40;
 
 /// Draws a table of all series among `points`, the services in the order of the palette; nothing if there are none.
-pub(crate) fn draw<'a>(points: &[PointView<'a>], palette: &mut Palette<'a>, style: &Style) -> Vec<String> {
+pub(crate) fn draw(points: &[PointView<'_>], palette: &mut Palette, style: &Style) -> Vec<String> {
+    points.iter().for_each(|view| palette.assign(view.service));
+    let all = series::gather(points);
+    let points: usize = all.iter().map(Series::point_count).sum();
+    let points = describe::count(points as u64, "data point");
+    let facts = format!("{} series{}{points}", all.len(), style.glyphs.separator);
+    draw_series(all, &facts, MOST_LISTED, palette, style)
+}
+
+/// Draws what came lately: up to `most` series with what they changed by, under a heading with these facts.
+pub(crate) fn draw_lately(
+    points: &[PointView<'_>],
+    facts: &str,
+    most: usize,
+    palette: &mut Palette,
+    style: &Style,
+) -> Vec<String> {
     points.iter().for_each(|view| palette.assign(view.service));
     let mut all = series::gather(points);
-    all.sort_by_cached_key(|series| (palette.place(series.service), series.label()));
+    all.iter_mut().for_each(|series| series.shows_change = true);
+    draw_series(all, facts, most, palette, style)
+}
+
+fn draw_series(
+    mut all: Vec<Series<'_>>,
+    facts: &str,
+    most: usize,
+    palette: &Palette,
+    style: &Style,
+) -> Vec<String> {
     if all.is_empty() {
         return Vec::new();
     }
+    all.sort_by_cached_key(|series| (palette.place(series.service), series.label()));
+    let rest = all.len().saturating_sub(most);
+    all.truncate(most);
     let layout = Layout::new(&all, style);
-    let mut lines = vec![heading(&all, style)];
-    for series in all.iter().take(MOST_LISTED) {
+    let mut lines = vec![heading(facts, style)];
+    for series in &all {
         lines.extend(layout.row(series, palette.ink(series.service), style));
     }
-    if let Some(rest) = all.len().checked_sub(MOST_LISTED).filter(|rest| *rest > 0) {
+    if rest > 0 {
         let mut line = style.line();
         line.put_rest(Ink::FAINT, &format!("and {rest} more series"));
         lines.push(line.finish());
@@ -43,10 +72,8 @@ pub(crate) fn draw<'a>(points: &[PointView<'a>], palette: &mut Palette<'a>, styl
     lines
 }
 
-fn heading(all: &[Series<'_>], style: &Style) -> String {
-    let points: usize = all.iter().map(Series::point_count).sum();
-    let points = describe::count(points as u64, "data point");
-    let facts = format!(" {} series{}{points}", all.len(), style.glyphs.separator);
+fn heading(facts: &str, style: &Style) -> String {
+    let facts = format!(" {facts}");
     let mut line = style.line();
     line.put(Ink::FAINT, "metrics ");
     let rule = style.width.saturating_sub(line.width() + style.width_of(&facts));

@@ -21,6 +21,8 @@ pub(super) struct Series<'a> {
     points: Vec<PointView<'a>>,
     /// How many pushes of its service came in all.
     pushes: usize,
+    /// Whether it says by how much it changed with the last push.
+    pub(super) shows_change: bool,
 }
 
 /// The series among `points`, in no order.
@@ -42,6 +44,7 @@ pub(super) fn gather<'a>(points: &[PointView<'a>]) -> Vec<Series<'a>> {
             attributes,
             points: Vec::new(),
             pushes: 0,
+            shows_change: false,
         });
         series.points.push(view);
     }
@@ -78,13 +81,27 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// What else is known of many values: how many they are, the least and the greatest.
+    /// What else is known of many values: how many they are, the least and the greatest. Of a number, its change.
     pub(super) fn spread(&self) -> String {
-        let Some(measures) = self.measures() else { return String::new() };
-        let count = format!("n={}", measures.count);
+        let Some(measures) = self.measures() else { return self.change(number) };
+        let change = self.change(|view| view.measures().map(|measures| measures.count as f64));
+        let change = if change.is_empty() { change } else { format!(" ({change})") };
+        let count = format!("n={}{change}", measures.count);
         match (measures.min, measures.max) {
             (Some(min), Some(max)) => format!("{count}, {}..{}", rounded(min), rounded(max)),
             _ => count,
+        }
+    }
+
+    /// `+6`, between the last two pushes.
+    fn change(&self, value: impl Fn(&PointView<'a>) -> Option<f64>) -> String {
+        let [.., before, now] = self.points.as_slice() else { return String::new() };
+        match value(before).zip(value(now)) {
+            Some((before, now)) if self.shows_change && now >= before => {
+                format!("+{}", rounded(now - before))
+            }
+            Some((before, now)) if self.shows_change => rounded(now - before),
+            _ => String::new(),
         }
     }
 

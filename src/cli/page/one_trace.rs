@@ -110,7 +110,9 @@ pub(super) fn text(trace: &Trace, top: Option<usize>, shared: &Shared) -> String
     let (chosen, logs) = part(trace, top, shared);
     let spans: Vec<SpanView<'_>> = chosen.iter().map(|received| SpanView::from(*received)).collect();
     let logs: Vec<LogView<'_>> = logs.iter().map(|kept| LogView::from(&kept.log)).collect();
-    let mut lines = waterfall::draw(&spans, &logs, &mut Palette::default(), &plain_style(TEXT_WIDTH));
+    let options = waterfall::Options { full: true, ..waterfall::Options::default() };
+    let mut lines =
+        waterfall::draw(&spans, &logs, options, &mut Palette::default(), &plain_style(TEXT_WIDTH));
     lines.push(String::new());
     lines.join("\n")
 }

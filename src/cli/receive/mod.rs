@@ -1,42 +1,35 @@
-//! What does `standpipe receive` do? It prints what arrives, as it arrives.
+//! What does `standpipe receive` do? It shows what arrives, and saves it on request.
 
-mod logs;
-mod points;
 mod printer;
+mod queue;
 mod refusals;
-mod row;
-mod spans;
+mod save;
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use standpipe::Signal;
-use standpipe::receiver::{Batch, Receiver};
+use standpipe::receiver::Receiver;
 
-use self::printer::{Greeting, PrintQueue};
+use self::printer::Greeting;
+use self::queue::Queue;
 use self::refusals::{Endpoints, Refusals};
-use self::row::Row;
 use super::page::Page;
-use super::style::{Ink, Style};
+use super::style::{Ink, Style, TerminalInfo};
+use super::view::{self, Foot, View};
 use super::{Failure, describe, interrupt};
 
 /// What all requests may take together. A batch of the usual few thousand records takes a few MiB.
 const MEMORY: usize = 256 * 1024 * 1024;
 
+/// What traces may take that are not complete.
+const TRACE_MEMORY: usize = 64 * 1024 * 1024;
+
 /// How long the end waits for what is still to be printed.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How a record is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
-    /// Lines are cut to the width of the terminal, and details that have no room in the first get a second one.
-    Cut,
-    /// One line for each record, to be searched, with up to 65,536 characters of each text.
-    Whole,
-}
 
 /// Where to listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,17 +62,30 @@ enum Ending {
     Printed(io::Result<()>),
 }
 
-/// Prints what arrives until the process is interrupted or what it prints is not read any more.
-pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result<ExitCode, Failure> {
+/// The options of the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) addresses: Addresses,
+    pub(crate) view: view::Options,
+    /// The file that everything is added to.
+    pub(crate) save: Option<PathBuf>,
+}
+
+/// Shows what arrives until the process is interrupted or what it prints is not read any more.
+pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
     let (end, ends) = mpsc::channel();
     // before a sender can know that the receiver listens
     let interrupted = end.clone();
     interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
+    let save = options.save.as_deref().map(save::start).transpose()?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
-    let (queue, greet) = printer::start(layout, style.clone(), printed).map_err(cannot_start)?;
+    let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
+    let foot = Foot::new(terminal.can_erase());
+    let (queue, greet) = printer::start(view, foot, printed).map_err(cannot_start)?;
     let refusals = Arc::new(Mutex::new(Refusals::default()));
-    let page = addresses.page.map(start_page).transpose()?;
-    let receiver = listen(addresses, queue.clone(), refusals.clone(), page.clone())?;
+    let page = options.addresses.page.map(start_page).transpose()?;
+    let queues = Some(queue.clone()).into_iter().chain(save.as_ref().map(save::Save::queue));
+    let receiver = listen(options.addresses, queues.collect(), refusals.clone(), page.clone())?;
     if let Some(page) = &page {
         page.set_receiver(&receiver);
     }
@@ -88,11 +94,17 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result
     let _ = greet.send(Greeting { lines: greeting(&receiver, page.as_ref(), style), endpoints });
 
     match ends.recv() {
-        Ok(Ending::Printed(result)) => result.map_err(Failure::Output)?,
+        Ok(Ending::Printed(result)) => {
+            receiver.stop_listening();
+            save.iter().for_each(|save| drop(save.finish(PRINT_TIMEOUT)));
+            result.map_err(Failure::Output)?;
+        }
         Ok(Ending::Interrupted) | Err(_) => {
             receiver.stop_listening();
             let refused = refusals.lock().unwrap_or_else(PoisonError::into_inner).count;
-            queue.close(vec![summary(&receiver, queue.batch_count(), refused)]);
+            let saved = save.as_ref().map(|save| save.finish(PRINT_TIMEOUT));
+            let summary = summary(&receiver, queue.batch_count(), refused);
+            queue.close(Some(summary).into_iter().chain(saved).collect());
             drop((queue, receiver));
             // an output that stands still is not waited for
             if let Ok(Ending::Printed(result)) = ends.recv_timeout(PRINT_TIMEOUT) {
@@ -100,16 +112,19 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    let is_saved = save.is_none_or(|save| !save.has_failed());
+    Ok(if is_saved { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Starts the receiver. The first of the queues is that of the printer.
 fn listen(
     addresses: Addresses,
-    queue: PrintQueue,
+    queues: Vec<Queue>,
     refusals: Arc<Mutex<Refusals>>,
     page: Option<Page>,
 ) -> Result<Receiver, Failure> {
-    let (refusal_queue, refusal_page) = (queue.clone(), page.clone());
+    let printer = queues.first().cloned();
+    let refusal_page = page.clone();
     Receiver::builder()
         .address(addresses.http)
         .grpc_address(addresses.grpc)
@@ -120,7 +135,7 @@ fn listen(
             if let Some(page) = &page {
                 page.show(batch);
             }
-            queue.show(batch);
+            queues.iter().for_each(|queue| queue.add(batch));
         })
         .on_refusal(move |refused| {
             if let Some(page) = &refusal_page {
@@ -128,9 +143,8 @@ fn listen(
                 page.show_refusal(refused, refusals::line(refused, 0, &Endpoints { http, grpc }));
             }
             let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(more) = refusals.note(refused, Instant::now()) {
-                refusal_queue.report_refusal(refused, more);
-            }
+            let more = refusals.note(refused, Instant::now());
+            printer.iter().for_each(|printer| printer.report_refusal(refused, more));
         })
         .start()
         .map_err(|error| cannot_listen(addresses, &error))
@@ -211,47 +225,6 @@ fn summary(receiver: &Receiver, batches: u64, refused: u64) -> String {
     format!("received {spans}, {logs} and {points} in {batches}{refused}")
 }
 
-/// Each record is written before the next is drawn: a batch may have a million of them.
-fn print_batch(batch: &Batch, layout: Layout, style: &Style, mut out: impl Write) -> io::Result<()> {
-    match batch.signal {
-        Signal::Traces => print_list(batch, spans::list(batch, layout, style), layout, style, &mut out),
-        Signal::Logs => print_list(batch, logs::list(batch), layout, style, &mut out),
-        Signal::Metrics => print_list(batch, points::list(batch, layout, style), layout, style, &mut out),
-        other => writeln!(out, "{other}"),
-    }?;
-    out.flush()
-}
-
-fn print_list(
-    batch: &Batch,
-    (content, rows): (String, impl Iterator<Item = Row>),
-    layout: Layout,
-    style: &Style,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-    let content = format!("{content} over {}", batch.request.protocol.name());
-    writeln!(out, "{}", heading(&content, now, style))?;
-    for row in rows {
-        for line in row.draw(layout, style) {
-            writeln!(out, "{line}")?;
-        }
-    }
-    Ok(())
-}
-
-/// The line over a batch: when it came, and what is in it.
-fn heading(content: &str, received_unix_nanos: u64, style: &Style) -> String {
-    let mut line = style.line();
-    line.put(Ink::FAINT, &style.glyphs.rule.repeat(2)).space(1);
-    line.put(Ink::FAINT, &describe::time_of_day(received_unix_nanos)).space(1);
-    line.put(Ink::PLAIN.bold(), content).space(1);
-    let rest = style.width.saturating_sub(line.width());
-    line.put(Ink::FAINT, &style.glyphs.rule.repeat(rest));
-    line.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::style::plain_style;
@@ -268,11 +241,5 @@ mod tests {
         assert_eq!(line, "open to the network at 0.0.0.0:4318: all who can reach this machine can send");
         let both = warning("[::]:4318", "192.168.0.7:4317").expect("a warning");
         assert!(both.contains(" at [::]:4318 and 192.168.0.7:4317: "), "{both}");
-    }
-
-    #[test]
-    fn a_heading_says_when_a_batch_came_and_what_is_in_it() {
-        let line = heading("3 log records over HTTP", 1_700_049_600_005_000_000, &plain_style(50));
-        assert_eq!(line, "── 12:00:00.005Z 3 log records over HTTP ─────────");
     }
 }

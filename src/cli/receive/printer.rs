@@ -1,31 +1,21 @@
 //! Which thread prints? One of its own behind a bounded queue, so that a blocked output delays no sender.
 
 use std::io::{self, BufWriter, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
-
-use standpipe::receiver::{Batch, RefusedRequest};
+use std::time::{Duration, Instant};
 
 use super::super::describe;
 use super::super::report_error;
-use super::super::style::{Ink, Style};
+use super::super::style::{Ink, Style, TerminalInfo};
+use super::super::view::{Foot, Form, Incoming, View};
+use super::queue::{self, Entry, Missed, Queue, Waiting};
 use super::refusals::{self, Endpoints};
-use super::{Layout, print_batch};
 
-/// What may wait to be printed.
-const MOST_ENTRIES: usize = 256;
-/// What batches that wait may take of the memory that all requests share, so that the senders keep most of it.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
-
-enum Entry {
-    Batch(Batch),
-    /// With the number of refusals like it that were not printed.
-    Refusal(RefusedRequest, u64),
-    /// Nothing comes after it.
-    End,
-}
+/// How often the foot is drawn while much comes.
+const FOOT_INTERVAL: Duration = Duration::from_millis(100);
+/// How often it is asked whether the terminal has another width.
+const WIDTH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The lines that are known only when the receiver listens.
 pub(super) struct Greeting {
@@ -33,130 +23,158 @@ pub(super) struct Greeting {
     pub(super) endpoints: Endpoints,
 }
 
-/// Takes what is to be printed and never waits.
-#[derive(Clone)]
-pub(super) struct PrintQueue {
-    entries: SyncSender<Entry>,
-    counters: Arc<Counters>,
-}
-
-/// What the callers of the queue and the printer share.
-#[derive(Default)]
-struct Counters {
-    /// Batches that arrived.
-    batches: AtomicUsize,
-    /// Bytes of those that wait, or are being printed.
-    waiting: AtomicUsize,
-    missed_batches: AtomicUsize,
-    missed_records: AtomicUsize,
-    /// The lines to print at the very end.
-    closing_lines: OnceLock<Vec<String>>,
-}
-
-impl PrintQueue {
-    pub(super) fn show(&self, batch: &Batch) {
-        self.counters.batches.fetch_add(1, Ordering::Relaxed);
-        let bytes = batch.memory_bytes();
-        let waiting = self.counters.waiting.fetch_add(bytes, Ordering::Relaxed);
-        // a large batch alone is shown
-        let has_room = waiting == 0 || waiting.saturating_add(bytes) <= MOST_BYTES;
-        if !has_room || self.entries.try_send(Entry::Batch(batch.clone())).is_err() {
-            self.counters.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.counters.missed_batches.fetch_add(1, Ordering::Relaxed);
-            self.counters.missed_records.fetch_add(batch.record_count(), Ordering::Relaxed);
-        }
-    }
-
-    /// A line on standard error. What finds no room is left out: it is counted elsewhere.
-    pub(super) fn report_refusal(&self, refused: &RefusedRequest, more: u64) {
-        let _ = self.entries.try_send(Entry::Refusal(refused.clone(), more));
-    }
-
-    pub(super) fn batch_count(&self) -> u64 {
-        self.counters.batches.load(Ordering::Relaxed) as u64
-    }
-
-    /// Ends the printing with these lines, behind all that waits.
-    pub(super) fn close(&self, closing_lines: Vec<String>) {
-        let _ = self.counters.closing_lines.set(closing_lines);
-        // without room, it ends when the last queue is gone
-        let _ = self.entries.try_send(Entry::End);
-    }
-}
-
 /// Prints the greeting, once it is sent, and then what comes, on a thread of its own. `on_end` is called with the outcome.
 pub(super) fn start(
-    layout: Layout,
-    style: Style,
+    view: View,
+    foot: Foot,
     on_end: impl FnOnce(io::Result<()>) + Send + 'static,
-) -> io::Result<(PrintQueue, Sender<Greeting>)> {
-    let (entries, waiting) = mpsc::sync_channel(MOST_ENTRIES);
+) -> io::Result<(Queue, Sender<Greeting>)> {
+    let (queue, waiting) = queue::new();
     let (greet, greeting) = mpsc::channel();
-    let counters = Arc::new(Counters::default());
-    let printer = Printer { counters: counters.clone(), layout, style };
+    let now = Instant::now();
+    let printer = Printer {
+        waiting,
+        view,
+        foot,
+        foot_drawn: now,
+        is_foot_due: false,
+        width_asked: now,
+        last_refusal: String::new(),
+    };
     thread::Builder::new()
         .name("standpipe-print".to_owned())
-        .spawn(move || on_end(printer.run(&greeting, waiting)))?;
-    Ok((PrintQueue { entries, counters }, greet))
+        .spawn(move || on_end(printer.run(&greeting)))?;
+    Ok((queue, greet))
 }
 
 struct Printer {
-    counters: Arc<Counters>,
-    layout: Layout,
-    style: Style,
+    waiting: Waiting,
+    view: View,
+    foot: Foot,
+    foot_drawn: Instant,
+    /// It was drawn too short a time ago to be drawn again.
+    is_foot_due: bool,
+    width_asked: Instant,
+    last_refusal: String,
 }
 
 impl Printer {
-    fn run(&self, greeting: &Receiver<Greeting>, entries: Receiver<Entry>) -> io::Result<()> {
+    fn run(mut self, greeting: &Receiver<Greeting>) -> io::Result<()> {
         // without one, the receiver could not be started
         let Ok(Greeting { lines, endpoints }) = greeting.recv() else { return Ok(()) };
-        print_lines(&lines)?;
-        for entry in entries {
+        self.print_lines(&lines)?;
+        loop {
+            let entry = self.waiting.next(self.patience());
+            self.follow_width();
+            let mut out = self.foot.above(BufWriter::new(io::stdout().lock()));
             match entry {
-                Entry::Batch(batch) => {
-                    let out = BufWriter::new(io::stdout().lock());
-                    let printed = print_batch(&batch, self.layout, &self.style, out);
-                    self.counters.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
+                Some(Entry::Batch(batch)) => {
+                    let printed = self.view.add(Incoming::from(&batch), Instant::now(), &mut out);
+                    self.waiting.release(&batch);
                     printed?;
                 }
-                Entry::Refusal(refused, more) => report_error(&refusals::line(&refused, more, &endpoints)),
-                Entry::End => break,
+                Some(Entry::Refusal(refused, more)) => {
+                    self.last_refusal = refusals::summary(&refused);
+                    // standard error is most often the same terminal
+                    out.erase_foot()?;
+                    report_error(&refusals::line(&refused, more, &endpoints));
+                }
+                Some(Entry::End) => break,
+                None => {}
             }
+            self.view.draw_due(Instant::now(), &mut out)?;
+            out.flush()?;
+            drop(out);
             self.print_gap()?;
+            self.draw_foot()?;
         }
+        let mut out = self.foot.above(BufWriter::new(io::stdout().lock()));
+        self.view.finish(&mut out)?;
+        out.flush()?;
+        drop(out);
         self.print_gap()?;
-        print_lines(self.counters.closing_lines.get().map_or(&[], Vec::as_slice))
+        let lines = self.waiting.closing_lines().to_vec();
+        self.print_lines(&lines)
+    }
+
+    /// People change the size of a window that they keep open.
+    fn follow_width(&mut self) {
+        if !self.foot.is_possible() || self.width_asked.elapsed() < WIDTH_INTERVAL {
+            return;
+        }
+        if let Some(width) = TerminalInfo::current_width() {
+            self.view.set_width(width);
+        }
+        self.width_asked = Instant::now();
+    }
+
+    /// How long to wait for an entry.
+    fn patience(&self) -> Option<Duration> {
+        let foot_due = self.is_foot_due.then(|| self.foot_drawn + FOOT_INTERVAL);
+        let due = self.view.next_due().into_iter().chain(foot_due).min()?;
+        Some(due.saturating_duration_since(Instant::now()))
     }
 
     /// Prints how much was not shown, where it is missing.
-    fn print_gap(&self) -> io::Result<()> {
-        let batches = self.counters.missed_batches.swap(0, Ordering::Relaxed);
-        if batches == 0 {
+    fn print_gap(&mut self) -> io::Result<()> {
+        match self.waiting.take_missed() {
+            Some(missed) => self.print_lines(&[gap(missed, self.view.style())]),
+            None => Ok(()),
+        }
+    }
+
+    fn draw_foot(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        self.is_foot_due = self.foot.is_possible() && now < self.foot_drawn + FOOT_INTERVAL;
+        if self.is_foot_due || !self.foot.is_possible() {
             return Ok(());
         }
-        let records = self.counters.missed_records.swap(0, Ordering::Relaxed);
-        print_lines(&[gap(batches as u64, records as u64, &self.style)])
+        self.foot_drawn = now;
+        let refused = match self.waiting.refusals() {
+            0 => None,
+            number => Some(format!("{number} refused: {}", self.last_refusal)),
+        };
+        let parts: Vec<String> = self.view.open().into_iter().chain(refused).collect();
+        let mut out = io::stdout().lock();
+        match parts.is_empty() {
+            true => self.foot.erase(&mut out).and_then(|()| out.flush()),
+            false => {
+                let text = parts.join(self.view.style().glyphs.separator);
+                self.foot.draw(&text, self.view.style(), &mut out)
+            }
+        }
+    }
+
+    /// Prints what is no record: where the records are to be read by a program, to standard error.
+    fn print_lines(&mut self, lines: &[String]) -> io::Result<()> {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        if self.view.form() == Form::Json {
+            let _ = io::stderr().write_all(text.as_bytes());
+            return Ok(());
+        }
+        let mut out = self.foot.above(BufWriter::new(io::stdout().lock()));
+        if !lines.is_empty() {
+            self.view.begin_row(&mut out)?;
+        }
+        out.write_all(text.as_bytes())?;
+        out.flush()
     }
 }
 
-fn gap(batches: u64, records: u64, style: &Style) -> String {
+fn gap(missed: Missed, style: &Style) -> String {
     let mut line = style.line();
-    let (batches, records) = (count(batches, "batch", "batches"), describe::count(records, "record"));
     line.put(Ink::FAINT, &style.glyphs.rule.repeat(2)).space(1);
-    line.put(Ink::WARNING, &format!("{batches} with {records} not shown: the output stood still"));
+    line.put(Ink::WARNING, &format!("{} not shown: the output stood still", count_missed(missed)));
     line.finish()
+}
+
+/// `2 batches with 30 records`.
+pub(super) fn count_missed(Missed { batches, records }: Missed) -> String {
+    format!("{} with {}", count(batches, "batch", "batches"), describe::count(records, "record"))
 }
 
 pub(super) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
-}
-
-fn print_lines(lines: &[String]) -> io::Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    for line in lines {
-        writeln!(out, "{line}")?;
-    }
-    out.flush()
 }
 
 #[cfg(test)]
@@ -166,8 +184,8 @@ mod tests {
 
     #[test]
     fn what_was_not_shown_is_counted() {
-        let style = plain_style(80);
-        assert_eq!(gap(1, 1, &style), "── 1 batch with 1 record not shown: the output stood still");
-        assert_eq!(gap(2, 30, &style), "── 2 batches with 30 records not shown: the output stood still");
+        let gap = |batches, records| gap(Missed { batches, records }, &plain_style(80));
+        assert_eq!(gap(1, 1), "── 1 batch with 1 record not shown: the output stood still");
+        assert_eq!(gap(2, 30), "── 2 batches with 30 records not shown: the output stood still");
     }
 }

@@ -22,7 +22,8 @@ pub(super) struct Endpoints {
 /// How many requests of each kind were refused, and when that was reported last.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    kinds: BTreeMap<(RefusalKind, &'static str), Reported>,
+    /// By kind and protocol; what browsers ask is a kind of its own.
+    kinds: BTreeMap<(RefusalKind, &'static str, bool), Reported>,
     pub(super) count: u64,
 }
 
@@ -37,7 +38,7 @@ impl Refusals {
     /// Counts a refusal. Returns how many like it were not reported, if it is time to report again.
     pub(super) fn note(&mut self, refused: &RefusedRequest, now: Instant) -> Option<u64> {
         self.count += 1;
-        let kind = (refused.kind, refused.protocol.name());
+        let kind = (refused.kind, refused.protocol.name(), is_preflight(refused));
         let Some(reported) = self.kinds.get_mut(&kind) else {
             self.kinds.insert(kind, Reported { at: now, more: 0 });
             return Some(0);
@@ -51,34 +52,67 @@ impl Refusals {
     }
 }
 
-/// One line: what was refused, why, and what to do.
-pub(super) fn line(refused: &RefusedRequest, more: u64, endpoints: &Endpoints) -> String {
-    let what = match &refused.request {
+/// What was refused, in a few words: `404 POST /v1/trace`.
+pub(super) fn summary(refused: &RefusedRequest) -> String {
+    format!("{} {}", refused.status, what(refused))
+}
+
+fn what(refused: &RefusedRequest) -> String {
+    match &refused.request {
         Some(request) => {
             // a query may hold a secret
             let path = request.path.split('?').next().unwrap_or_default();
             format!("{} {}", request.method, text::cut(path, LONGEST_PATH, "..."))
         }
         None => "a connection".to_owned(),
-    };
+    }
+}
+
+/// One line: what was refused, why, and what to do.
+pub(super) fn line(refused: &RefusedRequest, more: u64, endpoints: &Endpoints) -> String {
+    let what = what(refused);
     let more = if more > 0 { format!(" ({more} more like it)") } else { String::new() };
     let line = format!(
         "refused {what} over {} with {}{more}: {}; {}",
         refused.protocol.name(),
         refused.status,
         refused.message,
-        advice(refused.kind, refused.protocol, endpoints)
+        advice(refused, endpoints)
     );
     // standard error may be a terminal whatever standard output is
     text::printable(&line, Charset::Ascii).into_owned()
 }
 
-fn advice(kind: RefusalKind, protocol: Protocol, endpoints: &Endpoints) -> String {
+/// Whether a browser asks if a page may send here.
+fn is_preflight(refused: &RefusedRequest) -> bool {
+    refused.request.as_ref().is_some_and(|request| request.method == "OPTIONS")
+}
+
+/// An endpoint without the path of a signal, or with too much of it.
+fn path_advice(path: &str, http: &str) -> String {
+    let base = format!("set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves");
+    match path {
+        "" | "/" => format!(
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and its like are used as they are: write {http}/v1/traces there, \
+             or {base}"
+        ),
+        _ if path.matches("/v1/").count() > 1 => format!("the path is there twice; {base}"),
+        _ => format!("{base}; OTEL_EXPORTER_OTLP_TRACES_ENDPOINT needs it: {http}/v1/traces"),
+    }
+}
+
+fn advice(refused: &RefusedRequest, endpoints: &Endpoints) -> String {
     let Endpoints { http, grpc } = endpoints;
-    match (kind, protocol) {
+    if is_preflight(refused) {
+        return "a web page asks by its browser whether it may send here, which none may; send from a server, or \
+                through a collector with CORS"
+            .to_owned();
+    }
+    match (refused.kind, refused.protocol) {
         (RefusalKind::Path, Protocol::Grpc) => "is it an exporter of OTLP?".to_owned(),
         (RefusalKind::Path, _) => {
-            format!("set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves")
+            let path = refused.request.as_ref().map_or("", |request| request.path.as_str());
+            path_advice(path.split('?').next().unwrap_or_default(), http)
         }
         (RefusalKind::Method, _) => "is it a browser or a health check?".to_owned(),
         (RefusalKind::ContentType, Protocol::Grpc) => {
@@ -89,7 +123,9 @@ fn advice(kind: RefusalKind, protocol: Protocol, endpoints: &Endpoints) -> Strin
         (RefusalKind::Undecodable, _) => {
             "is it OTLP, and of the signal that goes to this path? or was it damaged on its way?".to_owned()
         }
-        (RefusalKind::TooLarge, _) => "let the sender make smaller batches".to_owned(),
+        (RefusalKind::TooLarge, _) => {
+            "let the sender make smaller batches, as by OTEL_BSP_MAX_EXPORT_BATCH_SIZE".to_owned()
+        }
         (RefusalKind::Busy, _) => "the sender may retry".to_owned(),
         (RefusalKind::Late, _) => "did the sender stop in the middle of it?".to_owned(),
         (RefusalKind::Host, _) => {
@@ -151,6 +187,46 @@ mod tests {
         assert_eq!(refusals.note(&wrong_path, now + AGAIN_AFTER), None);
         assert_eq!(refusals.count, 45);
         assert!(line(&wrong_path, 41, &endpoints()).contains("with 404 (41 more like it): no such path"));
+    }
+
+    #[test]
+    fn each_mistake_has_its_own_advice() {
+        let advised = |request: &[u8]| advice(&refusal(request), &endpoints());
+        let post = |path: &str| advised(format!("POST {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        assert!(
+            post("/").starts_with("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and its like are used as they are")
+        );
+        assert!(post("/").contains("write http://h/v1/traces there"));
+        assert!(
+            post("/v1/traces/v1/traces")
+                .starts_with("the path is there twice; set OTEL_EXPORTER_OTLP_ENDPOINT=")
+        );
+        assert!(post("/v1/trace").starts_with("set OTEL_EXPORTER_OTLP_ENDPOINT=http://h: "));
+        let plain =
+            b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\nx";
+        assert_eq!(advised(plain), "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf");
+        let preflight = b"OPTIONS /v1/traces HTTP/1.1\r\nHost: a\r\nOrigin: http://localhost:3000\r\n\r\n";
+        assert!(advised(preflight).starts_with("a web page asks"), "{}", advised(preflight));
+        let large = b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n\
+                      Content-Length: 9999999999\r\n\r\n";
+        assert!(advised(large).contains("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"), "{}", advised(large));
+        assert!(line(&refusal(large), 0, &endpoints()).contains("the limit is "));
+        assert!(advised(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").starts_with("OTLP over gRPC is at http://g"));
+        assert!(
+            advised(&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3])
+                .starts_with("write http:// instead of https://")
+        );
+    }
+
+    #[test]
+    fn what_browsers_ask_is_reported_beside_other_methods() {
+        let now = Instant::now();
+        let mut refusals = Refusals::default();
+        for method in ["GET", "OPTIONS"] {
+            let refused = refusal(format!("{method} /v1/traces HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+            assert_eq!(refusals.note(&refused, now), Some(0), "{method}");
+            assert_eq!(refusals.note(&refused, now), None, "{method}");
+        }
     }
 
     #[test]

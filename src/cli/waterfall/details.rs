@@ -1,13 +1,13 @@
 //! What is shown beneath a span, and of log records outside of every span?
 
-use standpipe::receiver::proto::common::v1::KeyValue;
-use standpipe::receiver::proto::trace::v1::span::{Event, Link};
+use standpipe::receiver::proto::trace::v1::span::{Event, Link, SpanKind};
 
 use super::tree::Node;
-use super::{Drawing, key_of};
+use super::{Drawing, Trace, key_of};
 use crate::cli::describe::{self, SpanView};
 use crate::cli::log_view::LogView;
 use crate::cli::style::{Ink, Line, Style};
+use crate::cli::text;
 
 /// Events, log records and links listed beneath a span, `MOST_LISTED` of each; the rest is counted.
 const MOST_LISTED: usize = 6;
@@ -15,23 +15,107 @@ const MOST_LISTED: usize = 6;
 const MOST_STRAYS: usize = 12;
 /// The usual severities have four or five letters; what is logged begins in one column.
 const SEVERITY: usize = 5;
+/// How far the second line of a detail is indented.
+const NEXT_LINE: usize = 2;
 
 /// A piece of text, what it is written with, and the cells that it takes at least.
 pub(super) type Piece = (Ink, String, usize);
 
 impl<'a> Drawing<'_, 'a> {
-    pub(super) fn details(&self, node: &Node, view: &SpanView<'a>, lines: &mut Vec<String>) {
-        let origin = [view.kind(), view.scope].into_iter().filter(|part| !part.is_empty());
-        let origin = origin.collect::<Vec<_>>().join(self.style.glyphs.separator);
-        let attributes = describe::attributes(&view.span.attributes);
-        let first = vec![(Ink::FAINT, origin, 0), (Ink::FAINT, attributes, 0)];
-        for pieces in std::iter::once(first).chain(self.remarks(node, view)) {
+    pub(super) fn details(
+        &self,
+        trace: &Trace<'a>,
+        node: &Node,
+        view: &SpanView<'a>,
+        lines: &mut Vec<String>,
+    ) {
+        let trunks = [node.trunks.as_slice(), &[node.has_children]].concat();
+        for pieces in self.first_lines(trace, node, view).into_iter().chain(self.remarks(node, view)) {
+            self.flow(&trunks, &pieces, lines);
+        }
+    }
+
+    /// What the span is: its kind, what it shares its row with, its attributes, and in full its ids.
+    fn first_lines(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
+        let span = view.span;
+        let kind = match view.span.kind() {
+            SpanKind::Unspecified | SpanKind::Internal if !self.options.full || view.is_past => "",
+            _ => view.kind(),
+        };
+        let mut first = vec![(Ink::FAINT, kind.to_owned(), 0)];
+        if !node.like.is_empty() {
+            let longest = std::iter::once(&node.index).chain(&node.like);
+            let longest = longest.map(|&index| trace.spans[index].nanos()).max().unwrap_or(0);
+            let spans = describe::count(1 + node.like.len() as u64, "span");
+            let longest = describe::duration(longest, self.style);
+            first.push((Ink::PLAIN, format!("{spans} in all, the longest {longest}"), 0));
+        } else {
+            let attributes = describe::telling(&span.attributes, self.options.full);
+            // that there are others is worth no line of its own
+            if !kind.is_empty() || attributes.iter().any(|text| !text.starts_with('+')) {
+                first.extend(attributes.into_iter().map(|text| (Ink::FAINT, text, 0)));
+            }
+        }
+        let mut lines = vec![first];
+        if self.options.full && !view.is_past {
+            let mut ids = vec![(Ink::FAINT, format!("span {}", describe::id(&span.span_id)), 0)];
+            if describe::is_id(&span.parent_span_id) {
+                ids.push((Ink::FAINT, format!("parent {}", describe::id(&span.parent_span_id)), 0));
+            }
+            if !span.trace_state.is_empty() {
+                ids.push((Ink::FAINT, format!("tracestate {}", span.trace_state), 0));
+            }
+            if !view.scope.is_empty() {
+                ids.push((Ink::FAINT, format!("scope {}", view.scope), 0));
+            }
+            lines.push(ids);
+        }
+        lines
+    }
+
+    /// Writes pieces to the right of the guides, in as many lines as they take.
+    pub(super) fn flow(&self, trunks: &[bool], pieces: &[Piece], lines: &mut Vec<String>) {
+        let begin = |indent: usize| {
             let mut line = self.style.line();
-            self.guides(&node.trunks, &mut line);
-            self.guides(&[node.has_children], &mut line);
-            put_pieces(&pieces, &mut line);
+            self.guides(trunks, &mut line);
+            line.space(indent);
+            line
+        };
+        let mut line = begin(0);
+        let mut is_empty = true;
+        for (ink, text, least) in pieces.iter().filter(|(_, text, _)| !text.is_empty()) {
+            let text = text::shorten(text);
+            // or the line could end in spaces
+            for (number, text) in self.parts(text.trim_end()).into_iter().enumerate() {
+                if !is_empty && (number > 0 || line.width() + self.style.width_of(text) > self.style.width) {
+                    lines.push(std::mem::replace(&mut line, begin(NEXT_LINE)).finish());
+                }
+                is_empty = false;
+                let mut rest = text;
+                while let Some(end) = self.end_of_line(rest, line.room()) {
+                    // the rest of a long text goes below it
+                    line.put(*ink, &rest[..end]);
+                    rest = &rest[end..];
+                    lines.push(std::mem::replace(&mut line, begin(NEXT_LINE)).finish());
+                }
+                let end = line.width() + least;
+                line.put_rest(*ink, rest).pad_to(end).space(2);
+            }
+        }
+        if !is_empty {
             lines.push(line.finish());
         }
+    }
+
+    /// Where a text is to go on in the next line, if all of it is to be shown.
+    fn end_of_line(&self, text: &str, room: usize) -> Option<usize> {
+        let end = text::end_within(text, room, self.style.charset);
+        Some(end).filter(|end| self.options.full && *end < text.len())
+    }
+
+    /// The lines of a text, if all of it is to be shown.
+    fn parts<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        if self.options.full { text.lines().collect() } else { vec![text] }
     }
 
     /// What happened in the span, a line each: its error, events and log records, links, and what is missing.
@@ -39,6 +123,8 @@ impl<'a> Drawing<'_, 'a> {
         let span = view.span;
         let glyphs = self.style.glyphs;
         let logs = self.logs.get(&key_of(view)).map_or(&[][..], Vec::as_slice);
+        let full = self.options.full;
+        let most = if full { usize::MAX } else { MOST_LISTED };
         let mut lines = Vec::new();
         let mut add = |pieces: &[Piece]| lines.push(pieces.to_vec());
 
@@ -46,15 +132,21 @@ impl<'a> Drawing<'_, 'a> {
             let message = if message.is_empty() { "error" } else { message };
             add(&[(Ink::BAD, format!("{} {message}", glyphs.cross), 0)]);
         }
-        for moment in moments(&span.events, logs) {
-            add(&moment.pieces(span.start_time_unix_nano, self.style));
+        for moment in moments(&span.events, logs, most) {
+            add(&moment.pieces(span.start_time_unix_nano, full, self.style));
         }
-        for link in span.links.iter().take(MOST_LISTED) {
+        for link in span.links.iter().take(most) {
             let trace = format!("in trace {}", describe::short_id(&link.trace_id));
-            add(&[(Ink::PLAIN, format!("{} {}", glyphs.link, self.target(link)), 0), (Ink::FAINT, trace, 0)]);
+            let mut pieces = vec![
+                (Ink::PLAIN, format!("{} {}", glyphs.link, self.target(link)), 0),
+                (Ink::FAINT, trace, 0),
+            ];
+            let attributes = describe::telling(&link.attributes, full);
+            pieces.extend(attributes.into_iter().map(|text| (Ink::FAINT, text, 0)));
+            add(&pieces);
         }
         let unlisted = [(span.events.len(), "event"), (logs.len(), "log record"), (span.links.len(), "link")];
-        let unlisted = unlisted.map(|(number, what)| (number.saturating_sub(MOST_LISTED) as u64, what));
+        let unlisted = unlisted.map(|(number, what)| (number.saturating_sub(most) as u64, what));
         if let Some(rest) = counts(&unlisted) {
             add(&[(Ink::FAINT, format!("and {rest} more"), 0)]);
         }
@@ -66,9 +158,13 @@ impl<'a> Drawing<'_, 'a> {
         if let Some(dropped) = counts(&dropped) {
             add(&[(Ink::WARNING, format!("{dropped} above the limits, dropped"), 0)]);
         }
-        if node.is_orphan {
+        if node.is_orphan && !view.is_past {
             let parent = describe::short_id(&span.parent_span_id);
             add(&[(Ink::FAINT, format!("its parent {parent} is not here"), 0)]);
+        }
+        if node.hidden > 0 {
+            let spans = describe::count(node.hidden as u64, "span");
+            add(&[(Ink::WARNING, format!("+{spans} below"), 0)]);
         }
         lines
     }
@@ -96,26 +192,26 @@ impl Moment<'_> {
         }
     }
 
-    fn pieces(&self, span_start: u64, style: &Style) -> Vec<Piece> {
+    fn pieces(&self, span_start: u64, full: bool, style: &Style) -> Vec<Piece> {
         let offset = (Ink::FAINT, offset(self.unix_nanos(), span_start, style), 0);
-        match self {
+        let (mut pieces, attributes) = match self {
             Self::Event(event) => {
                 let ink = if event.name == "exception" { Ink::BAD } else { Ink::PLAIN };
-                let name = (ink, format!("{} {}", style.glyphs.event, event.name), 0);
-                vec![name, offset, (Ink::FAINT, attributes(&event.attributes), 0)]
+                (vec![(ink, format!("{} {}", style.glyphs.event, event.name), 0)], &event.attributes)
             }
-            Self::Log(view) => {
-                let attributes = (Ink::FAINT, attributes(&view.log.attributes), 0);
-                log_pieces(view).into_iter().chain([offset, attributes]).collect()
-            }
-        }
+            Self::Log(view) => (log_pieces(view).to_vec(), &view.log.attributes),
+        };
+        pieces.push(offset);
+        let attributes = describe::telling(attributes, full);
+        pieces.extend(attributes.into_iter().map(|text| (Ink::FAINT, text, 0)));
+        pieces
     }
 }
 
-/// The first events and the first log records, in the order of time.
-fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>]) -> Vec<Moment<'a>> {
-    let events = events.iter().take(MOST_LISTED).map(Moment::Event);
-    let logs = logs.iter().take(MOST_LISTED).copied().map(Moment::Log);
+/// The first events and the first log records, `most` of each, in the order of time.
+fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>], most: usize) -> Vec<Moment<'a>> {
+    let events = events.iter().take(most).map(Moment::Event);
+    let logs = logs.iter().take(most).copied().map(Moment::Log);
     let mut moments: Vec<Moment<'a>> = events.chain(logs).collect();
     moments.sort_by_key(Moment::unix_nanos);
     moments
@@ -126,12 +222,6 @@ fn offset(time: u64, span_start: u64, style: &Style) -> String {
         Some(after) => format!("at {}", describe::duration(after, style)),
         None => "before it began".to_owned(),
     }
-}
-
-/// All but the stack trace, which would push everything else off the line.
-fn attributes(attributes: &[KeyValue]) -> String {
-    let shown = attributes.iter().filter(|attribute| attribute.key != "exception.stacktrace").cloned();
-    describe::attributes(&shown.collect::<Vec<_>>())
 }
 
 /// `2 events, 1 link`, or nothing if there are none.
@@ -187,11 +277,12 @@ impl<'a> Drawing<'_, 'a> {
             (Ink::FAINT, describe::time_of_day(view.unix_nanos()), 0),
             (self.palette.ink(view.service), view.service.to_owned(), 0),
         ];
-        let attributes = (Ink::FAINT, describe::attributes(&view.log.attributes), 0);
+        let attributes = describe::telling(&view.log.attributes, self.options.full);
+        let attributes: Vec<Piece> = attributes.into_iter().map(|text| (Ink::FAINT, text, 0)).collect();
         let mut line = self.style.line();
         put_pieces(&before, &mut line);
         put_pieces(&log_pieces(view), &mut line);
-        put_pieces(&[attributes], &mut line);
+        put_pieces(&attributes, &mut line);
         line.finish()
     }
 }

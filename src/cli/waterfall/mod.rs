@@ -4,11 +4,13 @@
 //! Pure: spans, log records and a [`Style`] in, lines out.
 
 mod details;
+mod fold;
 mod lane;
+mod origin;
 mod svg;
 mod tree;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use self::lane::{Bar, Scale};
 pub(crate) use self::svg::draw_svg;
@@ -16,6 +18,7 @@ use self::tree::Node;
 use super::describe::{self, SpanView};
 use super::log_view::LogView;
 use super::style::{Ink, Line, Palette, Style};
+use super::text;
 
 /// The columns between the name and the duration have two cells of air.
 const GAP: usize = 2;
@@ -24,20 +27,52 @@ const DURATION: usize = 8;
 const LONGEST_SERVICE: usize = 14;
 /// A trace id has 32 digits; one that came malformed may have any number.
 const LONGEST_ID: usize = 32;
+/// What is left of it where something else has to be said.
+const SHORT_ID: usize = 8;
 const SHORTEST_NAME: usize = 16;
+/// Below this width a service is a mark, below the other there are no bars either.
+const WITH_SERVICES: usize = 80;
+const WITH_BARS: usize = 60;
+
+/// How much of a trace is drawn, and under which heading.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Options<'o> {
+    /// Every span, with everything that is known of it.
+    pub(crate) full: bool,
+    pub(crate) heading: Heading<'o>,
+    /// How many spans the user does not want to see.
+    pub(crate) hidden: usize,
+}
+
+/// What the line over a trace says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Heading<'o> {
+    #[default]
+    Complete,
+    /// What is missing.
+    Partial(&'o str),
+    /// What comes after the trace was drawn.
+    Late(&'o str),
+}
 
 /// Draws every trace among `spans`, the earliest first, and after them the log records that belong to none of the
 /// spans. Services without a colour get one.
 pub(crate) fn draw<'a>(
     spans: &[SpanView<'a>],
     logs: &[LogView<'a>],
-    palette: &mut Palette<'a>,
+    options: Options<'_>,
+    palette: &mut Palette,
     style: &Style,
 ) -> Vec<String> {
-    let traces = by_trace(spans);
+    let mut traces = by_trace(spans);
     traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.assign(view.service));
     logs.iter().for_each(|view| palette.assign(view.service));
-    let mut drawing = Drawing::new(&traces, palette, style);
+    if !options.full {
+        let logged = logs.iter().map(|view| (view.log.trace_id.as_slice(), view.log.span_id.as_slice()));
+        let logged: HashSet<SpanKey<'a>> = logged.collect();
+        traces.iter_mut().for_each(|trace| trace.fold(&logged));
+    }
+    let mut drawing = Drawing::new(&traces, options, palette, style);
     let strays = drawing.place(logs);
     let mut lines = Vec::new();
     for trace in &traces {
@@ -62,6 +97,8 @@ type SpanKey<'a> = (&'a [u8], &'a [u8]);
 struct Trace<'a> {
     spans: Vec<SpanView<'a>>,
     nodes: Vec<Node>,
+    /// Spans without a parent that are not shown.
+    hidden_roots: usize,
     start: u64,
     nanos: u64,
 }
@@ -81,7 +118,22 @@ impl<'a> Trace<'a> {
         let start = spans.iter().map(|view| view.span.start_time_unix_nano).min().unwrap_or(0);
         let end = spans.iter().map(|view| view.span.end_time_unix_nano).max().unwrap_or(0);
         let nodes = tree::grow(&spans);
-        Self { spans, nodes, start, nanos: end.saturating_sub(start) }
+        Self { spans, nodes, hidden_roots: 0, start, nanos: end.saturating_sub(start) }
+    }
+
+    /// Leaves out what is too much. `logged` are the spans with log records.
+    fn fold(&mut self, logged: &HashSet<SpanKey<'a>>) {
+        let spans = &self.spans;
+        let is_plain = |view: &SpanView<'a>| {
+            let has_more = view.error().is_some() || view.is_past || logged.contains(&key_of(view));
+            !has_more && view.span.events.is_empty() && view.span.links.is_empty()
+        };
+        let nodes = fold::fold_siblings(std::mem::take(&mut self.nodes), |node| {
+            let view = &spans[node.index];
+            (is_plain(view) && !node.is_orphan).then_some((view.service, view.span.name.as_str()))
+        });
+        (self.nodes, self.hidden_roots) =
+            fold::limit_depth(nodes, |node| spans[node.index].error().is_some());
     }
 
     fn id(&self) -> &'a [u8] {
@@ -91,12 +143,28 @@ impl<'a> Trace<'a> {
     fn in_order(&self) -> impl Iterator<Item = (&Node, &SpanView<'a>)> {
         self.nodes.iter().map(|node| (node, &self.spans[node.index]))
     }
+
+    /// The row's time: that of its span, or all of those that share it.
+    fn nanos_of(&self, node: &Node) -> u64 {
+        let all = std::iter::once(&node.index).chain(&node.like);
+        all.fold(0, |sum, &index| sum.saturating_add(self.spans[index].nanos()))
+    }
+
+    /// The row's name, with the number of spans that share it.
+    fn name_of(&self, node: &Node, style: &Style) -> String {
+        let name = text::shorten(&self.spans[node.index].span.name);
+        match node.like.len() {
+            0 => name.into_owned(),
+            others => format!("{name} {}{}", style.glyphs.times, others + 1),
+        }
+    }
 }
 
 /// What all traces of one drawing share: the columns, the colours, and the names of spans.
 struct Drawing<'d, 'a> {
     style: &'d Style,
-    palette: &'d Palette<'a>,
+    palette: &'d Palette,
+    options: Options<'d>,
     /// Where the services, the bars and the durations begin; the last one ends the line.
     service_column: usize,
     lane_column: usize,
@@ -108,22 +176,34 @@ struct Drawing<'d, 'a> {
 }
 
 impl<'d, 'a> Drawing<'d, 'a> {
-    fn new(traces: &[Trace<'a>], palette: &'d Palette<'a>, style: &'d Style) -> Self {
+    fn new(traces: &[Trace<'a>], options: Options<'d>, palette: &'d Palette, style: &'d Style) -> Self {
         let mut names = HashMap::new();
         let mut longest_name = SHORTEST_NAME;
         let mut longest_service = 0;
         let mut longest_duration = DURATION;
-        for (node, view) in traces.iter().flat_map(Trace::in_order) {
-            names.insert(key_of(view), view.span.name.as_str());
-            longest_name = longest_name.max(node.trunks.len() * 3 + style.width_of(&view.span.name));
-            longest_service = longest_service.max(style.width_of(view.service));
-            longest_duration = longest_duration.max(style.width_of(&describe::duration(view.nanos(), style)));
+        for trace in traces {
+            names.extend(trace.spans.iter().map(|view| (key_of(view), view.span.name.as_str())));
+            for (node, view) in trace.in_order() {
+                let name = trace.name_of(node, style);
+                let duration = describe::duration(trace.nanos_of(node), style);
+                longest_name = longest_name.max(node.trunks.len() * 3 + style.width_of(&name));
+                longest_service = longest_service.max(style.width_of(view.service));
+                longest_duration = longest_duration.max(style.width_of(&duration));
+            }
         }
-        let service_column = longest_name.min(style.width * 2 / 5) + GAP;
-        let lane_column = service_column + longest_service.min(LONGEST_SERVICE) + GAP;
-        let lane_cells = style.width.saturating_sub(lane_column + GAP + longest_duration);
+        let (service_width, name_share) = match style.width {
+            WITH_SERVICES.. => (longest_service.min(LONGEST_SERVICE) + GAP, style.width * 2 / 5),
+            WITH_BARS.. => (1 + GAP, style.width * 2 / 5),
+            _ => (0, style.width.saturating_sub(longest_duration + 2 * GAP)),
+        };
+        let service_column = longest_name.min(name_share) + GAP;
+        let lane_column = service_column + service_width;
+        let lane_cells = match style.width {
+            WITH_BARS.. => style.width.saturating_sub(lane_column + GAP + longest_duration),
+            _ => 0,
+        };
         let logs = HashMap::new();
-        Self { style, palette, service_column, lane_column, lane_cells, names, logs }
+        Self { style, palette, options, service_column, lane_column, lane_cells, names, logs }
     }
 
     /// Puts each log record where its span is. Returns those without one, in the order of time.
@@ -144,45 +224,96 @@ impl<'d, 'a> Drawing<'d, 'a> {
 
     fn trace(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
         let scale = Scale { start: trace.start, nanos: trace.nanos, cells: self.lane_cells };
-        lines.push(self.header(trace));
-        let mut ruler = self.style.line();
-        ruler.pad_to(self.lane_column);
-        lane::ruler(&scale, self.style, &mut ruler);
-        lines.push(ruler.finish());
-        for (node, view) in trace.in_order() {
-            lines.push(self.row(node, view, &scale));
-            self.details(node, view, lines);
+        self.header(trace, lines);
+        if self.lane_cells > 0 {
+            let mut ruler = self.style.line();
+            ruler.pad_to(self.lane_column);
+            lane::ruler(&scale, self.style, &mut ruler);
+            lines.push(ruler.finish());
         }
+        for (node, view) in trace.in_order() {
+            lines.push(self.row(trace, node, view, &scale));
+            self.details(trace, node, view, lines);
+        }
+        if trace.hidden_roots > 0 {
+            let mut line = self.style.line();
+            let spans = describe::count(trace.hidden_roots as u64, "span");
+            line.put_rest(Ink::FAINT, &format!("and {spans} more"));
+            lines.push(line.finish());
+        }
+        self.origins(trace, lines);
     }
 
-    fn header(&self, trace: &Trace<'a>) -> String {
+    fn header(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
+        let separator = self.style.glyphs.separator;
+        let id = describe::id(trace.id());
+        let short_id = &id[..id.len().min(SHORT_ID)];
+        let mut line = self.style.line();
+        line.put(Ink::FAINT, "trace ");
+        let note = match self.options.heading {
+            Heading::Complete => None,
+            Heading::Partial(note) => Some(format!("partial{separator}{note}")),
+            Heading::Late(note) => {
+                line.put(Ink::PLAIN.bold(), short_id).space(1);
+                line.put_rest(Ink::WARNING, &format!("+{note}")).space(1);
+                line.put(Ink::FAINT, &self.style.glyphs.rule.repeat(line.room()));
+                return lines.push(line.finish());
+            }
+        };
         let errors = trace.spans.iter().filter(|view| view.error().is_some()).count() as u64;
         let spans = describe::count(trace.spans.len() as u64, "span");
+        let hidden = match self.options.hidden {
+            0 => String::new(),
+            hidden => format!(" (+{hidden} hidden)"),
+        };
         let duration = describe::duration(trace.nanos, self.style);
-        let separator = self.style.glyphs.separator;
-        let facts = format!(" {spans}{separator}{duration}{separator}");
+        let time = match self.style.width {
+            WITH_SERVICES.. => format!("{}{separator}", describe::time_of_day(trace.start)),
+            _ => String::new(),
+        };
+        let facts = format!(" {time}{spans}{hidden}{separator}{duration}{separator}");
         let errors_text = if errors == 0 { "no errors".to_owned() } else { describe::count(errors, "error") };
         let facts_width = self.style.width_of(&facts) + errors_text.len();
 
-        let mut line = self.style.line();
-        line.put(Ink::FAINT, "trace ");
         let room = self.style.width.saturating_sub(line.width() + 1 + facts_width).min(LONGEST_ID);
-        line.put_within(Ink::PLAIN.bold(), &describe::id(trace.id()), room).space(1);
+        let note_width = note.as_ref().map_or(0, |note| 1 + self.style.width_of(note));
+        let room_beside = self.style.width.saturating_sub(line.width() + 1 + note_width + facts_width);
+        let id = if note.is_some() && room_beside < id.len() { short_id } else { &id };
+        line.put_within(Ink::PLAIN.bold(), id, room).space(1);
+        // without room beside the rest it has a line of its own
+        let below = note.filter(|note| {
+            let is_beside = line.width() + note_width + facts_width <= self.style.width;
+            if is_beside {
+                line.put(Ink::WARNING, note).space(1);
+            }
+            !is_beside
+        });
         let rule = self.style.width.saturating_sub(line.width() + facts_width);
-        line.put(Ink::FAINT, &self.style.glyphs.rule.repeat(rule)).put(Ink::PLAIN, &facts);
-        line.put(if errors == 0 { Ink::FAINT } else { Ink::BAD.bold() }, &errors_text);
-        line.finish()
+        line.put(Ink::FAINT, &self.style.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &facts);
+        line.put_rest(if errors == 0 { Ink::FAINT } else { Ink::BAD.bold() }, &errors_text);
+        lines.push(line.finish());
+        if let Some(note) = below {
+            let mut line = self.style.line();
+            line.put_rest(Ink::WARNING, &note);
+            lines.push(line.finish());
+        }
     }
 
-    fn row(&self, node: &Node, view: &SpanView<'a>, scale: &Scale) -> String {
+    fn row(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>, scale: &Scale) -> String {
         let is_error = view.error().is_some();
-        let service = self.palette.ink(view.service);
+        let service = if view.is_past { Ink::FAINT } else { self.palette.ink(view.service) };
         let events: Vec<u64> = view.span.events.iter().map(|event| event.time_unix_nano).collect();
+        let ends = node.like.iter().map(|&index| trace.spans[index].span.end_time_unix_nano);
         let bar = Bar {
             ink: if is_error { Ink::BAD } else { service },
             start: view.span.start_time_unix_nano,
-            end: view.span.end_time_unix_nano,
+            end: ends.fold(view.span.end_time_unix_nano, u64::max),
             events: &events,
+        };
+        let (name_ink, ink) = match (view.is_past, is_error) {
+            (true, _) => (Ink::FAINT, Ink::FAINT),
+            (false, true) => (Ink::BAD.bold(), Ink::BAD),
+            (false, false) => (Ink::PLAIN.bold(), Ink::PLAIN),
         };
 
         let mut line = self.style.line();
@@ -192,14 +323,20 @@ impl<'d, 'a> Drawing<'d, 'a> {
             line.put(Ink::FAINT, if has_sibling_below { glyphs.branch } else { glyphs.last_branch });
         }
         let room = (self.service_column - GAP).saturating_sub(line.width());
-        line.put_within(if is_error { Ink::BAD.bold() } else { Ink::PLAIN.bold() }, &view.span.name, room);
+        line.put_within(name_ink, &trace.name_of(node, self.style), room);
         line.pad_to(self.service_column);
-        line.put_within(service, view.service, self.lane_column - self.service_column - GAP);
+        match self.style.width {
+            WITH_SERVICES.. => {
+                line.put_within(service, view.service, self.lane_column - self.service_column - GAP);
+            }
+            WITH_BARS.. => _ = line.put(service, &self.palette.mark(view.service, self.style)),
+            _ => {}
+        }
         line.pad_to(self.lane_column);
         bar.draw(scale, self.style, &mut line);
-        let duration = describe::duration(view.nanos(), self.style);
+        let duration = describe::duration(trace.nanos_of(node), self.style);
         line.pad_to(self.style.width.saturating_sub(self.style.width_of(&duration)));
-        line.put_rest(if is_error { Ink::BAD } else { Ink::PLAIN }, &duration);
+        line.put_rest(ink, &duration);
         line.finish()
     }
 

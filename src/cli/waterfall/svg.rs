@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::details::Piece;
 use super::lane::{self, Scale};
 use super::tree::Node;
-use super::{Drawing, GAP, LONGEST_ID, LONGEST_SERVICE, Trace, by_trace};
+use super::{Drawing, GAP, LONGEST_ID, LONGEST_SERVICE, Options, Trace, by_trace};
 use crate::cli::describe::{self, SpanView};
 use crate::cli::log_view::LogView;
 use crate::cli::style::{Ink, Palette, Style, plain_style};
@@ -52,7 +52,7 @@ pub(crate) fn draw_svg(spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> String {
     let mut palette = Palette::default();
     traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.assign(view.service));
     let style = plain_style(((WIDTH - 2.0 * MARGIN) / CELL) as usize);
-    let mut drawing = Drawing::new(&traces, &palette, &style);
+    let mut drawing = Drawing::new(&traces, Options::default(), &palette, &style);
     drawing.place(logs);
     let mut picture = Picture::new(&drawing, &traces);
     for trace in &traces {

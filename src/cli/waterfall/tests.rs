@@ -82,40 +82,48 @@ fn drawn(spans: &[(&str, Span)], style: &Style) -> String {
 }
 
 fn drawn_with_logs(spans: &[(&str, Span)], logs: &[LogRecord], style: &Style) -> String {
+    drawn_as(spans, logs, Options::default(), style)
+}
+
+fn drawn_as(spans: &[(&str, Span)], logs: &[LogRecord], options: Options<'_>, style: &Style) -> String {
     let view = |(service, span): &'_ (&'_ str, Span)| (service.to_string(), span.clone());
     let owned: Vec<(String, Span)> = spans.iter().map(view).collect();
-    let views: Vec<SpanView<'_>> =
-        owned.iter().map(|(service, span)| SpanView { span, service, scope: "shop" }).collect();
+    let views: Vec<SpanView<'_>> = owned
+        .iter()
+        .map(|(service, span)| SpanView { scope: "shop", ..SpanView::bare(span, service) })
+        .collect();
     let logs: Vec<LogView<'_>> = logs.iter().map(|log| LogView { log, service: "payments" }).collect();
-    draw(&views, &logs, &mut Palette::default(), style).join("\n")
+    draw(&views, &logs, options, &mut Palette::default(), style).join("\n")
 }
 
 #[test]
 fn the_shop_is_drawn_as_it_happened() {
     let expected = [
-        "trace a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1 ──────────────────────── 5 spans · 412 ms · 1 error",
+        "trace a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1 ──────── 22:13:20.000Z · 5 spans · 412 ms · 1 error",
         "                                ╷0         ╷100 ms     ╷200 ms    ╷300 ms",
         "POST /checkout      storefront  ████████████████████████████████████████████████    412 ms",
-        "│  server · shop  http.request.method=POST  url.path=/checkout",
+        "│  server  http.request.method=POST  url.path=/checkout",
         "├─ load cart        storefront  ████▌                                              37.3 ms",
-        "│  │  internal · shop",
         "│  ╰─ SELECT carts  storefront  ▐███▏                                              30.5 ms",
-        "│        client · shop  db.system.name=postgresql",
+        "│        client  db.system.name=postgresql",
         "╰─ POST /payments   storefront      ▕█████████████████◆███████████████████████▍     358 ms",
-        "   │  client · shop",
+        "   │  client",
         "   │  ◆ retry  at 149 ms  reason=\"connection reset\"",
         "   ╰─ charge card   payments                             ████████████████◆███▍      175 ms",
-        "         server · shop",
+        "         server",
         "         ✗ card declined",
-        "         ◆ exception  at 145 ms  exception.type=Declined",
+        "         ◆ exception  at 145 ms  exception.type=Declined  +1",
+        "from  storefront  scope shop",
+        "from  payments  scope shop",
         "",
-        "trace b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2 ────────────────────── 1 span · 90.0 µs · no errors",
+        "trace b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2 ────── 22:13:20.500Z · 1 span · 90.0 µs · no errors",
         "                                ╷0        ╷20 µs     ╷40 µs     ╷60 µs    ╷80 µs",
         "send receipt        mailer      ████████████████████████████████████████████████   90.0 µs",
-        "   consumer · shop",
+        "   consumer",
         "   ↗ POST /checkout  in trace a1a1a1a1",
         "   ↗ span 09090909  in trace c3c3c3c3",
         "   2 attributes above the limits, dropped",
+        "from  mailer  scope shop",
     ];
     assert_eq!(drawn(&shop(), &plain_style(90)), expected.join("\n"));
 }
@@ -132,9 +140,9 @@ fn what_was_logged_in_a_span_is_beneath_it_in_the_order_of_time() {
         "         ✗ card declined",
         "         WARN2  odd  before it began",
         "         INFO   bank.asked  asked the bank  at 15.0 ms",
-        "         ◆ exception  at 145 ms  exception.type=Declined",
+        "         ◆ exception  at 145 ms  exception.type=Declined  +1",
         "         ERROR  card declined  at 165 ms  reason=\"no funds\"",
-        "",
+        "from  storefront",
     ];
     assert!(drawing.contains(&expected.join("\n")), "{drawing}");
 }
@@ -156,7 +164,7 @@ fn what_was_logged_outside_of_the_spans_comes_after_the_traces() {
     let later = LogRecord { time_unix_nano: START + 3_000_000, ..nowhere.clone() };
     let drawing = drawn_with_logs(&shop(), &[elsewhere, nowhere, later], &plain_style(70));
     let expected = [
-        "   2 attributes above the limits, dropped",
+        "from  C  mailer  scope shop",
         "",
         "logs outside of these spans ──────────────────────────── 3 log records",
         "22:13:20.001Z  payments  INFO   open",
@@ -226,7 +234,7 @@ fn a_hostile_span_cannot_move_the_cursor() {
 
 #[test]
 fn nothing_received_draws_nothing() {
-    assert!(draw(&[], &[], &mut Palette::default(), &plain_style(100)).is_empty());
+    assert!(draw(&[], &[], Options::default(), &mut Palette::default(), &plain_style(100)).is_empty());
 }
 
 /// Every element is closed in its order, attributes are quoted, and no text holds a bare `<` or `&`.
@@ -251,8 +259,10 @@ fn assert_well_formed(xml: &str) {
 #[test]
 fn the_picture_is_xml_with_a_bar_for_every_span_and_a_line_for_every_remark() {
     let owned = shop();
-    let views: Vec<SpanView<'_>> =
-        owned.iter().map(|(service, span)| SpanView { span, service, scope: "shop" }).collect();
+    let views: Vec<SpanView<'_>> = owned
+        .iter()
+        .map(|(service, span)| SpanView { scope: "shop", ..SpanView::bare(span, service) })
+        .collect();
     let logs = [log(0xa1, 5, 17, "a < b && \"c\"\x1b", 380_000), log(0xa1, 9, 9, "elsewhere", 1)];
     let logs: Vec<LogView<'_>> = logs.iter().map(|log| LogView { log, service: "payments" }).collect();
     let svg = draw_svg(&views, &logs);
@@ -282,10 +292,126 @@ fn nothing_in_a_record_can_leave_the_picture() {
     let mut hostile = span(0xa1, 1, 0, "</svg><script>&\u{ffff}", SpanKind::Server, 10, 0);
     hostile.events = vec![event(&"注文".repeat(1000), u64::MAX / 2000, vec![set("\"><a", "<\n\u{ffff}")])];
     let hostile = [hostile, span(0xa1, 2, 1, &"x".repeat(100_000), SpanKind::Server, 0, u64::MAX / 2_000)];
-    let views: Vec<SpanView<'_>> =
-        hostile.iter().map(|span| SpanView { span, service: "<&>", scope: "" }).collect();
+    let views: Vec<SpanView<'_>> = hostile.iter().map(|span| SpanView::bare(span, "<&>")).collect();
     let svg = draw_svg(&views, &[]);
     assert_well_formed(&svg);
     assert!(svg.len() < 10_000 && !svg.contains("<script"), "{} bytes", svg.len());
     assert_well_formed(&draw_svg(&[], &[]));
+}
+
+#[test]
+fn like_siblings_share_a_row_and_those_with_something_to_say_do_not() {
+    let mut spans = shop();
+    spans.extend((0..48_u8).map(|number| {
+        let from = 6_000 + 500 * u64::from(number);
+        ("storefront", span(0xa1, 100 + number, 2, "SELECT items", SpanKind::Client, from, from + 400))
+    }));
+    spans[20].1.status = Some(Status { code: StatusCode::Error.into(), message: "deadlock".to_owned() });
+    spans[21].1.events = vec![event("retry", 7_000, Vec::new())];
+    spans[22].1.end_time_unix_nano += 1_000_000;
+    let drawing = drawn(&spans, &plain_style(100));
+    assert_eq!(drawing.matches("SELECT items").count(), 3, "{drawing}");
+    assert!(drawing.contains("├─ SELECT items ×46  storefront  "), "{drawing}");
+    assert!(drawing.contains("client  46 spans in all, the longest 1.40 ms\n"), "{drawing}");
+    assert!(drawing.contains("✗ deadlock"), "{drawing}");
+    let full = drawn_as(&spans, &[], Options { full: true, ..Options::default() }, &plain_style(100));
+    assert_eq!(full.matches("SELECT items").count(), 48, "{full}");
+}
+
+#[test]
+fn a_large_trace_is_cut_at_a_depth_and_its_errors_are_shown() {
+    let mut spans = vec![("shop", span(0xa1, 1, 0, "root", SpanKind::Server, 0, 1_000_000))];
+    let mut add = |id: u64, parent: u64| {
+        let mut deep = span(0xa1, 1, 1, &format!("span {id}"), SpanKind::Internal, id, id + 1);
+        deep.span_id = id.to_be_bytes().to_vec();
+        deep.parent_span_id = if parent == 0 { vec![1; 8] } else { parent.to_be_bytes().to_vec() };
+        spans.push(("shop", deep));
+    };
+    for branch in 1..=10_u64 {
+        add(branch * 1000, 0);
+        (1..1000).for_each(|number| add(branch * 1000 + number, branch * 1000 + number - 1));
+    }
+    spans[5000].1.status = Some(Status { code: StatusCode::Error.into(), message: "far below".to_owned() });
+    let drawing = drawn(&spans, &plain_style(100));
+    assert!(drawing.contains("10001 spans"), "{drawing}");
+    assert!(drawing.contains("✗ far below"), "{drawing}");
+    let hidden = drawing.lines().filter_map(|line| line.split('+').nth(1)?.strip_suffix(" spans below"));
+    let hidden: usize = hidden.map(|number| number.parse::<usize>().expect("a number")).sum();
+    let rows = drawing.lines().filter(|line| line.contains("  shop  ") && !line.starts_with("from")).count();
+    assert_eq!((rows, hidden), (61, 10_001 - 61));
+}
+
+#[test]
+fn ten_thousand_roots_are_counted() {
+    let spans: Vec<(&str, Span)> = (0..10_000_u64)
+        .map(|id| {
+            let mut root = span(0xa1, 1, 0, &format!("root {id}"), SpanKind::Server, id, id + 1);
+            root.span_id = id.to_be_bytes().to_vec();
+            ("shop", root)
+        })
+        .collect();
+    let drawing = drawn(&spans, &plain_style(100));
+    assert!(drawing.lines().count() < 200 && drawing.contains("\nand 9940 spans more"), "{drawing}");
+}
+
+#[test]
+fn in_full_nothing_is_cut_and_long_texts_go_on_below() {
+    let mut spans = shop();
+    let statement = "SELECT everything FROM carts ".repeat(20);
+    spans[2].1.attributes.extend([
+        set("db.query.text", &statement),
+        set("thread.id", "7"),
+        set("code.line", "1"),
+    ]);
+    spans[2].1.trace_state = "a=1".to_owned();
+    let full = drawn_as(&spans, &[], Options { full: true, ..Options::default() }, &plain_style(80));
+    let squeezed: String = full.chars().filter(|c| !c.is_whitespace() && *c != '│').collect();
+    let statement: String = statement.chars().filter(|c| !c.is_whitespace()).collect();
+    for part in
+        [&statement, "thread.id=7", "code.line=1", "span0303030303030303parent0202020202020202tracestatea=1"]
+    {
+        assert!(squeezed.contains(part), "no {part} in {full}");
+    }
+    assert!(full.contains(" at start") && full.lines().all(|line| text::width(line) <= 80), "{full}");
+    let folded = drawn(&spans, &plain_style(80));
+    assert!(!folded.contains("thread.id") && folded.contains("  +2\n"), "{folded}");
+}
+
+#[test]
+fn narrow_terminals_have_marks_for_services_and_the_narrowest_no_bars() {
+    let narrow = drawn(&shop(), &plain_style(70));
+    assert!(narrow.contains("├─ load cart        A  ███"), "{narrow}");
+    assert!(narrow.contains("\nfrom  B  payments  scope shop"), "{narrow}");
+    let narrowest = drawn(&shop(), &plain_style(50));
+    assert!(narrowest.contains("\n├─ load cart                               37.3 ms\n"), "{narrowest}");
+    assert!(!narrowest.contains('█') && !narrowest.contains('╷'), "{narrowest}");
+}
+
+#[test]
+fn a_partial_trace_says_what_is_missing_at_every_width() {
+    for width in [44, 60, 80, 100, 160] {
+        let options = Options { heading: Heading::Partial("root span missing"), ..Options::default() };
+        let drawing = drawn_as(&shop()[1..2], &[], options, &plain_style(width));
+        let heading: Vec<&str> = drawing.lines().take(if width < 100 { 2 } else { 1 }).collect();
+        assert!(heading[0].starts_with("trace a1a1a1a1"), "{heading:?}");
+        assert!(heading.concat().contains("partial · root span missing"), "{heading:?}");
+        assert!(heading.iter().all(|line| text::width(line) <= width), "{heading:?}");
+    }
+}
+
+#[test]
+fn what_comes_late_is_drawn_below_what_was_drawn_before() {
+    let owned = shop();
+    let mut views: Vec<SpanView<'_>> =
+        owned[1..].iter().map(|(service, span)| SpanView::bare(span, service)).collect();
+    views.retain(|view| {
+        ["POST /checkout", "POST /payments", "charge card"].contains(&view.span.name.as_str())
+    });
+    views.iter_mut().for_each(|view| view.is_past = view.span.name != "charge card");
+    let options = Options { heading: Heading::Late("1 late span"), ..Options::default() };
+    let style = Style { color: true, ..plain_style(100) };
+    let lines = draw(&views, &[], options, &mut Palette::default(), &style);
+    assert!(lines[0].contains("a1a1a1a1\x1b[0m \x1b[38;5;136m+1 late span"), "{lines:?}");
+    assert!(lines[2].starts_with("\x1b[38;5;244mPOST /checkout\x1b[0m  "), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("\x1b[1;38;5;167mcharge card")), "{lines:?}");
 }

@@ -1,22 +1,29 @@
 //! Which span is the parent of which? Spans in the order of a tree, each with the guides to its left.
 
 use std::collections::{HashMap, HashSet};
+use std::mem;
 
-use crate::cli::describe::SpanView;
+use crate::cli::describe::{self, SpanView};
 
 /// Deeper spans are drawn at this depth, so that a long chain of calls leaves room for the names.
 const DEEPEST_INDENT: usize = 10;
 
 /// One span's place in the tree.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Node {
     /// Which of the spans it is.
     pub(super) index: usize,
+    /// Where its parent is among the nodes, always before it.
+    pub(super) parent: Option<usize>,
     /// For each level below the root down to this span: whether a sibling follows further down.
     pub(super) trunks: Vec<bool>,
     pub(super) has_children: bool,
     /// Drawn as a root because the span that it names as its parent is not here.
     pub(super) is_orphan: bool,
+    /// Other spans that this row stands for as well.
+    pub(super) like: Vec<usize>,
+    /// How many spans below it are not shown.
+    pub(super) hidden: usize,
 }
 
 /// The spans of one trace from the roots down, children by their start.
@@ -34,7 +41,7 @@ pub(super) fn grow(spans: &[SpanView<'_>]) -> Vec<Node> {
         if ids.contains(parent) {
             children.entry(parent).or_default().push(index);
         } else {
-            roots.push((index, !parent.is_empty()));
+            roots.push((index, describe::is_id(parent)));
         }
     }
     // A circle has no root; its earliest span is as good as any.
@@ -44,21 +51,48 @@ pub(super) fn grow(spans: &[SpanView<'_>]) -> Vec<Node> {
     let mut is_planted = vec![false; spans.len()];
     for (root, is_orphan) in roots {
         // A stack of our own: the sender chooses the depth of a trace.
-        let mut waiting = vec![(root, Vec::new(), is_orphan)];
-        while let Some((index, trunks, is_orphan)) = waiting.pop() {
-            if std::mem::replace(&mut is_planted[index], true) {
+        let mut waiting = vec![(root, None, is_orphan)];
+        while let Some((index, parent, is_orphan)) = waiting.pop() {
+            if mem::replace(&mut is_planted[index], true) {
                 continue;
             }
             // Taken out, so that of two spans with one id only the first has the children.
-            let mut below = children.remove(spans[index].span.span_id.as_slice()).unwrap_or_default();
-            below.retain(|&child| !is_planted[child]);
-            for (position, &child) in below.iter().enumerate().rev() {
-                waiting.push((child, one_deeper(&trunks, position + 1 < below.len()), false));
-            }
-            nodes.push(Node { index, trunks, has_children: !below.is_empty(), is_orphan });
+            let below = children.remove(spans[index].span.span_id.as_slice()).unwrap_or_default();
+            waiting.extend(below.into_iter().rev().map(|child| (child, Some(nodes.len()), false)));
+            nodes.push(Node { index, parent, is_orphan, ..Node::default() });
         }
     }
+    connect(&mut nodes);
     nodes
+}
+
+/// The nodes that are to be kept. The parent of each is kept, too.
+pub(super) fn retain(nodes: Vec<Node>, keep: &[bool]) -> Vec<Node> {
+    let mut places = vec![0; nodes.len()];
+    let mut kept: Vec<Node> = Vec::new();
+    for (place, node) in nodes.into_iter().enumerate().filter(|(place, _)| keep[*place]) {
+        places[place] = kept.len();
+        kept.push(Node { parent: node.parent.map(|parent| places[parent]), ..node });
+    }
+    connect(&mut kept);
+    kept
+}
+
+/// Draws the guides from parents to children.
+fn connect(nodes: &mut [Node]) {
+    nodes.iter_mut().for_each(|node| node.has_children = false);
+    let mut is_last = vec![false; nodes.len()];
+    for place in (0..nodes.len()).rev() {
+        if let Some(parent) = nodes[place].parent {
+            is_last[place] = !mem::replace(&mut nodes[parent].has_children, true);
+        }
+    }
+    for place in 0..nodes.len() {
+        nodes[place].trunks = match nodes[place].parent {
+            Some(parent) => one_deeper(&nodes[parent].trunks, !is_last[place]),
+            None => Vec::new(),
+        };
+    }
 }
 
 fn one_deeper(trunks: &[bool], has_sibling_below: bool) -> Vec<bool> {
@@ -86,8 +120,7 @@ mod tests {
 
     fn grown(family: &[(u8, u8, u64)]) -> Vec<Node> {
         let spans = spans(family);
-        let views: Vec<SpanView<'_>> =
-            spans.iter().map(|span| SpanView { span, service: "", scope: "" }).collect();
+        let views: Vec<SpanView<'_>> = spans.iter().map(|span| SpanView::bare(span, "")).collect();
         grow(&views)
     }
 
@@ -134,8 +167,7 @@ mod tests {
                 ..Span::default()
             })
             .collect();
-        let views: Vec<SpanView<'_>> =
-            chain.iter().map(|span| SpanView { span, service: "", scope: "" }).collect();
+        let views: Vec<SpanView<'_>> = chain.iter().map(|span| SpanView::bare(span, "")).collect();
         let nodes = grow(&views);
         assert_eq!(nodes.len(), chain.len());
         assert!(nodes.iter().all(|node| node.trunks.len() <= DEEPEST_INDENT));

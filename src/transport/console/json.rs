@@ -16,7 +16,7 @@ const DEEPEST: u32 = 1 + 100;
 ///
 /// # Errors
 /// When the bytes are no request of this signal; then what was appended is no JSON.
-pub(super) fn write(out: &mut Vec<u8>, signal: Signal, request: &[u8]) -> Result<(), Malformed> {
+pub(crate) fn write(out: &mut Vec<u8>, signal: Signal, request: &[u8]) -> Result<(), Malformed> {
     message(out, schema::request(signal), request, DEEPEST)
 }
 

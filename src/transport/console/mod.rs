@@ -1,6 +1,6 @@
 //! OTLP JSON on standard output: one request, one line.
 
-mod json;
+pub(super) mod json;
 mod schema;
 
 use std::io::{self, Write};

@@ -13,7 +13,7 @@ use standpipe::receiver::proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use super::{Listening, PATIENCE, send};
 
 /// Ended with the test.
-struct Process(Child);
+pub(super) struct Process(pub(super) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {

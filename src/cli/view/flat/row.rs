@@ -1,9 +1,9 @@
 //! How is one record listed? In columns, with details after or below them.
 
-use super::super::style::{Ink, Style};
-use super::super::table::{self, Column, GAP, Text};
-use super::super::text;
 use super::Layout;
+use crate::cli::style::{Ink, Style};
+use crate::cli::table::{self, Column, GAP, Text};
+use crate::cli::text;
 
 pub(super) const TIME: usize = 13;
 pub(super) const SERVICE: usize = 12;
@@ -14,7 +14,7 @@ const LONGEST_NAME: usize = 40;
 const LEAST_NAME: usize = 8;
 
 /// What is known about one record.
-pub(super) struct Row {
+pub(crate) struct Row {
     pub(super) cells: Vec<Cell>,
     pub(super) details: Vec<(Ink, String)>,
 }
@@ -53,7 +53,7 @@ pub(super) fn name_width(beside: usize, layout: Layout, style: &Style) -> usize 
 
 impl Row {
     /// One line, or two where the details have no room behind the columns.
-    pub(super) fn draw(&self, layout: Layout, style: &Style) -> Vec<String> {
+    pub(crate) fn draw(&self, layout: Layout, style: &Style) -> Vec<String> {
         let fitted = |column: Column, ink, text| {
             let column = if layout == Layout::Whole { column.uncut() } else { column };
             (column, Text::new(ink, text::shorten(text)))

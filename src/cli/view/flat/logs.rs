@@ -1,12 +1,12 @@
 //! Which columns and details does `receive` show of a log record?
 
-use standpipe::receiver::Batch;
+use standpipe::receiver::ReceivedLog;
 
-use super::super::describe;
-use super::super::log_view::LogView;
-use super::super::style::Ink;
-use super::super::text;
 use super::row::{Cell, Row, SERVICE, TIME};
+use crate::cli::describe;
+use crate::cli::log_view::LogView;
+use crate::cli::style::Ink;
+use crate::cli::text;
 
 const SEVERITY: usize = 6;
 /// The severity texts of senders may be longer than this.
@@ -14,12 +14,16 @@ const LONGEST_SEVERITY: usize = 16;
 const BODY: usize = 28;
 
 /// What a batch holds: a summary and rows.
-pub(super) fn list(batch: &Batch) -> (String, impl Iterator<Item = Row>) {
-    let rows = batch.logs.iter().map(|received| row(&received.into()));
-    (describe::count(batch.record_count() as u64, "log record"), rows)
+pub(super) fn list(logs: &[ReceivedLog]) -> (String, impl Iterator<Item = Row>) {
+    let rows = logs.iter().map(|received| {
+        let view = LogView::from(received);
+        row(&view, describe::attributes(&view.log.attributes))
+    });
+    (describe::count(logs.len() as u64, "log record"), rows)
 }
 
-fn row(view: &LogView<'_>) -> Row {
+/// The row of a log record, of whose attributes this is to be shown.
+pub(crate) fn row(view: &LogView<'_>, attributes: String) -> Row {
     let severity = view.severity();
     let severity_width = text::width(&severity).clamp(SEVERITY, LONGEST_SEVERITY);
     let body_ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
@@ -32,7 +36,7 @@ fn row(view: &LogView<'_>) -> Row {
         cells.push(Cell::pushing(body_ink.bold(), &view.log.event_name, 0));
     }
     cells.push(Cell::pushing(body_ink, view.body(), BODY));
-    let details = vec![(Ink::FAINT, view.ids()), (Ink::FAINT, describe::attributes(&view.log.attributes))];
+    let details = vec![(Ink::FAINT, view.ids()), (Ink::FAINT, attributes)];
     Row { cells, details }
 }
 
@@ -42,9 +46,9 @@ mod tests {
     use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
     use standpipe::receiver::proto::logs::v1::LogRecord;
 
-    use super::super::super::style::plain_style;
-    use super::super::Layout;
     use super::*;
+    use crate::cli::style::plain_style;
+    use crate::cli::view::flat::Layout;
 
     fn any(text: &str) -> Option<AnyValue> {
         Some(AnyValue { value: Some(Value::StringValue(text.to_owned())) })
@@ -67,7 +71,8 @@ mod tests {
     }
 
     fn drawn(log: &LogRecord, layout: Layout, width: usize) -> Vec<String> {
-        row(&LogView { log, service: "storefront" }).draw(layout, &plain_style(width))
+        row(&LogView { log, service: "storefront" }, describe::attributes(&log.attributes))
+            .draw(layout, &plain_style(width))
     }
 
     #[test]
@@ -133,7 +138,8 @@ mod tests {
         log.event_name = hostile.to_owned();
         log.attributes[0].key = hostile.to_owned();
         for layout in [Layout::Whole, Layout::Cut] {
-            let lines = row(&LogView { log: &log, service: hostile }).draw(layout, &plain_style(100));
+            let view = LogView { log: &log, service: hostile };
+            let lines = row(&view, describe::attributes(&log.attributes)).draw(layout, &plain_style(100));
             assert!(lines.concat().chars().all(|c| !c.is_control() && c != '\u{202e}'), "{lines:?}");
         }
     }

@@ -1,14 +1,14 @@
 //! Which columns and details does `receive` show of a data point?
 
-use standpipe::receiver::Batch;
+use standpipe::receiver::ReceivedMetric;
 
-use super::super::describe;
-use super::super::point_view::{self, Point, PointView};
-use super::super::style::{Ink, Style};
-use super::super::table::GAP;
-use super::super::{spark, text};
 use super::Layout;
 use super::row::{Cell, Row, SERVICE, TIME, is_tight, name_width};
+use crate::cli::describe;
+use crate::cli::point_view::{self, Point, PointView};
+use crate::cli::style::{Ink, Style};
+use crate::cli::table::GAP;
+use crate::cli::{spark, text};
 
 const KIND: usize = 9;
 /// After time, service and name.
@@ -19,11 +19,16 @@ const VALUE: usize = 16;
 const BESIDE_NAME: usize = TIME + SERVICE + KIND + VALUE + 4 * GAP;
 
 /// What a batch holds: a summary and rows.
-pub(super) fn list(batch: &Batch, layout: Layout, style: &Style) -> (String, impl Iterator<Item = Row>) {
-    let points = describe::count(batch.record_count() as u64, "data point");
-    let metrics = describe::count(batch.metrics.len() as u64, "metric");
-    let views = batch.metrics.iter().flat_map(point_view::of_received);
-    (format!("{points} in {metrics}"), views.map(move |view| row(&view, layout, style)))
+pub(super) fn list(
+    metrics: &[ReceivedMetric],
+    layout: Layout,
+    style: &Style,
+) -> (String, impl Iterator<Item = Row>) {
+    let points: usize = metrics.iter().map(ReceivedMetric::point_count).sum();
+    let points = describe::count(points as u64, "data point");
+    let views = metrics.iter().flat_map(point_view::of_received);
+    let content = format!("{points} in {}", describe::count(metrics.len() as u64, "metric"));
+    (content, views.map(move |view| row(&view, layout, style)))
 }
 
 fn row(view: &PointView<'_>, layout: Layout, style: &Style) -> Row {
@@ -65,8 +70,8 @@ mod tests {
         HistogramDataPoint, Metric, NumberDataPoint, number_data_point,
     };
 
-    use super::super::super::style::plain_style;
     use super::*;
+    use crate::cli::style::plain_style;
 
     const NOON: u64 = 1_700_049_600_000_000_000;
 

@@ -1,12 +1,12 @@
 //! Which columns and details does `receive` show of a span?
 
-use standpipe::receiver::Batch;
+use standpipe::receiver::ReceivedSpan;
 
-use super::super::describe::{self, SpanView};
-use super::super::style::{Ink, Style};
-use super::super::table::GAP;
 use super::Layout;
 use super::row::{Cell, Row, SERVICE, TIME, is_tight, name_width};
+use crate::cli::describe::{self, SpanView};
+use crate::cli::style::{Ink, Style};
+use crate::cli::table::GAP;
 
 const KIND: usize = 8;
 /// After time, service and name.
@@ -17,9 +17,13 @@ const STATUS: usize = 5;
 const BESIDE_NAME: usize = TIME + SERVICE + KIND + DURATION + STATUS + 5 * GAP;
 
 /// What a batch holds: a summary and rows.
-pub(super) fn list(batch: &Batch, layout: Layout, style: &Style) -> (String, impl Iterator<Item = Row>) {
-    let rows = batch.spans.iter().map(move |received| row(&received.into(), layout, style));
-    (describe::count(batch.record_count() as u64, "span"), rows)
+pub(super) fn list(
+    spans: &[ReceivedSpan],
+    layout: Layout,
+    style: &Style,
+) -> (String, impl Iterator<Item = Row>) {
+    let rows = spans.iter().map(move |received| row(&received.into(), layout, style));
+    (describe::count(spans.len() as u64, "span"), rows)
 }
 
 fn row(view: &SpanView<'_>, layout: Layout, style: &Style) -> Row {
@@ -55,9 +59,9 @@ mod tests {
     use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
     use standpipe::receiver::proto::trace::v1::{Span, Status};
 
-    use super::super::super::style::plain_style;
-    use super::super::super::text;
     use super::*;
+    use crate::cli::style::plain_style;
+    use crate::cli::text;
 
     const NOON: u64 = 1_700_049_600_000_000_000;
 
@@ -81,7 +85,7 @@ mod tests {
 
     fn drawn(span: &Span, layout: Layout, width: usize) -> Vec<String> {
         let style = plain_style(width);
-        row(&SpanView { span, service: "storefront", scope: "shop" }, layout, &style).draw(layout, &style)
+        row(&SpanView::bare(span, "storefront"), layout, &style).draw(layout, &style)
     }
 
     fn failed(name: &str, message: &str) -> Span {

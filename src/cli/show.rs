@@ -1,0 +1,183 @@
+//! `standpipe show`: what was saved, looked at again.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::Instant;
+
+use standpipe::receiver::Records;
+
+use super::style::{Style, TerminalInfo};
+use super::text::{self, Charset};
+use super::view::{self, Incoming, View};
+use super::{Failure, UNUSABLE, describe, report_error};
+
+/// What traces may take that are not complete.
+const TRACE_MEMORY: usize = 256 * 1024 * 1024;
+/// Longer lines are passed over.
+const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+/// Lines that wait to be shown.
+const MOST_LINES: usize = 4;
+/// Bad lines that are reported; the rest is counted.
+const MOST_REPORTED: u64 = 10;
+
+/// The options of the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// The file to read; `-` is standard input.
+    pub(crate) file: OsString,
+    pub(crate) view: view::Options,
+}
+
+/// What was read.
+enum Line {
+    Records(Records, usize),
+    /// With its number, and why it cannot be shown.
+    Bad(u64, String),
+    /// The rest cannot be read.
+    Failed(io::Error),
+}
+
+/// Shows the lines of a file, or of standard input as they come.
+pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
+    let name = name(&options.file);
+    let source: Box<dyn Read + Send> = match options.file == "-" {
+        true => Box::new(io::stdin()),
+        false => match File::open(&options.file) {
+            Ok(file) => Box::new(file),
+            Err(error) => {
+                report_error(&format!("{name}: {error}"));
+                return Ok(ExitCode::from(UNUSABLE));
+            }
+        },
+    };
+    let (sender, lines) = mpsc::sync_channel(MOST_LINES);
+    // on a thread of its own: a trace is drawn when it is quiet, though the next line is still to come
+    thread::Builder::new()
+        .name("standpipe-read".to_owned())
+        .spawn(move || read(BufReader::new(source), &sender))
+        .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
+    let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
+    let pace = if options.file == "-" { Pace::Live } else { Pace::AtOnce(Instant::now()) };
+    let bad = print(&lines, view, pace, &name).map_err(Failure::Output)?;
+    if bad > MOST_REPORTED {
+        report_error(&format!("{name}: {} cannot be read", describe::count(bad, "line")));
+    }
+    Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What time means for the lines.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// They come as they are written: a trace that is quiet is drawn.
+    Live,
+    /// All are there already, however long they take to be read: as if they came at this time.
+    AtOnce(Instant),
+}
+
+impl Pace {
+    fn now(self) -> Instant {
+        match self {
+            Self::Live => Instant::now(),
+            Self::AtOnce(start) => start,
+        }
+    }
+}
+
+/// Returns how many lines could not be shown.
+fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::Result<u64> {
+    let mut bad = 0;
+    loop {
+        let line = match (pace, view.next_due()) {
+            (Pace::Live, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
+            _ => lines.recv().map_err(RecvTimeoutError::from),
+        };
+        let mut out = BufWriter::new(io::stdout().lock());
+        match line {
+            Ok(Line::Records(records, length)) => {
+                view.add(Incoming::of_text(&records, length), pace.now(), &mut out)?;
+            }
+            Ok(Line::Bad(number, reason)) => {
+                bad += 1;
+                if bad <= MOST_REPORTED {
+                    report_error(&format!("{name}:{number}: {reason}"));
+                }
+            }
+            Ok(Line::Failed(error)) => {
+                bad += 1;
+                report_error(&format!("{name}: {error}"));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                view.finish(&mut out)?;
+                return out.flush().map(|()| bad);
+            }
+        }
+        view.draw_due(pace.now(), &mut out)?;
+        out.flush()?;
+    }
+}
+
+/// Reads lines until there are no more, or until they are not shown any more.
+fn read(mut source: impl BufRead, lines: &SyncSender<Line>) {
+    let mut text = Vec::new();
+    for number in 1.. {
+        text.clear();
+        let line = match (&mut source).take(LONGEST_LINE).read_until(b'\n', &mut text) {
+            Ok(0) => return,
+            Ok(_) => line(number, &text),
+            Err(error) => Some(Line::Failed(error)),
+        };
+        let is_over = matches!(line, Some(Line::Failed(_)));
+        if line.is_some_and(|line| lines.send(line).is_err()) || is_over {
+            return;
+        }
+        if text.len() as u64 == LONGEST_LINE && source.skip_until(b'\n').is_err() {
+            return;
+        }
+    }
+}
+
+/// Nothing for a line without content.
+fn line(number: u64, text: &[u8]) -> Option<Line> {
+    if text.len() as u64 == LONGEST_LINE {
+        return Some(Line::Bad(number, format!("it is longer than {} MiB", LONGEST_LINE >> 20)));
+    }
+    let text = text.trim_ascii();
+    if text.is_empty() {
+        return None;
+    }
+    Some(match Records::from_json(text) {
+        Ok(records) => Line::Records(records, text.len()),
+        // what is wrong may quote the line
+        Err(error) => Line::Bad(number, text::printable(&error.to_string(), Charset::Ascii).into_owned()),
+    })
+}
+
+fn name(file: &OsStr) -> String {
+    if file == "-" { "standard input".to_owned() } else { file.to_string_lossy().into_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_lines_have_their_number_and_empty_ones_are_passed_over() {
+        let (sender, lines) = mpsc::sync_channel(10);
+        read(&b"{}\n\n  \nhello\n{\"resourceSpans\":[]}"[..], &sender);
+        drop(sender);
+        let read: Vec<String> = lines
+            .iter()
+            .map(|line| match line {
+                Line::Records(records, _) => format!("{} records", records.count()),
+                Line::Bad(number, reason) => format!("{number}: {reason}"),
+                Line::Failed(error) => error.to_string(),
+            })
+            .collect();
+        assert_eq!(read, ["0 records", "4: expected value at column 1", "0 records"]);
+    }
+}

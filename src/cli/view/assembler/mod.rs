@@ -1,0 +1,239 @@
+//! When is a trace drawn? Once all of it is there, or once the rest is not worth waiting for.
+//!
+//! Programs send the spans of one trace in several requests and in no order. Pure: records and the time go in, blocks to
+//! draw come out.
+
+mod outline;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use standpipe::receiver::{ReceivedLog, ReceivedSpan};
+
+pub(crate) use self::outline::Ancestor;
+use self::outline::{Outline, Outlines};
+use crate::cli::describe;
+
+/// How long a trace with a root and no missing parent is to be quiet: another service may send spans of it a little later.
+const QUIET_IF_COMPLETE: Duration = Duration::from_secs(1);
+/// How long any other is: the batches of most SDKs are 5 s apart.
+const QUIET_IF_INCOMPLETE: Duration = Duration::from_secs(6);
+/// A trace that never is quiet is drawn then.
+const LONGEST_OPEN: Duration = Duration::from_secs(30);
+/// What a record takes beside its own bytes: its place here, and the ids.
+const OVERHEAD: usize = 256;
+
+type TraceId = Arc<[u8]>;
+type SpanId = Box<[u8]>;
+
+/// Collects the records of each trace until it is to be drawn.
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    open: HashMap<TraceId, OpenTrace>,
+    /// By the time when they are to be drawn, and then in the order they came.
+    due: BTreeMap<(Instant, u64), TraceId>,
+    /// How many were ever opened.
+    opened: u64,
+    spans: usize,
+    bytes: usize,
+    max_bytes: usize,
+    /// What is remembered of traces that were drawn.
+    outlines: Outlines,
+}
+
+/// What is drawn at once.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Empty if only log records of the trace came.
+    pub(crate) spans: Vec<ReceivedSpan>,
+    pub(crate) logs: Vec<ReceivedLog>,
+    pub(crate) state: State,
+}
+
+/// What is known of a trace when it is drawn.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// It has a root, and no parent is missing.
+    Complete,
+    Partial {
+        is_root_missing: bool,
+        missing_parents: usize,
+        cause: Cause,
+    },
+    /// The trace was drawn before. These are the spans of it above the new ones.
+    Late(Vec<Ancestor>),
+}
+
+/// Why a trace is drawn now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Quiet,
+    Age,
+    /// All traces together take too much memory.
+    Memory,
+    /// Nothing comes any more.
+    End,
+}
+
+#[derive(Debug)]
+struct OpenTrace {
+    spans: Vec<ReceivedSpan>,
+    logs: Vec<ReceivedLog>,
+    bytes: usize,
+    number: u64,
+    opened_at: Instant,
+    due: Instant,
+    has_root: bool,
+    ids: HashSet<SpanId>,
+    missing: HashSet<SpanId>,
+    is_late: bool,
+}
+
+impl Assembler {
+    /// Holds about `max_bytes` of records. Beyond that the traces that are due next are drawn early.
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self {
+            open: HashMap::new(),
+            due: BTreeMap::new(),
+            opened: 0,
+            spans: 0,
+            bytes: 0,
+            max_bytes,
+            outlines: Outlines::default(),
+        }
+    }
+
+    /// Takes a span of `bytes`.
+    pub(crate) fn add_span(&mut self, received: &ReceivedSpan, bytes: usize, now: Instant) {
+        self.spans += 1;
+        self.update(&received.span.trace_id, bytes, now, |trace, outline| trace.add_span(received, outline));
+    }
+
+    /// Takes a log record that has the id of a trace.
+    pub(crate) fn add_log(&mut self, received: &ReceivedLog, bytes: usize, now: Instant) {
+        self.update(&received.log.trace_id, bytes, now, |trace, _| trace.logs.push(received.clone()));
+    }
+
+    fn update(
+        &mut self,
+        id: &[u8],
+        bytes: usize,
+        now: Instant,
+        add: impl FnOnce(&mut OpenTrace, Option<&Outline>),
+    ) {
+        let outline = self.outlines.get(id);
+        let id = self.open.get_key_value(id).map_or_else(|| TraceId::from(id), |(id, _)| id.clone());
+        let trace = self.open.entry(id.clone()).or_insert_with(|| {
+            self.opened += 1;
+            OpenTrace::new(self.opened, outline.is_some(), now)
+        });
+        self.due.remove(&(trace.due, trace.number));
+        add(trace, outline);
+        trace.bytes += bytes + OVERHEAD;
+        self.bytes += bytes + OVERHEAD;
+        trace.due = (now + trace.patience()).min(trace.opened_at + LONGEST_OPEN);
+        self.due.insert((trace.due, trace.number), id);
+    }
+
+    /// The next trace that is to be drawn now. Call it until there is none.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<Block> {
+        let (&(due, number), id) = self.due.first_key_value()?;
+        let opened_at = self.open.get(id)?.opened_at;
+        let cause = match due <= now {
+            true if due >= opened_at + LONGEST_OPEN => Cause::Age,
+            true => Cause::Quiet,
+            false if self.bytes > self.max_bytes => Cause::Memory,
+            false => return None,
+        };
+        let id = self.due.remove(&(due, number))?;
+        self.close(&id, cause)
+    }
+
+    /// All traces that are still open, by their first span.
+    pub(crate) fn finish(&mut self) -> Vec<Block> {
+        let ids: Vec<TraceId> = mem::take(&mut self.due).into_values().collect();
+        let mut blocks: Vec<Block> = ids.iter().filter_map(|id| self.close(id, Cause::End)).collect();
+        blocks.sort_by_key(|block| block.spans.iter().map(|span| span.span.start_time_unix_nano).min());
+        blocks
+    }
+
+    /// When the next trace is to be drawn.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.due.first_key_value().map(|(&(due, _), _)| due)
+    }
+
+    pub(crate) fn open_traces(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(crate) fn open_spans(&self) -> usize {
+        self.spans
+    }
+
+    fn close(&mut self, id: &TraceId, cause: Cause) -> Option<Block> {
+        let trace = self.open.remove(id)?;
+        self.bytes -= trace.bytes;
+        self.spans -= trace.spans.len();
+        let state = match self.outlines.get(id) {
+            Some(outline) if trace.is_late => {
+                let parents = trace.spans.iter().map(|received| &received.span.parent_span_id);
+                let parents = parents.chain(trace.logs.iter().map(|received| &received.log.span_id));
+                State::Late(outline.ancestors(parents.map(Vec::as_slice), &trace.ids))
+            }
+            _ if trace.is_complete() || trace.spans.is_empty() => State::Complete,
+            _ => State::Partial {
+                is_root_missing: !trace.has_root,
+                missing_parents: trace.missing.len(),
+                cause,
+            },
+        };
+        if !trace.spans.is_empty() {
+            self.outlines.add(id, &trace.spans);
+        }
+        Some(Block { spans: trace.spans, logs: trace.logs, state })
+    }
+}
+
+impl OpenTrace {
+    fn new(number: u64, is_late: bool, now: Instant) -> Self {
+        Self {
+            spans: Vec::new(),
+            logs: Vec::new(),
+            bytes: 0,
+            number,
+            opened_at: now,
+            due: now,
+            has_root: false,
+            ids: HashSet::new(),
+            missing: HashSet::new(),
+            is_late,
+        }
+    }
+
+    fn add_span(&mut self, received: &ReceivedSpan, outline: Option<&Outline>) {
+        let span = &received.span;
+        let parent = span.parent_span_id.as_slice();
+        self.missing.remove(span.span_id.as_slice());
+        self.ids.insert(span.span_id.as_slice().into());
+        if !describe::is_id(parent) {
+            // a span without an end is still under way
+            self.has_root |= span.end_time_unix_nano != 0;
+        } else if !self.ids.contains(parent) && !outline.is_some_and(|outline| outline.has(parent)) {
+            self.missing.insert(parent.into());
+        }
+        self.spans.push(received.clone());
+    }
+
+    fn is_complete(&self) -> bool {
+        (self.has_root || self.is_late) && self.missing.is_empty()
+    }
+
+    fn patience(&self) -> Duration {
+        if self.is_complete() { QUIET_IF_COMPLETE } else { QUIET_IF_INCOMPLETE }
+    }
+}
+
+#[cfg(test)]
+mod tests;

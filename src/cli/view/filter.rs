@@ -1,0 +1,259 @@
+//! What is shown of all that comes?
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use standpipe::receiver::{ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
+
+use super::super::describe::{self, SpanView};
+use super::super::log_view::LogView;
+
+/// The first numbers of the severities.
+const LEVELS: [(&str, i32); 6] =
+    [("trace", 1), ("debug", 5), ("info", 9), ("warn", 13), ("error", 17), ("fatal", 21)];
+/// Hexadecimal digits of a trace id.
+const ID_DIGITS: usize = 32;
+
+/// What the options ask for. Nothing is filtered by default.
+///
+/// Of several services, of several names and of several names to hide, any is enough.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Filter {
+    pub(crate) services: Vec<String>,
+    /// Parts of names.
+    pub(crate) names: Vec<String>,
+    pub(crate) hidden: Vec<String>,
+    /// The least number of a severity.
+    pub(crate) level: Option<i32>,
+    pub(crate) errors: bool,
+    pub(crate) min: Option<Duration>,
+    /// How the trace id begins, in lower case.
+    pub(crate) trace: Option<String>,
+}
+
+impl Filter {
+    /// The records that are shown, each by itself.
+    pub(crate) fn select(
+        &self,
+        spans: &[ReceivedSpan],
+        logs: &[ReceivedLog],
+        metrics: &[ReceivedMetric],
+    ) -> Records {
+        let mut records = Records::default();
+        records.spans = spans.iter().filter(|span| self.shows_span(&(*span).into())).cloned().collect();
+        records.logs = logs.iter().filter(|log| self.shows_log(&(*log).into())).cloned().collect();
+        records.metrics = metrics.iter().filter(|metric| self.shows_metric(metric)).cloned().collect();
+        records
+    }
+
+    /// Whether a trace with this id may be shown at all.
+    pub(crate) fn shows_id(&self, id: &[u8]) -> bool {
+        self.trace.as_ref().is_none_or(|start| describe::id(id).starts_with(start))
+    }
+
+    fn shows_span(&self, view: &SpanView<'_>) -> bool {
+        self.shows_id(&view.span.trace_id)
+            && self.is_of_service(view.service)
+            && self.is_named(&[&view.span.name])
+            && !contains_any(&view.span.name, &self.hidden)
+            && (!self.errors || view.error().is_some())
+            && self.min.is_none_or(|min| u128::from(view.nanos()) >= min.as_nanos())
+    }
+
+    /// Whether a log record is shown that is in no trace that is drawn.
+    pub(crate) fn shows_log(&self, view: &LogView<'_>) -> bool {
+        self.has_level(view)
+            && self.min.is_none()
+            && self.shows_id(&view.log.trace_id)
+            && self.is_of_service(view.service)
+            && (self.names.is_empty() || self.is_named(&[&view.log.event_name, &view.body()]))
+            && (!self.errors || view.is_error())
+    }
+
+    pub(crate) fn has_level(&self, view: &LogView<'_>) -> bool {
+        self.level.is_none_or(|level| view.log.severity_number >= level)
+    }
+
+    /// Metrics have neither errors nor durations nor traces.
+    pub(crate) fn shows_metric(&self, received: &ReceivedMetric) -> bool {
+        !self.errors
+            && self.min.is_none()
+            && self.trace.is_none()
+            && self.is_of_service(received.service_name())
+            && self.is_named(&[received.name()])
+    }
+
+    /// Whether a trace is shown, as a whole: if it has what is looked for in any of its spans.
+    pub(crate) fn shows_trace(&self, spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> bool {
+        let start = spans.iter().map(|view| view.span.start_time_unix_nano).min().unwrap_or(0);
+        let end = spans.iter().map(|view| view.span.end_time_unix_nano).max().unwrap_or(0);
+        let has_error =
+            || spans.iter().any(|view| view.error().is_some()) || logs.iter().any(LogView::is_error);
+        let is_match =
+            |view: &SpanView<'_>| self.is_of_service(view.service) && self.is_named(&[&view.span.name]);
+        spans.iter().any(is_match)
+            && (!self.errors || has_error())
+            && self.min.is_none_or(|min| u128::from(end.saturating_sub(start)) >= min.as_nanos())
+    }
+
+    /// The ids of the spans that are not shown: those that are to be hidden, and all below them.
+    pub(crate) fn hidden_ids<'a>(&self, spans: &[SpanView<'a>]) -> HashSet<&'a [u8]> {
+        if self.hidden.is_empty() {
+            return HashSet::new();
+        }
+        let mut children: HashMap<&[u8], Vec<&'a [u8]>> = HashMap::new();
+        for view in spans {
+            children.entry(&view.span.parent_span_id).or_default().push(&view.span.span_id);
+        }
+        let named = spans.iter().filter(|view| contains_any(&view.span.name, &self.hidden));
+        let mut waiting: Vec<&[u8]> = named.map(|view| view.span.span_id.as_slice()).collect();
+        let mut hidden = HashSet::new();
+        while let Some(id) = waiting.pop() {
+            if hidden.insert(id) {
+                waiting.extend(children.get(id).into_iter().flatten());
+            }
+        }
+        hidden
+    }
+
+    fn is_of_service(&self, service: &str) -> bool {
+        self.services.is_empty() || self.services.iter().any(|wanted| wanted == service)
+    }
+
+    fn is_named(&self, names: &[&str]) -> bool {
+        self.names.is_empty() || names.iter().any(|name| contains_any(name, &self.names))
+    }
+}
+
+fn contains_any(name: &str, parts: &[String]) -> bool {
+    parts.iter().any(|part| name.contains(part.as_str()))
+}
+
+/// The value of `--level`: a name, or a number as OpenTelemetry has them.
+pub(crate) fn level(word: &str) -> Result<i32, String> {
+    let named = LEVELS.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)).map(|(_, number)| *number);
+    let number = named.or_else(|| word.parse().ok().filter(|number| (1..=24).contains(number)));
+    let names = LEVELS.map(|(name, _)| name).join(", ");
+    number.ok_or_else(|| format!("--level {word:?}: write {names}, or a number from 1 to 24"))
+}
+
+/// The value of `--min`: a number and a unit.
+pub(crate) fn min(word: &str) -> Result<Duration, String> {
+    let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let seconds = match &word[digits.len()..] {
+        "ns" => Some(1e-9),
+        "us" | "µs" => Some(1e-6),
+        "ms" => Some(1e-3),
+        "s" => Some(1.0),
+        "m" | "min" => Some(60.0),
+        _ => None,
+    };
+    let number = digits.parse::<f64>().ok().filter(|number| *number >= 0.0);
+    let duration =
+        number.zip(seconds).and_then(|(number, unit)| Duration::try_from_secs_f64(number * unit).ok());
+    duration.ok_or_else(|| format!("--min {word:?}: write a time, as 100ms or 1.5s"))
+}
+
+/// The value of `--trace`: the beginning of an id.
+pub(crate) fn trace(word: &str) -> Result<String, String> {
+    let is_id = (1..=ID_DIGITS).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match is_id {
+        true => Ok(word.to_ascii_lowercase()),
+        false => Err(format!("--trace {word:?}: write up to {ID_DIGITS} hexadecimal digits, as 36c3ef3e")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(text: &str) -> Records {
+        Records::from_json(text.as_bytes()).expect("it is OTLP")
+    }
+
+    fn spans() -> Vec<ReceivedSpan> {
+        let text = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
+            "scopeSpans":[{"spans":[
+            {"traceId":"abcd","spanId":"01","name":"GET /","startTimeUnixNano":"0","endTimeUnixNano":"200000000"},
+            {"traceId":"abcd","spanId":"02","parentSpanId":"01","name":"health","endTimeUnixNano":"1000"},
+            {"traceId":"abcd","spanId":"03","parentSpanId":"02","name":"ping","status":{"code":2}}]}]}]}"#;
+        records(text).spans
+    }
+
+    fn shown(filter: &Filter) -> (Vec<String>, bool) {
+        let spans = spans();
+        let views: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
+        let names = filter.select(&spans, &[], &[]).spans.iter().map(|span| span.name().to_owned()).collect();
+        (names, filter.shows_trace(&views, &[]))
+    }
+
+    #[test]
+    fn spans_are_chosen_one_by_one_and_traces_as_a_whole() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let min = |millis| Some(Duration::from_millis(millis));
+        let all = words(&["GET /", "health", "ping"]);
+        let cases = [
+            (Filter::default(), all.clone(), true),
+            (Filter { services: words(&["pay", "shop"]), ..Filter::default() }, all.clone(), true),
+            (Filter { services: words(&["sho"]), ..Filter::default() }, vec![], false),
+            (Filter { names: words(&["eal"]), ..Filter::default() }, words(&["health"]), true),
+            (Filter { errors: true, ..Filter::default() }, words(&["ping"]), true),
+            (Filter { min: min(200), ..Filter::default() }, words(&["GET /"]), true),
+            (Filter { min: min(201), ..Filter::default() }, vec![], false),
+            (Filter { trace: Some("ab".to_owned()), ..Filter::default() }, all, true),
+            (Filter { hidden: words(&["health"]), ..Filter::default() }, words(&["GET /", "ping"]), true),
+        ];
+        for (filter, names, is_shown) in cases {
+            assert_eq!(shown(&filter), (names, is_shown), "{filter:?}");
+        }
+        assert!(!Filter { trace: Some("b".to_owned()), ..Filter::default() }.shows_id(&[0xab, 0xcd]));
+    }
+
+    #[test]
+    fn what_is_hidden_takes_all_below_it_along_even_in_a_circle() {
+        let mut spans = spans();
+        let filter = Filter { hidden: vec!["health".to_owned()], ..Filter::default() };
+        let hidden = |spans: &[ReceivedSpan]| {
+            let views: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
+            let mut ids: Vec<u8> = filter.hidden_ids(&views).iter().map(|id| id[0]).collect();
+            ids.sort_unstable();
+            ids
+        };
+        assert_eq!(hidden(&spans), [2, 3]);
+        let circle = std::sync::Arc::make_mut(&mut spans[1].span);
+        circle.parent_span_id = vec![3];
+        assert_eq!(hidden(&spans), [2, 3]);
+    }
+
+    #[test]
+    fn log_records_are_chosen_by_severity() {
+        let text = r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[
+            {"severityNumber":9},{"severityNumber":13,"body":{"stringValue":"declined"}},{"severityNumber":17}]}]}]}"#;
+        let logs = records(text).logs;
+        let count = |filter: Filter| filter.select(&[], &logs, &[]).logs.len();
+        assert_eq!(count(Filter { level: Some(13), ..Filter::default() }), 2);
+        assert_eq!(count(Filter { errors: true, ..Filter::default() }), 1);
+        assert_eq!(count(Filter { names: vec!["declined".to_owned()], ..Filter::default() }), 1);
+        assert_eq!(count(Filter { min: Some(Duration::ZERO), ..Filter::default() }), 0);
+    }
+
+    #[test]
+    fn values_are_read_and_mistakes_named() {
+        assert_eq!((level("WARN"), level("17")), (Ok(13), Ok(17)));
+        let expected =
+            "--level \"loud\": write trace, debug, info, warn, error, fatal, or a number from 1 to 24";
+        assert_eq!(level("loud"), Err(expected.to_owned()));
+        assert!(level("0").is_err() && level("25").is_err());
+        assert_eq!(min("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(min("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(min("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "100", "ms", "-1s", "1e999s", "1 s", "NaNs", "5d"] {
+            let expected = format!("--min {wrong:?}: write a time, as 100ms or 1.5s");
+            assert_eq!(min(wrong), Err(expected), "{wrong}");
+        }
+        assert_eq!(trace("36C3"), Ok("36c3".to_owned()));
+        for wrong in ["", "xyz", &"a".repeat(33)] {
+            assert!(trace(wrong).is_err(), "{wrong}");
+        }
+    }
+}

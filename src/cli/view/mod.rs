@@ -1,0 +1,317 @@
+//! How is what comes shown? As trees once a trace is quiet, as a list, or as OTLP JSON.
+
+mod assembler;
+mod filter;
+mod flat;
+mod foot;
+mod history;
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use standpipe::receiver::{Batch, Protocol, ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
+
+use self::assembler::{Assembler, Block, Cause, State};
+pub(crate) use self::filter::{Filter, level, min, trace};
+pub(crate) use self::flat::Layout;
+pub(crate) use self::foot::Foot;
+use self::history::History;
+use super::describe::{self, SpanView};
+use super::log_view::LogView;
+use super::style::{Palette, Style};
+use super::waterfall::{self, Heading};
+
+/// Records in one line of JSON.
+const MOST_IN_LINE: usize = 4096;
+
+/// What is shown, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Not decided yet: it depends on where the output goes.
+    pub(crate) form: Option<Form>,
+    /// Everything that is known of a span.
+    pub(crate) full: bool,
+    pub(crate) filter: Filter,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A trace at a time, with its log records.
+    Tree,
+    /// A record at a time.
+    Flat,
+    /// A line of OTLP JSON for each request.
+    Json,
+}
+
+/// The records of one request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Incoming<'a> {
+    pub(crate) spans: &'a [ReceivedSpan],
+    pub(crate) logs: &'a [ReceivedLog],
+    pub(crate) metrics: &'a [ReceivedMetric],
+    /// The memory that they take, about.
+    pub(crate) bytes: usize,
+    /// How they came, if they came over the network.
+    pub(crate) protocol: Option<Protocol>,
+}
+
+impl<'a> From<&'a Batch> for Incoming<'a> {
+    fn from(batch: &'a Batch) -> Self {
+        let Batch { spans, logs, metrics, .. } = batch;
+        Self { spans, logs, metrics, bytes: batch.memory_bytes(), protocol: Some(batch.request.protocol) }
+    }
+}
+
+impl<'a> Incoming<'a> {
+    /// Records that were read from a text of this length.
+    pub(crate) fn of_text(records: &'a Records, length: usize) -> Self {
+        let Records { spans, logs, metrics, .. } = records;
+        Self { spans, logs, metrics, bytes: 2 * length, protocol: None }
+    }
+
+    fn bytes_of_each(&self) -> usize {
+        self.bytes / (self.spans.len() + self.logs.len() + self.metrics.len()).max(1)
+    }
+}
+
+/// Writes what comes.
+#[derive(Debug)]
+pub(crate) struct View {
+    form: Form,
+    layout: Layout,
+    full: bool,
+    filter: Filter,
+    style: Style,
+    assembler: Assembler,
+    history: History,
+    palette: Palette,
+    last: Printed,
+}
+
+/// What was printed last: blocks of several lines have an empty line between them and anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Printed {
+    Nothing,
+    Row,
+    Block,
+}
+
+impl View {
+    /// Traces that are not complete may take `max_bytes` of memory.
+    pub(crate) fn new(options: &Options, is_terminal: bool, max_bytes: usize, style: Style) -> Self {
+        let (form, layout) = match is_terminal {
+            true => (Form::Tree, Layout::Cut),
+            false => (Form::Flat, Layout::Whole),
+        };
+        Self {
+            form: options.form.unwrap_or(form),
+            layout,
+            full: options.full,
+            filter: options.filter.clone(),
+            style,
+            assembler: Assembler::new(max_bytes),
+            history: History::default(),
+            palette: Palette::default(),
+            last: Printed::Nothing,
+        }
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
+    pub(crate) fn style(&self) -> &Style {
+        &self.style
+    }
+
+    /// Draws from here on as wide as the terminal is now.
+    pub(crate) fn set_width(&mut self, width: usize) {
+        self.style.width = width;
+    }
+
+    /// Takes the records of a request and writes what is to be shown now.
+    pub(crate) fn add(
+        &mut self,
+        incoming: Incoming<'_>,
+        now: Instant,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let Incoming { spans, logs, metrics, protocol, .. } = incoming;
+        match self.form {
+            Form::Flat => {
+                let records = self.filter.select(spans, logs, metrics);
+                flat::print(&records, protocol, self.layout, &self.style, out)
+            }
+            Form::Json => {
+                let Records { spans, logs, metrics, .. } = self.filter.select(spans, logs, metrics);
+                write_json(&spans, &logs, &metrics, out)
+            }
+            Form::Tree => self.add_to_trees(incoming, now, out),
+        }
+    }
+
+    fn add_to_trees(&mut self, incoming: Incoming<'_>, now: Instant, out: &mut impl Write) -> io::Result<()> {
+        let bytes = incoming.bytes_of_each();
+        for received in incoming.spans {
+            if self.filter.shows_id(&received.span.trace_id) {
+                self.assembler.add_span(received, bytes, now);
+                self.draw_due(now, out)?;
+            }
+        }
+        for received in incoming.logs {
+            let view = LogView::from(received);
+            match describe::is_id(&received.log.trace_id) {
+                false if self.filter.shows_log(&view) => self.print_log(&view, out)?,
+                true if self.filter.has_level(&view) && self.filter.shows_id(&received.log.trace_id) => {
+                    self.assembler.add_log(received, bytes, now);
+                    self.draw_due(now, out)?;
+                }
+                _ => {}
+            }
+        }
+        let metrics = incoming.metrics.iter().filter(|received| self.filter.shows_metric(received));
+        let metrics: Vec<ReceivedMetric> = metrics.cloned().collect();
+        if metrics.is_empty() {
+            return Ok(());
+        }
+        let bytes = bytes * metrics.len();
+        let lines = self.history.add(metrics, bytes, self.full, &mut self.palette, &self.style);
+        self.print_block(&lines, out)
+    }
+
+    /// When something is to be drawn, even if nothing comes.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.assembler.next_due()
+    }
+
+    /// Draws the traces whose time has come.
+    pub(crate) fn draw_due(&mut self, now: Instant, out: &mut impl Write) -> io::Result<()> {
+        while let Some(block) = self.assembler.take_due(now) {
+            self.draw(&block, out)?;
+        }
+        Ok(())
+    }
+
+    /// Draws the traces that are open: nothing comes any more.
+    pub(crate) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
+        for block in self.assembler.finish() {
+            self.draw(&block, out)?;
+        }
+        Ok(())
+    }
+
+    /// `3 traces open, 41 spans`, if there are any.
+    pub(crate) fn open(&self) -> Option<String> {
+        let (traces, spans) = (self.assembler.open_traces() as u64, self.assembler.open_spans() as u64);
+        let (traces, spans) = (describe::count(traces, "trace"), describe::count(spans, "span"));
+        let separator = self.style.glyphs.separator;
+        (self.assembler.open_traces() > 0).then(|| format!("{traces} open{separator}{spans}"))
+    }
+
+    fn draw(&mut self, block: &Block, out: &mut impl Write) -> io::Result<()> {
+        let past = match &block.state {
+            State::Late(ancestors) => ancestors.as_slice(),
+            _ => &[],
+        };
+        let past = past
+            .iter()
+            .map(|ancestor| SpanView { is_past: true, ..SpanView::bare(&ancestor.span, &ancestor.service) });
+        let mut spans: Vec<SpanView<'_>> = block.spans.iter().map(SpanView::from).chain(past).collect();
+        let mut logs: Vec<LogView<'_>> = block.logs.iter().map(LogView::from).collect();
+        if spans.is_empty() {
+            logs.retain(|view| self.filter.shows_log(view));
+            return logs.iter().try_for_each(|view| self.print_log(view, out));
+        }
+        let hidden = self.filter.hidden_ids(&spans);
+        let all = spans.len();
+        spans.retain(|view| !hidden.contains(view.span.span_id.as_slice()));
+        logs.retain(|view| !hidden.contains(view.log.span_id.as_slice()));
+        let has_new = spans.iter().any(|view| !view.is_past) || !logs.is_empty();
+        if !has_new || !self.filter.shows_trace(&spans, &logs) {
+            return Ok(());
+        }
+        let note = note(block, self.style.glyphs.separator);
+        let heading = match &block.state {
+            State::Complete => Heading::Complete,
+            State::Partial { .. } => Heading::Partial(&note),
+            State::Late(_) => Heading::Late(&note),
+        };
+        let options = waterfall::Options { full: self.full, heading, hidden: all - spans.len() };
+        let lines = waterfall::draw(&spans, &logs, options, &mut self.palette, &self.style);
+        self.print_block(&lines, out)
+    }
+
+    fn print_log(&mut self, view: &LogView<'_>, out: &mut impl Write) -> io::Result<()> {
+        self.begin_row(out)?;
+        let attributes = describe::telling(&view.log.attributes, self.full).join("  ");
+        let layout = if self.full { Layout::Whole } else { Layout::Cut };
+        let lines = flat::logs::row(view, attributes).draw(layout, &self.style);
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    }
+
+    /// To be called before a line is written that belongs to no block.
+    pub(crate) fn begin_row(&mut self, out: &mut impl Write) -> io::Result<()> {
+        match std::mem::replace(&mut self.last, Printed::Row) {
+            Printed::Block => writeln!(out),
+            Printed::Nothing | Printed::Row => Ok(()),
+        }
+    }
+
+    fn print_block(&mut self, lines: &[String], out: &mut impl Write) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        if self.last != Printed::Nothing {
+            writeln!(out)?;
+        }
+        self.last = Printed::Block;
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    }
+}
+
+/// Writes OTLP JSON lines, one after the other: the text of a whole batch may be large.
+pub(crate) fn write_json(
+    spans: &[ReceivedSpan],
+    logs: &[ReceivedLog],
+    metrics: &[ReceivedMetric],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut write = |fill: &dyn Fn(&mut Records)| {
+        let mut records = Records::default();
+        fill(&mut records);
+        out.write_all(records.to_json_lines().as_bytes())
+    };
+    spans.chunks(MOST_IN_LINE).try_for_each(|some| write(&|records| records.spans = some.to_vec()))?;
+    logs.chunks(MOST_IN_LINE).try_for_each(|some| write(&|records| records.logs = some.to_vec()))?;
+    metrics.chunks(MOST_IN_LINE).try_for_each(|some| write(&|records| records.metrics = some.to_vec()))
+}
+
+/// What is missing of a trace, or what came late.
+fn note(block: &Block, separator: &str) -> String {
+    match &block.state {
+        State::Complete => String::new(),
+        State::Partial { is_root_missing, missing_parents, cause } => {
+            let missing = match (is_root_missing, missing_parents) {
+                (true, _) => "root span missing".to_owned(),
+                (false, parents) => format!("{} missing", describe::count(*parents as u64, "parent")),
+            };
+            match cause {
+                Cause::Quiet | Cause::End => missing,
+                Cause::Age => format!("{missing}{separator}open for 30 s"),
+                Cause::Memory => format!("{missing}{separator}too many are open"),
+            }
+        }
+        State::Late(_) => {
+            let spans = block.spans.len() as u64;
+            let logs = block.logs.len() as u64;
+            let parts = [(spans, "late span"), (logs, "late log record")]
+                .into_iter()
+                .filter(|(number, _)| *number > 0);
+            parts.map(|(number, what)| describe::count(number, what)).collect::<Vec<_>>().join(", +")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Requests as lines of OTLP JSON: what file exporters write, what the console prints, and what a collector takes.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use prost::encoding::{bytes, message};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+
+use super::records::{ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
+use super::{json, weight};
+use crate::record::Signal;
+use crate::transport::write_json;
+
+/// More records than this are written as several lines, so that no line is much larger than a usual request.
+const MOST_IN_LINE: usize = 4096;
+/// What one line may become in memory.
+const MOST_BYTES: usize = 256 * 1024 * 1024;
+
+/// A text is no export request in OTLP JSON. Its `Display` has the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonError(String);
+
+impl JsonError {
+    fn of(error: impl fmt::Display) -> Self {
+        // the text is one line, and which one of a file it is, only the caller knows
+        Self(error.to_string().replace(" at line 1 column ", " at column "))
+    }
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+impl Records {
+    /// Reads an export request in OTLP JSON, of any signal: a line of a file exporter, or of `standpipe drain --to-stdout`.
+    ///
+    /// # Errors
+    /// If it is no such request, or would take more than 256 MiB of memory.
+    ///
+    /// ```
+    /// use standpipe::receiver::Records;
+    ///
+    /// let line = r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"checkout"}]}]}]}"#;
+    /// let records = Records::from_json(line.as_bytes())?;
+    /// assert_eq!(records.spans[0].name(), "checkout");
+    /// assert_eq!(Records::from_json(records.to_json_lines().as_bytes())?, records);
+    /// # Ok::<(), standpipe::receiver::JsonError>(())
+    /// ```
+    pub fn from_json(text: &[u8]) -> Result<Self, JsonError> {
+        let mut all = Self::default();
+        for signal in signals_in(text).map_err(JsonError::of)? {
+            let message = json::to_protobuf(signal, text).map_err(JsonError::of)?;
+            if weight::of(signal, &message) > MOST_BYTES {
+                return Err(JsonError(format!("it takes more than {MOST_BYTES} bytes of memory")));
+            }
+            let of_signal = Self::decode(signal, &message).map_err(JsonError::of)?;
+            all.spans.extend(of_signal.spans);
+            all.logs.extend(of_signal.logs);
+            all.metrics.extend(of_signal.metrics);
+        }
+        Ok(all)
+    }
+
+    /// Writes the records as OTLP JSON: a line for each signal that there is, each ended by `\n`. More than 4096 records of
+    /// a signal are several lines.
+    pub fn to_json_lines(&self) -> String {
+        let mut text = Vec::new();
+        write_lines(Signal::Traces, &self.spans, &mut text);
+        write_lines(Signal::Logs, &self.logs, &mut text);
+        write_lines(Signal::Metrics, &self.metrics, &mut text);
+        String::from_utf8(text).unwrap_or_default()
+    }
+}
+
+/// The signals that a text has records of: one, if it is an export request.
+fn signals_in(text: &[u8]) -> serde_json::Result<Vec<Signal>> {
+    serde_json::Deserializer::from_slice(text).deserialize_map(Signals)
+}
+
+struct Signals;
+
+impl<'de> Visitor<'de> for Signals {
+    type Value = Vec<Signal>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an export request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<Signal>, A::Error> {
+        let (mut found, mut is_empty) = (Vec::new(), true);
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            is_empty = false;
+            match &*name {
+                "resourceSpans" => found.push(Signal::Traces),
+                "resourceLogs" => found.push(Signal::Logs),
+                "resourceMetrics" => found.push(Signal::Metrics),
+                _ => {}
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        match found.is_empty() && !is_empty {
+            true => Err(A::Error::custom("it has no resourceSpans, resourceLogs or resourceMetrics")),
+            false => Ok(found),
+        }
+    }
+}
+
+fn write_lines<R: Record>(signal: Signal, records: &[R], text: &mut Vec<u8>) {
+    for records in records.chunks(MOST_IN_LINE) {
+        let start = text.len();
+        // what was decoded is no deeper than what can be written
+        match write_json(text, signal, &request(records)) {
+            Ok(()) => text.push(b'\n'),
+            Err(_) => text.truncate(start),
+        }
+    }
+}
+
+/// The records as an export request. Its fields have the same numbers for every signal.
+fn request<R: Record>(records: &[R]) -> Vec<u8> {
+    let mut request = Vec::new();
+    for of_resource in records.chunk_by(|a, b| Arc::ptr_eq(a.resource(), b.resource())) {
+        let mut resource = Vec::new();
+        message::encode(1, &**of_resource[0].resource(), &mut resource);
+        for of_scope in of_resource.chunk_by(|a, b| Arc::ptr_eq(a.scope(), b.scope())) {
+            let mut scope = Vec::new();
+            message::encode(1, &**of_scope[0].scope(), &mut scope);
+            of_scope.iter().for_each(|record| message::encode(2, record.message(), &mut scope));
+            bytes::encode(2, &scope, &mut resource);
+        }
+        bytes::encode(1, &resource, &mut request);
+    }
+    request
+}
+
+/// A record of any signal.
+trait Record {
+    type Message: Message;
+
+    fn resource(&self) -> &Arc<Resource>;
+    fn scope(&self) -> &Arc<InstrumentationScope>;
+    fn message(&self) -> &Self::Message;
+}
+
+macro_rules! record {
+    ($($record:ident { $field:ident: $message:ident })*) => {$(
+        impl Record for $record {
+            type Message = $message;
+
+            fn resource(&self) -> &Arc<Resource> {
+                &self.resource
+            }
+
+            fn scope(&self) -> &Arc<InstrumentationScope> {
+                &self.scope
+            }
+
+            fn message(&self) -> &$message {
+                &self.$field
+            }
+        }
+    )*};
+}
+
+record! { ReceivedSpan { span: Span } ReceivedLog { log: LogRecord } ReceivedMetric { metric: Metric } }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Records {
+        Records::from_json(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_reads_as_what_was_read() {
+        let spans = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
+            "scopeSpans":[{"scope":{"name":"a"},"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","name":"one"},
+            {"name":"two","startTimeUnixNano":"1700000000000000000"}]},{"scope":{"name":"b"},"spans":[{"name":"three"}]}]}]}"#;
+        let logs =
+            r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"two\nlines"}}]}]}]}"#;
+        let metrics = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"m","gauge":{"dataPoints":[{"asInt":"-3"}]}}]}]}]}"#;
+        for text in [spans, logs, metrics] {
+            let records = read(text);
+            let lines = records.to_json_lines();
+            assert_eq!((records.count() > 0, lines.lines().count()), (true, 1), "{lines}");
+            assert_eq!(read(&lines), records);
+        }
+        assert_eq!(read(spans).to_json_lines().matches("shop").count(), 1, "the spans share their resource");
+    }
+
+    #[test]
+    fn many_records_are_several_lines() {
+        let mut records = read(r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"x"}]}]}]}"#);
+        records.spans = vec![records.spans[0].clone(); MOST_IN_LINE + 1];
+        let lines = records.to_json_lines();
+        assert_eq!(lines.lines().map(|line| read(line).spans.len()).collect::<Vec<_>>(), [MOST_IN_LINE, 1]);
+    }
+
+    #[test]
+    fn what_is_no_request_is_an_error_with_words() {
+        let reason = |text: &str| Records::from_json(text.as_bytes()).unwrap_err().to_string();
+        assert!(reason("hello").starts_with("expected value"), "{}", reason("hello"));
+        assert_eq!(
+            reason(r#"{"a":1}"#),
+            "it has no resourceSpans, resourceLogs or resourceMetrics at column 7"
+        );
+        assert!(reason(r#"{"resourceSpans":[{}]"#).starts_with("EOF"));
+        assert!(
+            reason(r#"{"resourceSpans":3}"#).starts_with("invalid value"),
+            "{}",
+            reason(r#"{"resourceSpans":3}"#)
+        );
+        assert_eq!(Records::from_json(b"{}"), Ok(Records::default()));
+        let bomb = format!(
+            r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{}{{}}]}}]}}]}}"#,
+            "{},".repeat(1_000_000)
+        );
+        assert_eq!(reason(&bomb), "it takes more than 268435456 bytes of memory");
+    }
+}

@@ -1,0 +1,401 @@
+//! What is shown of what comes: trees, JSON and files, by `receive` and by `show`.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+
+use standpipe::config::Proxy;
+use standpipe::receiver::Records;
+use standpipe::{Config, Exporter, Status, Telemetry};
+
+use super::receive::Process;
+use super::{Listening, PATIENCE};
+use crate::support::command::{finish, run, standpipe, stderr, stdout};
+
+/// A file of this name that is not there yet.
+fn path(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_file(&path);
+    path
+}
+
+/// Sends a trace of two spans with a log record in it, by the library.
+fn send_trace(endpoint: &str) {
+    let exporter = Exporter::http(endpoint).proxy(Proxy::Off);
+    let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter));
+    let telemetry = telemetry.expect("the endpoint is right");
+    {
+        let tracer = telemetry.tracer("tests");
+        let _checkout = tracer.span("POST /checkout");
+        let mut charge = tracer.span("charge card");
+        charge.set("card.network", "debit");
+        charge.status(Status::Error("declined"));
+        telemetry.logger("tests").error("no funds").emit();
+    }
+    telemetry.shutdown(PATIENCE);
+}
+
+/// Sends OTLP JSON.
+fn post_json(endpoint: &str, path: &str, body: &str) {
+    let authority = endpoint.strip_prefix("http://").expect("it is plain HTTP");
+    let mut socket = TcpStream::connect(authority).expect("it listens");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: application/json\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    socket.write_all(&[head.as_bytes(), body.as_bytes()].concat()).expect("it is read");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("it is answered");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
+/// A span in OTLP JSON: its service, its id, its parent's or 0, its name, its milliseconds, and more of it.
+fn span(service: &str, id: u64, parent: u64, name: &str, millis: u64, more: &str) -> String {
+    let parent = if parent == 0 { String::new() } else { format!("{parent:016x}") };
+    let (start, end) = (1_700_000_000_000_000_000 + id, 1_700_000_000_000_000_000 + id + millis * 1_000_000);
+    let name = serde_json::Value::from(name);
+    format!(
+        r#"{{"resourceSpans":[{{"resource":{{"attributes":[{{"key":"service.name","value":{{"stringValue":"{service}"}}}}]}},"scopeSpans":[{{"spans":[{{"traceId":"36c3ef3e000000000000000000000001","spanId":"{id:016x}","parentSpanId":"{parent}","name":{name},"startTimeUnixNano":"{start}","endTimeUnixNano":"{end}"{more}}}]}}]}}]}}"#
+    )
+}
+
+/// The lines of an output, read on a thread of their own, so that a test can wait for them and give up.
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (read, lines) = mpsc::channel();
+    let output = BufReader::new(output);
+    thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| read.send(line)));
+    lines
+}
+
+/// Feeds lines to `standpipe show -`.
+fn show(options: &[&str], lines: &str) -> Output {
+    let mut command = standpipe(&[&["show", "-"], options].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("the binary runs");
+    let mut stdin = process.stdin.take().expect("it is piped");
+    let lines = lines.to_owned();
+    let writer = thread::spawn(move || drop(stdin.write_all(lines.as_bytes())));
+    let output = process.wait_with_output().expect("it ends");
+    writer.join().expect("it has written");
+    output
+}
+
+#[test]
+fn receive_draws_a_trace_as_a_tree_with_its_logs_once_it_is_complete() {
+    let mut listening = Listening::start_with(&["--tree"]);
+    send_trace(&listening.endpoint);
+    let heading = listening.line_with("trace ");
+    assert!(heading.contains(" 2 spans · ") && heading.ends_with(" · 1 error"), "{heading}");
+    for part in ["POST /checkout", "╰─ charge card", "card.network=debit", "✗ declined", "ERROR  no funds"]
+    {
+        listening.line_with(part);
+    }
+    let origin = listening.line_with("from ");
+    assert!(origin.starts_with("from  shop  scope tests"), "{origin}");
+}
+
+#[test]
+fn receive_draws_what_comes_late_below_its_ancestors() {
+    let mut listening = Listening::start_with(&["--tree"]);
+    post_json(&listening.endpoint, "/v1/traces", &span("shop", 1, 0, "POST /checkout", 9, ""));
+    listening.line_with("POST /checkout");
+    post_json(&listening.endpoint, "/v1/traces", &span("mailer", 2, 1, "send mail", 5, ""));
+    assert!(listening.line_with("trace 36c3ef3e").starts_with("trace 36c3ef3e +1 late span ──"));
+    listening.line_with("POST /checkout");
+    listening.line_with("╰─ send mail");
+}
+
+#[test]
+fn receive_draws_open_traces_at_the_end_and_says_what_is_missing() {
+    let mut listening = Listening::start_with(&["--tree"]);
+    post_json(&listening.endpoint, "/v1/traces", &span("mailer", 2, 1, "send mail", 5, ""));
+    if !listening.interrupt("TERM") {
+        return;
+    }
+    let heading = listening.line_with("trace ");
+    assert!(heading.starts_with("trace 36c3ef3e partial · root span missing ──"), "{heading}");
+    listening.line_with("its parent 00000000 is not here");
+    listening.line_with("received 1 span, ");
+}
+
+#[test]
+fn trees_on_an_output_that_stands_still_hold_up_no_sender() {
+    let mut listening = Listening::start_with(&["--tree"]);
+    let message = "x".repeat(2000);
+    // many times what a pipe takes
+    for id in 1..=1000 {
+        let more = format!(r#","status":{{"code":2,"message":"{message}"}}"#);
+        let one = span("shop", 1, 0, "POST /checkout", 9, &more);
+        post_json(&listening.endpoint, "/v1/traces", &one.replace("36c3ef3e00000000", &format!("{id:016x}")));
+        let log = format!(
+            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"body":{{"stringValue":"{message}"}}}}]}}]}}]}}"#
+        );
+        post_json(&listening.endpoint, "/v1/logs", &log);
+    }
+    // once it is read again, what was not shown is counted
+    let gap = listening.line_with("not shown: the output stood still");
+    assert!(gap.contains(" batches with "), "{gap}");
+}
+
+#[test]
+fn json_lines_are_what_the_receiver_reads_and_nothing_else_is_on_standard_output() {
+    let (process, output) = Listening::spawn(&["--address", "127.0.0.1:0", "--json"]);
+    let mut process = Process(process);
+    let (lines, errors) = (lines_of(output), lines_of(process.0.stderr.take().expect("it is piped")));
+    let greeting = errors.recv_timeout(PATIENCE).expect("it greets");
+    let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://")).expect("an endpoint");
+    send_trace(endpoint);
+    let (mut spans, mut logs) = (0, 0);
+    while (spans, logs) != (2, 1) {
+        let line = lines.recv_timeout(PATIENCE).expect("a line comes in time");
+        let records = Records::from_json(line.as_bytes()).expect("it is OTLP");
+        spans += records.spans.len();
+        logs += records.logs.len();
+    }
+    if super::signal(&process.0, "TERM") {
+        assert_eq!(lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+    }
+}
+
+#[test]
+fn what_is_saved_is_shown_again_and_added_to_what_was_there() {
+    let file = path("saved.jsonl");
+    let name = file.to_str().expect("it is UTF-8");
+    for round in 1..=2 {
+        let mut listening = Listening::start_with(&["--save", name, "--errors"]);
+        send_trace(&listening.endpoint);
+        if !listening.interrupt("TERM") {
+            return;
+        }
+        assert_eq!(listening.line_with("saved "), format!("saved 3 records to {name}"));
+        assert_eq!(listening.process.wait().expect("it ends").code(), Some(0));
+        let output = run(&["show", name, "--tree"]);
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+        let text = stdout(&output);
+        assert_eq!(text.matches("POST /checkout").count(), round, "{text}");
+        assert_eq!(text.matches("ERROR  no funds").count(), round, "{text}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_reported_and_the_display_goes_on() {
+    let mut listening = Listening::start_with(&["--save", "/dev/full"]);
+    send_trace(&listening.endpoint);
+    listening.line_with("charge card");
+    super::send(&listening.endpoint, "afterwards");
+    listening.line_with("afterwards");
+    assert!(listening.interrupt("TERM"));
+    let said = listening.complaints.recv_timeout(PATIENCE).expect("it ends");
+    let expected =
+        "standpipe: --save /dev/full: No space left on device (os error 28); nothing is saved from here on\n";
+    assert_eq!(said, expected);
+    assert_eq!(listening.process.wait().expect("it ends").code(), Some(1));
+}
+
+#[test]
+fn a_file_that_cannot_be_saved_to_is_an_error_at_the_start() {
+    let output = run(&["receive", "--address", "127.0.0.1:0", "--save", env!("CARGO_TARGET_TMPDIR")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("standpipe: --save "), "{}", stderr(&output));
+}
+
+#[test]
+fn show_reads_what_the_file_exporter_of_the_collector_writes() {
+    let line = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},"scopeSpans":[{"scope":{"name":"otel","version":"1"},"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"","flags":257,"name":"GET /tea","kind":2,"startTimeUnixNano":"1544712660000000000","endTimeUnixNano":"1544712661000000000","attributes":[{"key":"http.response.status_code","value":{"intValue":"200"}}],"status":{}}]}],"schemaUrl":"https://opentelemetry.io/schemas/1.27.0"}]}"#;
+    let output = show(&["--tree"], &format!("{line}\n"));
+    let text = stdout(&output);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    for part in [
+        "trace 5b8efff7",
+        "14:51:00.000Z · 1 span · 1.00 s",
+        "GET /tea",
+        "server  http.response.status_code=200",
+    ] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+    assert!(text.contains("from  shop  scope otel 1\n"), "{text}");
+    // what is no terminal has a line for each record
+    let flat = stdout(&show(&[], line));
+    assert!(flat.lines().any(|line| line.contains("shop") && line.contains("GET /tea")), "{flat}");
+}
+
+#[test]
+fn show_draws_what_comes_on_standard_input_before_its_end() {
+    let mut command = standpipe(&["show", "-", "--tree"]);
+    let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut process = Process(process.expect("the binary runs"));
+    let mut stdin = process.0.stdin.take().expect("it is piped");
+    let line = span("shop", 1, 0, "POST /checkout", 9, "") + "\n";
+    stdin.write_all(line.as_bytes()).expect("it is read");
+    let shown = lines_of(process.0.stdout.take().expect("it is piped"));
+    let line = shown.recv_timeout(PATIENCE).expect("a line comes in time");
+    assert!(line.starts_with("trace 36c3ef3e"), "{line}");
+}
+
+#[test]
+fn show_names_the_lines_that_it_cannot_read_and_shows_the_rest() {
+    let file = path("damaged.jsonl");
+    let good = span("shop", 1, 0, "POST /checkout", 9, "");
+    fs::write(&file, format!("{good}\n\n{{\"a\\u001b\":1}}\nno json\n{}", &good[..50]))
+        .expect("it is written");
+    let name = file.to_str().expect("it is UTF-8");
+    let output = run(&["show", name]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("POST /checkout"));
+    let said = stderr(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    assert!(lines[0].starts_with(&format!("standpipe: {name}:3: it has no resourceSpans")), "{said}");
+    assert!(lines[1].starts_with(&format!("standpipe: {name}:4: expected ident")), "{said}");
+    assert!(lines[2].starts_with(&format!("standpipe: {name}:5: EOF")), "{said}");
+
+    let output = run(&["show", "missing.jsonl"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).starts_with("standpipe: missing.jsonl: "), "{}", stderr(&output));
+}
+
+#[test]
+fn filters_choose_among_traces_and_records() {
+    let trace = |id: &str, lines: &[String]| {
+        lines.iter().map(|line| line.replace("36c3ef3e", id) + "\n").collect::<String>()
+    };
+    let failed = r#","status":{"code":2,"message":"declined"}"#;
+    let lines = [
+        trace(
+            "aaaaaaaa",
+            &[span("shop", 1, 0, "POST /checkout", 200, ""), span("pay", 2, 1, "charge", 5, failed)],
+        ),
+        trace("bbbbbbbb", &[span("shop", 1, 0, "GET /tea", 20, ""), span("shop", 2, 1, "health", 1, "")]),
+        trace("cccccccc", &[span("probe", 1, 0, "health", 3, "")]),
+    ]
+    .concat();
+    let traces = |options: &[&str]| {
+        let output = show(&[&["--tree"], options].concat(), &lines);
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let ids =
+            text.lines().filter_map(|line| line.strip_prefix("trace ")?.chars().next()).collect::<String>();
+        (ids, text)
+    };
+    for (options, expected) in [
+        (&[][..], "abc"),
+        (&["--service", "pay"], "a"),
+        (&["--service", "pay", "--service", "probe"], "ac"),
+        (&["--name", "tea"], "b"),
+        (&["--errors"], "a"),
+        (&["--min", "20ms"], "ab"),
+        (&["--trace", "BB"], "b"),
+        (&["--hide", "health"], "ab"),
+        (&["--hide", "health", "--errors"], "a"),
+    ] {
+        let (ids, text) = traces(options);
+        assert_eq!(ids, expected, "{options:?}: {text}");
+    }
+    let (_, text) = traces(&["--hide", "health"]);
+    assert!(!text.contains("health") && text.contains(" 1 span (+1 hidden) · "), "{text}");
+    let flat = stdout(&show(&["--flat", "--errors"], &lines));
+    assert!(flat.contains("charge") && !flat.contains("POST /checkout"), "{flat}");
+    let json = stdout(&show(&["--json", "--name", "charge"], &lines));
+    let records = Records::from_json(json.as_bytes()).expect("it is OTLP");
+    assert_eq!(records.spans.iter().map(|span| span.name()).collect::<Vec<_>>(), ["charge"]);
+}
+
+#[test]
+fn nothing_that_is_shown_can_move_the_cursor() {
+    let hostile = "\x1b[2J\r\n\u{9b}1A\u{202e}";
+    let text = serde_json::Value::from(hostile).to_string();
+    let value = format!(r#"{{"key":{text},"value":{{"stringValue":{text}}}}}"#);
+    let more = format!(
+        r#","attributes":[{value}],"traceState":{text},"status":{{"code":2,"message":{text}}},
+        "events":[{{"name":{text},"attributes":[{value}]}}],"links":[{{"attributes":[{value}]}}]"#
+    );
+    let root = span("shop", 1, 0, hostile, 9, &more).replace('\n', "");
+    let like: String = (10..20).map(|id| span("shop", id, 1, hostile, 1, "") + "\n").collect();
+    let resource = format!(
+        r#"{{"resourceSpans":[{{"resource":{{"attributes":[{{"key":"service.name","value":{{"stringValue":{text}}}}},{value}]}},"scopeSpans":[{{"scope":{{"name":{text},"version":{text}}},"spans":[{{"name":{text},"traceId":"aa"}}]}}]}}]}}"#
+    );
+    let log = format!(
+        r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"severityText":{text},"eventName":{text},"body":{{"stringValue":{text}}},"attributes":[{value}]}}]}}]}}]}}"#
+    );
+    let metric = format!(
+        r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{{"name":{text},"unit":{text},"gauge":{{"dataPoints":[{{"asInt":"1","attributes":[{value}]}}]}}}}]}}]}}]}}"#
+    );
+    let bad = format!(r#"{{{text}:1}}"#);
+    let lines = format!("{root}\n{like}{resource}\n{log}\n{metric}\n{bad}\n");
+    let is_harmless = |text: &str| text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}');
+    for options in [&["--tree"][..], &["--tree", "--full"], &["--flat"], &["--json"]] {
+        for columns in ["50", "70", "120"] {
+            let file = path("hostile.jsonl");
+            fs::write(&file, &lines).expect("it is written");
+            let name = file.to_str().expect("it is UTF-8");
+            let output = finish(standpipe(&[&["show", name], options].concat()).env("COLUMNS", columns));
+            let shown = stdout(&output);
+            assert!(is_harmless(&shown) && is_harmless(&stderr(&output)), "{options:?}: {shown:?}");
+            assert!(shown.contains("\\u{1b}[2J") || shown.contains("\\u001b[2J"), "{options:?}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_of_ten_thousand_spans_fits_a_few_screens() {
+    let mut lines = span("shop", 1, 0, "root", 900, "") + "\n";
+    for id in 2..10_002_u64 {
+        // ten levels of ten children each, and so on
+        lines += &(span("shop", id, (id + 8) / 10, &format!("span {id}"), 1, "") + "\n");
+    }
+    let text = stdout(&show(&["--tree"], &lines));
+    assert!(text.contains("10001 spans") && text.contains(" spans below"), "{text}");
+    assert!(text.lines().count() < 150, "{} lines", text.lines().count());
+    let full = stdout(&show(&["--tree", "--full"], &lines));
+    assert_eq!(full.lines().filter(|line| line.contains("  shop  ")).count(), 10_001);
+}
+
+/// On a terminal that `script` of util-linux makes.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_terminal_has_trees_and_a_foot_that_is_erased() {
+    let script = std::process::Command::new("script").arg("--version").output();
+    if !script.is_ok_and(|output| stdout(&output).contains("util-linux")) {
+        eprintln!("SKIPPED: there is no script of util-linux, which makes a terminal");
+        return;
+    }
+    let typescript = path("terminal.txt");
+    let command = format!("{} receive --address 127.0.0.1:0", env!("CARGO_BIN_EXE_standpipe"));
+    let process = std::process::Command::new("script")
+        .args(["--quiet", "--flush", "--command", &command, typescript.to_str().expect("it is UTF-8")])
+        .env("LC_ALL", "C.UTF-8")
+        .env("TERM", "xterm-256color")
+        .env("COLUMNS", "100")
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut process = Process(process.expect("it runs"));
+    let until = std::time::Instant::now() + PATIENCE;
+    let wait_for = |part: &str| loop {
+        let mut text = String::new();
+        let _ = fs::File::open(&typescript).and_then(|mut file| file.read_to_string(&mut text));
+        if text.contains(part) {
+            return text;
+        }
+        assert!(std::time::Instant::now() < until, "no {part:?} in {text:?}");
+        thread::sleep(std::time::Duration::from_millis(10));
+    };
+    let greeting = wait_for("Ctrl-C stops");
+    let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://")).expect("an endpoint");
+    send_trace(endpoint);
+    let text = wait_for("from  shop");
+    assert!(text.contains("\r\x1b[K1 trace open · "), "{text:?}");
+    assert!(text.contains(" spans\r\x1b[K\r\ntrace "), "{text:?}");
+    // Ctrl-C, as the terminal has it
+    process.0.stdin.as_mut().expect("it is piped").write_all(b"\x03").expect("it is read");
+    wait_for("received 2 spans, 1 log record and 0 data points");
+    assert!(process.0.wait().expect("it ends").success());
+}
