@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use standpipe::config::Proxy;
+use standpipe::receiver::Records;
 use standpipe::{Config, Exporter, Status, Telemetry};
 
 use crate::support::command::{run, standpipe, stderr};
@@ -120,6 +121,14 @@ fn a_trace_is_listed_and_shown_with_its_spans_and_logs() {
     );
     let (_, _, part) = page.get(&format!("/api/trace/{id}/text?span={child}"));
     assert!(part.contains("payment") && !part.contains("running low"), "{part}");
+
+    let (_, _, lines) = page.get(&format!("/api/trace/{id}/otlp"));
+    let copied: Vec<Records> =
+        lines.lines().map(|line| Records::from_json(line.as_bytes()).unwrap()).collect();
+    assert_eq!((copied[0].spans.len(), copied[1].logs.len()), (2, 1));
+    let (_, _, line) = page.get(&format!("/api/trace/{id}/otlp?span={child}"));
+    let copied = Records::from_json(line.as_bytes()).unwrap();
+    assert_eq!((copied.spans.len(), copied.spans[0].name(), copied.logs.len()), (1, "payment", 0));
 
     assert_eq!(page.get("/api/trace/00000000000000000000000000000001").0, 404);
     assert_eq!(page.get("/api/trace/xyz").0, 400);

@@ -124,6 +124,24 @@ test("a trace is opened by a click, a span by a key, and both have an address", 
   await done(again);
 });
 
+test("a subtree is copied as text and as OTLP JSON", async () => {
+  const page = await open("", { permissions: ["clipboard-read", "clipboard-write"] });
+  await page.click(".row.bad");
+  await page.waitForSelector(".trace .row");
+  await page.keyboard.press("E");
+  await page.waitForSelector("aside h2");
+  await page.keyboard.press("y");
+  await page.waitForFunction(async () => (await navigator.clipboard.readText()).includes("authorize card"));
+  const text = await page.evaluate(() => navigator.clipboard.readText());
+  assert.ok(text.includes("card declined") && !text.includes("load cart"), text);
+  await page.keyboard.press("Y");
+  await page.waitForFunction(async () => (await navigator.clipboard.readText()).startsWith("{"));
+  const [spans, logs] = (await page.evaluate(() => navigator.clipboard.readText())).trim().split("\n").map((line) => JSON.parse(line));
+  assert.equal(spans.resourceSpans[0].scopeSpans[0].spans[0].name, "authorize card");
+  assert.equal(logs.resourceLogs[0].scopeLogs[0].logRecords[0].body.stringValue, "card declined");
+  await done(page);
+});
+
 test("rows are collapsed, expanded and walked by keys", async () => {
   const page = await open();
   await page.click(".row.bad");

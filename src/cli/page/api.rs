@@ -43,6 +43,9 @@ pub(super) fn respond(path: &str, request: &Request, shared: &Arc<Shared>) -> Re
                 Response::json(&details::span(&span.received, &one_trace::logs(&trace, shared)))
             })
         }),
+        (_, ["trace", id, "otlp"]) => {
+            with_trace(id, shared, |trace| Response::text(one_trace::otlp(&trace, span_of(request), shared)))
+        }
         (_, ["trace", id, "text"]) => {
             with_trace(id, shared, |trace| Response::text(one_trace::text(&trace, span_of(request), shared)))
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
-use standpipe::receiver::ReceivedSpan;
+use standpipe::receiver::{ReceivedSpan, Records};
 
 use super::super::describe::{self, SpanView};
 use super::super::log_view::LogView;
@@ -115,6 +115,15 @@ pub(super) fn text(trace: &Trace, top: Option<usize>, shared: &Shared) -> String
         waterfall::draw(&spans, &logs, options, &mut Palette::default(), &plain_style(TEXT_WIDTH));
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// The same as lines of OTLP JSON: one for its spans, and one for its log records if there are any.
+pub(super) fn otlp(trace: &Trace, top: Option<usize>, shared: &Shared) -> String {
+    let (chosen, logs) = part(trace, top, shared);
+    let mut records = Records::default();
+    records.spans = chosen.into_iter().cloned().collect();
+    records.logs = logs.iter().map(|kept| kept.log.clone()).collect();
+    records.to_json_lines()
 }
 
 /// A span and all below it, or all spans, with the log records that belong to them.
