@@ -12,7 +12,8 @@ use standpipe::Transport;
 use super::check::{self, Form, Probing, Subject};
 use super::demo;
 use super::drain::{self, Target};
-use super::help::Topic;
+use super::given::Given;
+use super::help::{COMMANDS, Topic};
 use super::init;
 use super::receive;
 use super::style::ColorChoice;
@@ -22,7 +23,6 @@ use super::text;
 const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 
-const COMMANDS: [&str; 7] = ["demo", "receive", "check", "init", "spool", "drain", "help"];
 const OPTIONS: [&str; 16] = [
     "--color",
     "--ascii",
@@ -60,6 +60,8 @@ pub(crate) enum Command {
     /// The directory.
     Spool(PathBuf),
     Drain(drain::Options),
+    /// One that reads its options itself.
+    Given(Given),
     Help(Topic),
     Version,
 }
@@ -106,7 +108,15 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("timeout") => raw.timeout = Some(timeout(&parser.value()?.string()?)?),
             Arg::Long("to-stdout") => raw.to_stdout = true,
             Arg::Long("svg") => raw.svg = Some(parser.value()?.into()),
-            Arg::Value(word) if raw.command.is_none() => raw.command = Some(command(word)?),
+            Arg::Value(word) if raw.command.is_none() => {
+                let name = command(word)?;
+                if let Some(topic) = Topic::of(&name).filter(|topic| topic.is_given()) {
+                    let given = Given::parse(topic, &mut parser).map_err(UsageError)?;
+                    let command = given.filter(|_| !raw.help).map_or(Command::Help(topic), Command::Given);
+                    return Ok(Arguments { command, color: raw.color, ascii: raw.ascii });
+                }
+                raw.command = Some(name);
+            }
             // An empty argument is most often a variable of the shell that was never set.
             Arg::Value(word) if word.is_empty() => {}
             Arg::Value(word) => raw.operands.push(word),
@@ -247,7 +257,7 @@ impl RawArguments {
         let [topic] = operands(self.operands)?;
         let Some(topic) = topic else { return Ok(Command::Help(Topic::Overview)) };
         let topic = topic.to_string_lossy();
-        Topic::of(&topic).map(Command::Help).ok_or_else(|| unknown("command", &topic, &COMMANDS))
+        Topic::of(&topic).map(Command::Help).ok_or_else(|| unknown_command(&topic))
     }
 
     fn without_operands(self, command: Command) -> Result<Command, UsageError> {
@@ -262,7 +272,7 @@ fn directory(command: &str, words: Vec<OsString>) -> Result<PathBuf, UsageError>
     directory.map(PathBuf::from).ok_or_else(|| UsageError(format!("{command} needs a DIR")))
 }
 
-fn header(word: &str) -> Result<(String, String), UsageError> {
+pub(crate) fn header(word: &str) -> Result<(String, String), UsageError> {
     let parts = word.split_once('=').filter(|(name, _)| !name.is_empty());
     // the word may have a secret
     parts
@@ -271,17 +281,7 @@ fn header(word: &str) -> Result<(String, String), UsageError> {
 }
 
 fn timeout(word: &str) -> Result<Duration, UsageError> {
-    let digits = word.trim_end_matches(|character: char| character.is_ascii_alphabetic());
-    let factor = match &word[digits.len()..] {
-        "" | "s" => Some(1),
-        "m" | "min" => Some(60),
-        "h" => Some(3600),
-        _ => None,
-    };
-    let seconds = digits.parse::<u32>().ok().zip(factor).map(|(number, factor)| u64::from(number) * factor);
-    seconds
-        .map(Duration::from_secs)
-        .ok_or_else(|| UsageError(format!("--timeout {word:?}: write a time, as 30s or 5m")))
+    text::duration(word).ok_or_else(|| UsageError(format!("--timeout {word:?}: write a time, as 30s or 5m")))
 }
 
 /// The operands of the command, of which there may be `N`.
@@ -296,7 +296,11 @@ fn operands<const N: usize>(words: Vec<OsString>) -> Result<[Option<OsString>; N
 
 fn command(word: OsString) -> Result<String, UsageError> {
     let word = word.to_string_lossy().into_owned();
-    if COMMANDS.contains(&word.as_str()) { Ok(word) } else { Err(unknown("command", &word, &COMMANDS)) }
+    if Topic::of(&word).is_some() { Ok(word) } else { Err(unknown_command(&word)) }
+}
+
+fn unknown_command(word: &str) -> UsageError {
+    unknown("command", word, &COMMANDS.map(|(name, _)| name))
 }
 
 fn color(word: &str) -> Result<ColorChoice, UsageError> {
@@ -413,7 +417,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 30] = [
+        let cases: [(&[&str], &str); 31] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -422,6 +426,7 @@ mod tests {
             (&["demo", "-x"], "unknown option \"-x\""),
             (&["receive", "--svg", "a"], "--svg is an option of demo only"),
             (&["demo", "--svg"], "missing argument for option '--svg'"),
+            (&["exec", "--naem", "a", "b"], "unknown option \"--naem\"; did you mean \"--name\"?"),
             (&["demo", "now"], "unexpected argument \"now\""),
             (&["check"], "check needs a FILE or --env"),
             (&["check", ""], "check needs a FILE or --env"),

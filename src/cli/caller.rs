@@ -1,7 +1,7 @@
-//! Which trace was this command started in? Read from the environment.
+//! Which trace was this command started in? Read from the environment, or from what an option gives instead.
 
-use std::env;
 use std::ffi::OsString;
+use std::{env, fs};
 
 use standpipe::SpanContext;
 
@@ -19,6 +19,22 @@ impl Caller {
     /// From `TRACEPARENT` and `TRACESTATE` of this process.
     pub(crate) fn of_process() -> Self {
         Self::read(env::var_os(PARENT), env::var_os(STATE))
+    }
+
+    /// From a `traceparent`, or from a file that has it in a line of a shell, `TRACEPARENT=...`; where there is no such file,
+    /// from the environment.
+    pub(crate) fn of(parent: &str) -> Self {
+        if SpanContext::from_traceparent(parent).is_ok() {
+            return Self::read(Some(parent.into()), None);
+        }
+        match fs::read_to_string(parent) {
+            Ok(text) => Self::read(variable(&text, PARENT), variable(&text, STATE)),
+            Err(error) => {
+                let mut caller = Self::of_process();
+                caller.report_error(parent, &error.to_string());
+                caller
+            }
+        }
     }
 
     /// What cannot be used is reported and ignored, as W3C Trace Context requires.
@@ -68,6 +84,15 @@ impl Caller {
     }
 }
 
+/// The last value that a file of a shell gives to a variable.
+fn variable(text: &str, name: &str) -> Option<OsString> {
+    let values = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("export ").unwrap_or(line).trim_start().strip_prefix(name)?.strip_prefix('=')
+    });
+    values.last().map(|value| value.trim().trim_matches(['"', '\'']).into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +123,16 @@ mod tests {
         let (context, complaints) = read(PARENT, "what?");
         assert_eq!(context, Some((PARENT.to_owned(), String::new())));
         assert_eq!(complaints, reported("TRACESTATE: not a list like key=value,key=value; it is ignored"));
+    }
+
+    #[test]
+    fn a_file_of_a_shell_is_read_and_the_last_line_counts() {
+        let text = format!("# deploy\nTRACEPARENT=old\n export TRACEPARENT=\"{PARENT}\"\nTRACESTATE='a=1'\n");
+        assert_eq!(variable(&text, "TRACEPARENT"), Some(PARENT.into()));
+        assert_eq!(variable(&text, "TRACESTATE"), Some("a=1".into()));
+        assert_eq!(variable(&text, "BAGGAGE"), None);
+        let given = Caller::of(PARENT).context.map(|context| context.traceparent());
+        assert_eq!(given, Some(PARENT.to_owned()));
     }
 
     #[cfg(unix)]

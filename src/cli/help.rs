@@ -1,4 +1,4 @@
-//! The texts of `--help`.
+//! The texts of `--help`. They are the table of options, too: `given.rs` parses by them.
 
 /// What help can be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,23 +8,60 @@ pub(crate) enum Topic {
     Receive,
     Check,
     Init,
+    Exec,
     Spool,
     Drain,
+}
+
+/// Every command with its topic, in the order of the overview.
+pub(crate) const COMMANDS: [(&str, Topic); 8] = [
+    ("demo", Topic::Demo),
+    ("receive", Topic::Receive),
+    ("check", Topic::Check),
+    ("init", Topic::Init),
+    ("exec", Topic::Exec),
+    ("spool", Topic::Spool),
+    ("drain", Topic::Drain),
+    ("help", Topic::Overview),
+];
+
+/// An option as the help lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OptionHelp {
+    /// With its dashes.
+    pub(crate) long: &'static str,
+    pub(crate) short: Option<char>,
+    /// What stands for its value, if it has one.
+    pub(crate) value: Option<&'static str>,
+    pub(crate) description: String,
+}
+
+impl OptionHelp {
+    /// From the first line of an entry: `  -n, --name NAME   the name of the span`.
+    fn read(line: &'static str) -> Option<Self> {
+        let entry = line.strip_prefix("  ").filter(|entry| entry.starts_with('-'))?;
+        let (names, description) = entry.split_once("  ").unwrap_or((entry, ""));
+        let (short, long) = match names.split_once(", ") {
+            Some((short, long)) => (short.chars().nth(1), long),
+            None => (None, names),
+        };
+        let (long, value) = match long.split_once(' ') {
+            Some((long, value)) => (long, Some(value)),
+            None => (long, None),
+        };
+        Some(Self { long, short, value, description: description.trim().to_owned() })
+    }
 }
 
 impl Topic {
     /// The topic of a command.
     pub(crate) fn of(command: &str) -> Option<Self> {
-        match command {
-            "demo" => Some(Self::Demo),
-            "receive" => Some(Self::Receive),
-            "check" => Some(Self::Check),
-            "init" => Some(Self::Init),
-            "spool" => Some(Self::Spool),
-            "drain" => Some(Self::Drain),
-            "help" => Some(Self::Overview),
-            _ => None,
-        }
+        COMMANDS.iter().find(|(name, _)| *name == command).map(|(_, topic)| *topic)
+    }
+
+    /// Whether the command's line is a [`Given`](super::given::Given).
+    pub(crate) fn is_given(self) -> bool {
+        matches!(self, Self::Exec)
     }
 
     pub(crate) fn text(self) -> &'static str {
@@ -34,9 +71,24 @@ impl Topic {
             Self::Receive => RECEIVE,
             Self::Check => CHECK,
             Self::Init => INIT,
+            Self::Exec => include_str!("help/exec.txt"),
             Self::Spool => SPOOL,
             Self::Drain => DRAIN,
         }
+    }
+
+    /// The entries below `options:`.
+    pub(crate) fn options(self) -> Vec<OptionHelp> {
+        let mut options: Vec<OptionHelp> = Vec::new();
+        let lines = self.text().lines().skip_while(|line| *line != "options:").skip(1);
+        for line in lines.take_while(|line| !line.is_empty()) {
+            match (OptionHelp::read(line), options.last_mut()) {
+                (Some(option), _) => options.push(option),
+                (None, Some(option)) => option.description += &format!(" {}", line.trim()),
+                (None, None) => {}
+            }
+        }
+        options
     }
 }
 
@@ -54,6 +106,7 @@ commands:
                     show what a configuration comes to, what is wrong with it, and whether the
                     collector answers
   init [FLAVOUR]    write a commented configuration file to begin with
+  exec COMMAND      run a command inside a span
   spool DIR         show what processes have left in the directory of a spool
   drain DIR         send it to a collector, or print it
   help [COMMAND]
@@ -199,20 +252,27 @@ mod tests {
 
     #[test]
     fn every_help_text_fits_a_terminal() {
-        for topic in [
-            Topic::Overview,
-            Topic::Demo,
-            Topic::Receive,
-            Topic::Check,
-            Topic::Init,
-            Topic::Spool,
-            Topic::Drain,
-        ] {
+        for (_, topic) in COMMANDS {
             assert!(topic.text().ends_with('\n'));
             for line in topic.text().lines() {
                 assert!(line.is_ascii() && line.len() <= 100, "{line}");
             }
         }
+    }
+
+    #[test]
+    fn options_are_read_from_the_text() {
+        let options = Topic::Exec.options();
+        let name = OptionHelp {
+            long: "--name",
+            short: Some('n'),
+            value: Some("NAME"),
+            description: "the name of the span; the file name of COMMAND if it is not given".to_owned(),
+        };
+        assert_eq!(options[0], name);
+        let parent = options.iter().find(|option| option.long == "--parent").expect("it is listed");
+        assert!(parent.description.ends_with("of the environment; a file that is not there is ignored"));
+        assert!(options.iter().any(|option| option.long == "--grpc" && option.value.is_none()));
     }
 
     #[test]

@@ -6,15 +6,17 @@
 //! | `standpipe receive` | `receive/`, Ctrl-C in `interrupt.rs` |
 //! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
 //! | `standpipe init` | `init/`, with the files that it writes |
+//! | `standpipe exec` | `exec/`, where it sends in `sender.rs`, attributes in `attribute.rs` |
 //! | `standpipe spool` | `spool.rs` |
 //! | `standpipe drain` | `drain.rs` |
-//! | `--help`, options | `help.rs`, `arguments.rs` |
+//! | `--help`, options | `help.rs`, `arguments.rs`; `given.rs` of commands whose help is their table |
 //!
 //! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
 //! `metrics_table/`, `ledger.rs`; how records are shown as text: `describe.rs` (spans), `log_view.rs`,
 //! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`, `spark.rs`.
 
 mod arguments;
+mod attribute;
 mod caller;
 mod check;
 mod demo;
@@ -23,6 +25,8 @@ mod describe;
 mod drain;
 #[path = "../config/escape.rs"]
 mod escape;
+mod exec;
+mod given;
 mod help;
 mod init;
 mod interrupt;
@@ -31,6 +35,7 @@ mod log_view;
 mod metrics_table;
 mod point_view;
 mod receive;
+mod sender;
 mod snippet;
 mod spark;
 mod spool;
@@ -46,6 +51,7 @@ use std::process::ExitCode;
 
 use arguments::Command;
 use caller::Caller;
+use given::Given;
 use receive::Layout;
 use style::{Style, TerminalInfo};
 
@@ -56,11 +62,12 @@ const UNUSABLE: u8 = 2;
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match arguments::parse(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            report_error(&format!("{error}\ntry: standpipe --help"));
-            return ExitCode::from(UNUSABLE);
-        }
+        Err(error) => return exit_code(Err(Failure::Usage(error.to_string()))),
     };
+    if let Command::Given(given) = &arguments.command {
+        // They draw nothing, and the terminal is asked by a process of its own.
+        return exit_code(run_given(given));
+    }
     let terminal = TerminalInfo::of_stdout();
     let style = Style::decide(arguments.color, arguments.ascii, &terminal);
     let outcome = match arguments.command {
@@ -73,9 +80,18 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Init(options) => init::run(&options, &style),
         Command::Spool(directory) => spool::run(&directory, &style),
         Command::Drain(options) => drain::run(&options, &style),
+        Command::Given(given) => run_given(&given),
         Command::Help(topic) => print_text(topic.text().trim_end()),
         Command::Version => print_text(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };
+    exit_code(outcome)
+}
+
+fn run_given(given: &Given) -> Result<ExitCode, Failure> {
+    exec::run(given)
+}
+
+fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         // The reader has read enough: `standpipe receive | head`.
@@ -88,6 +104,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             report_error(&message);
             ExitCode::FAILURE
         }
+        Err(Failure::Usage(message)) => {
+            report_error(&format!("{message}\ntry: standpipe --help"));
+            ExitCode::from(UNUSABLE)
+        }
     }
 }
 
@@ -96,6 +116,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 enum Failure {
     /// Standard output could not be written.
     Output(io::Error),
+    /// The command line is invalid.
+    Usage(String),
     /// Anything else, as a message.
     Message(String),
 }

@@ -5,6 +5,7 @@
 mod check;
 mod commands;
 mod console;
+mod exec;
 mod init;
 mod spool;
 #[path = "../support/mod.rs"]

@@ -1,0 +1,104 @@
+//! Attributes of the command line and of JSON lines: `KEY=VALUE`, `KEY:=JSON`, and what they are as OpenTelemetry's values.
+
+use serde_json::Value as Json;
+use standpipe::{IntoValue, Value};
+
+/// A key and its value.
+pub(crate) type Attribute = (String, Json);
+
+/// Reads `KEY=VALUE`, which is text, or `KEY:=JSON`.
+///
+/// # Errors
+/// When it is neither. The message does not repeat the value, which may be a secret.
+pub(crate) fn parse(word: &str) -> Result<Attribute, String> {
+    let Some((key, value)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":")) else {
+        return Err("--attr: write KEY=VALUE, or KEY:=JSON for a number".to_owned());
+    };
+    match key.strip_suffix(':') {
+        None => Ok((key.to_owned(), value.into())),
+        Some(key) => match serde_json::from_str(value) {
+            Ok(value) => Ok((key.to_owned(), value)),
+            Err(_) => {
+                Err(format!("--attr {key}: the value is not JSON, as 42, 1.5 or true; for text write {key}="))
+            }
+        },
+    }
+}
+
+/// Reads `k=v,k=v`, the form of `OTEL_CLI_ATTRIBUTES`.
+///
+/// # Errors
+/// When a part has no `=`.
+pub(crate) fn parse_list(list: &str) -> Result<Vec<Attribute>, String> {
+    list.split(',').filter(|part| !part.is_empty()).map(parse).collect()
+}
+
+/// A JSON value as an attribute has it. Lists of one type stay lists; what is nested or mixed becomes JSON text. Null is no
+/// attribute.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AsValue<'a>(pub(crate) &'a Json);
+
+impl IntoValue for AsValue<'_> {
+    fn with_value(self, write: impl FnOnce(Value<'_>)) {
+        match self.0 {
+            Json::Null => {}
+            Json::Bool(value) => write(Value::Bool(*value)),
+            Json::String(value) => write(Value::Str(value)),
+            Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(value), _) => write(Value::Int(value)),
+                (None, value) => write(Value::Float(value.unwrap_or(f64::NAN))),
+            },
+            Json::Array(items) => {
+                if let Some(texts) = items.iter().map(Json::as_str).collect::<Option<Vec<_>>>() {
+                    write(Value::Strs(&texts));
+                } else if let Some(integers) = items.iter().map(Json::as_i64).collect::<Option<Vec<_>>>() {
+                    write(Value::Ints(&integers));
+                } else if let Some(numbers) = items.iter().map(Json::as_f64).collect::<Option<Vec<_>>>() {
+                    write(Value::Floats(&numbers));
+                } else if let Some(flags) = items.iter().map(Json::as_bool).collect::<Option<Vec<_>>>() {
+                    write(Value::Bools(&flags));
+                } else {
+                    write(Value::Str(&self.0.to_string()));
+                }
+            }
+            Json::Object(_) => write(Value::Str(&self.0.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_attribute_is_text_unless_it_says_json() {
+        assert_eq!(parse("a=1"), Ok(("a".to_owned(), json!("1"))));
+        assert_eq!(parse("a=b=c"), Ok(("a".to_owned(), json!("b=c"))));
+        assert_eq!(parse("a:=1"), Ok(("a".to_owned(), json!(1))));
+        assert_eq!(parse("a:=[1.5,2]"), Ok(("a".to_owned(), json!([1.5, 2]))));
+        for wrong in ["a", "=a", ":=1", ""] {
+            assert_eq!(parse(wrong).unwrap_err(), "--attr: write KEY=VALUE, or KEY:=JSON for a number");
+        }
+        let error = parse("a:=secret").unwrap_err();
+        assert!(error.starts_with("--attr a: the value is not JSON") && !error.contains("secret"), "{error}");
+        assert_eq!(parse_list("a=1,b=2").map(|list| list.len()), Ok(2));
+    }
+
+    #[test]
+    fn values_keep_their_type() {
+        let written = |json: Json| {
+            let mut text = String::new();
+            AsValue(&json).with_value(|value| text = format!("{value:?}"));
+            text
+        };
+        assert_eq!(written(json!(42)), "Int(42)");
+        assert_eq!(written(json!(u64::MAX)), "Float(1.8446744073709552e19)");
+        assert_eq!(written(json!([1, 2.5])), "Floats([1.0, 2.5])");
+        assert_eq!(written(json!([true])), "Bools([true])");
+        assert_eq!(written(json!(["a", 1])), "Str(\"[\\\"a\\\",1]\")");
+        assert_eq!(written(json!({"a": 1})), "Str(\"{\\\"a\\\":1}\")");
+        assert_eq!(written(json!(null)), "");
+    }
+}
