@@ -33,6 +33,26 @@ pub(crate) fn parse_list(list: &str) -> Result<Vec<Attribute>, String> {
     list.split(',').filter(|part| !part.is_empty()).map(parse).collect()
 }
 
+/// Attributes of which each is a [scalar]: lists and objects become JSON text.
+pub(crate) fn flat(attributes: Vec<Attribute>) -> Vec<Attribute> {
+    let flat =
+        |value: Json| if value.is_array() || value.is_object() { value.to_string().into() } else { value };
+    attributes.into_iter().map(|(key, value)| (key, flat(value))).collect()
+}
+
+/// The value of what is neither a list nor an object nor null.
+pub(crate) fn scalar(json: &Json) -> Option<Value<'_>> {
+    match json {
+        Json::Bool(value) => Some(Value::Bool(*value)),
+        Json::String(value) => Some(Value::Str(value)),
+        Json::Number(number) => match number.as_i64() {
+            Some(value) => Some(Value::Int(value)),
+            None => number.as_f64().map(Value::Float),
+        },
+        Json::Null | Json::Array(_) | Json::Object(_) => None,
+    }
+}
+
 /// A JSON value as an attribute has it. Lists of one type stay lists; what is nested or mixed becomes JSON text. Null is no
 /// attribute.
 #[derive(Debug, Clone, Copy)]
@@ -40,28 +60,23 @@ pub(crate) struct AsValue<'a>(pub(crate) &'a Json);
 
 impl IntoValue for AsValue<'_> {
     fn with_value(self, write: impl FnOnce(Value<'_>)) {
-        match self.0 {
-            Json::Null => {}
-            Json::Bool(value) => write(Value::Bool(*value)),
-            Json::String(value) => write(Value::Str(value)),
-            Json::Number(number) => match (number.as_i64(), number.as_f64()) {
-                (Some(value), _) => write(Value::Int(value)),
-                (None, value) => write(Value::Float(value.unwrap_or(f64::NAN))),
-            },
-            Json::Array(items) => {
-                if let Some(texts) = items.iter().map(Json::as_str).collect::<Option<Vec<_>>>() {
-                    write(Value::Strs(&texts));
-                } else if let Some(integers) = items.iter().map(Json::as_i64).collect::<Option<Vec<_>>>() {
-                    write(Value::Ints(&integers));
-                } else if let Some(numbers) = items.iter().map(Json::as_f64).collect::<Option<Vec<_>>>() {
-                    write(Value::Floats(&numbers));
-                } else if let Some(flags) = items.iter().map(Json::as_bool).collect::<Option<Vec<_>>>() {
-                    write(Value::Bools(&flags));
-                } else {
-                    write(Value::Str(&self.0.to_string()));
-                }
-            }
-            Json::Object(_) => write(Value::Str(&self.0.to_string())),
+        let Json::Array(items) = self.0 else {
+            return match scalar(self.0) {
+                Some(value) => write(value),
+                None if self.0.is_null() => {}
+                None => write(Value::Str(&self.0.to_string())),
+            };
+        };
+        if let Some(texts) = items.iter().map(Json::as_str).collect::<Option<Vec<_>>>() {
+            write(Value::Strs(&texts));
+        } else if let Some(integers) = items.iter().map(Json::as_i64).collect::<Option<Vec<_>>>() {
+            write(Value::Ints(&integers));
+        } else if let Some(numbers) = items.iter().map(Json::as_f64).collect::<Option<Vec<_>>>() {
+            write(Value::Floats(&numbers));
+        } else if let Some(flags) = items.iter().map(Json::as_bool).collect::<Option<Vec<_>>>() {
+            write(Value::Bools(&flags));
+        } else {
+            write(Value::Str(&self.0.to_string()));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What was given to a command whose `--help` is the table of its options: the parser takes what the help lists, no more and
 //! no less.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use lexopt::{Arg, Parser};
 
@@ -23,6 +23,11 @@ impl Given {
         let known = topic.options();
         let mut given = Self { topic, options: Vec::new(), operands: Vec::new() };
         loop {
+            let number = parser.try_raw_args().and_then(|mut words| words.next_if(is_negative));
+            if let Some(number) = number {
+                given.operands.push(number);
+                continue;
+            }
             let option = match parser.next().map_err(|error| error.to_string())? {
                 None => return Ok(Some(given)),
                 Some(Arg::Long("help") | Arg::Short('h')) => return Ok(None),
@@ -80,6 +85,11 @@ impl Given {
     pub(crate) fn words(&self) -> Result<Vec<&str>, String> {
         self.operands.iter().map(|word| utf8("an argument", word)).collect()
     }
+}
+
+/// A word like `-1.5` is a value, not an option.
+fn is_negative(word: &OsStr) -> bool {
+    matches!(word.as_encoded_bytes(), [b'-', first, ..] if first.is_ascii_digit() || *first == b'.')
 }
 
 fn find<'a>(

@@ -9,17 +9,23 @@ pub(crate) enum Topic {
     Check,
     Init,
     Exec,
+    Span,
+    Log,
+    Metric,
     Spool,
     Drain,
 }
 
 /// Every command with its topic, in the order of the overview.
-pub(crate) const COMMANDS: [(&str, Topic); 8] = [
+pub(crate) const COMMANDS: [(&str, Topic); 11] = [
     ("demo", Topic::Demo),
     ("receive", Topic::Receive),
     ("check", Topic::Check),
     ("init", Topic::Init),
     ("exec", Topic::Exec),
+    ("span", Topic::Span),
+    ("log", Topic::Log),
+    ("metric", Topic::Metric),
     ("spool", Topic::Spool),
     ("drain", Topic::Drain),
     ("help", Topic::Overview),
@@ -61,7 +67,7 @@ impl Topic {
 
     /// Whether the command's line is a [`Given`](super::given::Given).
     pub(crate) fn is_given(self) -> bool {
-        matches!(self, Self::Exec)
+        matches!(self, Self::Exec | Self::Span | Self::Log | Self::Metric)
     }
 
     pub(crate) fn text(self) -> &'static str {
@@ -72,6 +78,9 @@ impl Topic {
             Self::Check => CHECK,
             Self::Init => INIT,
             Self::Exec => include_str!("help/exec.txt"),
+            Self::Span => include_str!("help/span.txt"),
+            Self::Log => include_str!("help/log.txt"),
+            Self::Metric => include_str!("help/metric.txt"),
             Self::Spool => SPOOL,
             Self::Drain => DRAIN,
         }
@@ -107,6 +116,10 @@ commands:
                     collector answers
   init [FLAVOUR]    write a commented configuration file to begin with
   exec COMMAND      run a command inside a span
+  span NAME         send a span, or keep one in a file until it ends
+  log BODY          send a log record, or the lines of standard input
+  metric KIND NAME VALUE
+                    send a measurement
   spool DIR         show what processes have left in the directory of a spool
   drain DIR         send it to a collector, or print it
   help [COMMAND]

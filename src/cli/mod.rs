@@ -6,7 +6,8 @@
 //! | `standpipe receive` | `receive/`, Ctrl-C in `interrupt.rs` |
 //! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
 //! | `standpipe init` | `init/`, with the files that it writes |
-//! | `standpipe exec` | `exec/`, where it sends in `sender.rs`, attributes in `attribute.rs` |
+//! | `standpipe exec` | `exec/` |
+//! | `standpipe span`, `log`, `metric` | `record/`; where they and `exec` send: `sender.rs`, attributes: `attribute.rs` |
 //! | `standpipe spool` | `spool.rs` |
 //! | `standpipe drain` | `drain.rs` |
 //! | `--help`, options | `help.rs`, `arguments.rs`; `given.rs` of commands whose help is their table |
@@ -35,6 +36,7 @@ mod log_view;
 mod metrics_table;
 mod point_view;
 mod receive;
+mod record;
 mod sender;
 mod snippet;
 mod spark;
@@ -52,6 +54,7 @@ use std::process::ExitCode;
 use arguments::Command;
 use caller::Caller;
 use given::Given;
+use help::Topic;
 use receive::Layout;
 use style::{Style, TerminalInfo};
 
@@ -88,7 +91,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run_given(given: &Given) -> Result<ExitCode, Failure> {
-    exec::run(given)
+    match given.topic {
+        Topic::Exec => exec::run(given),
+        _ => record::run(given),
+    }
 }
 
 fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use standpipe::config::DiagnosticSeverity;
-use standpipe::{Config, Problem, ProblemKind, SpanKind, Telemetry};
+use standpipe::{Config, Problem, ProblemKind, SpanKind, Telemetry, WhenFull};
 
 use super::attribute::{self, Attribute};
 use super::caller::Caller;
@@ -15,6 +15,8 @@ use super::{Failure, arguments, describe, report_error, text};
 
 /// The name of the service, and of the scope, where none is set.
 pub(crate) const NAME: &str = "standpipe";
+/// A wait of no time is none that an exporter can be set to.
+const SHORTEST: Duration = Duration::from_millis(1);
 const SIGNALS: [&str; 4] = ["", "TRACES_", "LOGS_", "METRICS_"];
 
 /// Started telemetry, and the trouble that it had.
@@ -29,11 +31,16 @@ pub(crate) struct Sender {
 
 impl Sender {
     /// Starts what the environment describes, where the options do not say otherwise; `presets` are for variables that are
-    /// not set. A configuration that cannot be used is trouble to report in the end, not an error.
+    /// not set. Where a queue is full, callers wait for `patience`; without any, records are dropped. A configuration that
+    /// cannot be used is trouble to report in the end, not an error.
     ///
     /// # Errors
     /// When an option cannot be used.
-    pub(crate) fn start(given: &Given, presets: &[(&str, &str)]) -> Result<Self, Failure> {
+    pub(crate) fn start(
+        given: &Given,
+        presets: &[(&str, &str)],
+        patience: Option<Duration>,
+    ) -> Result<Self, Failure> {
         let is_verbose = is_verbose(given);
         let headers = headers(given).map_err(Failure::Usage)?;
         let variables = variables(given, presets).map_err(Failure::Usage)?;
@@ -50,7 +57,15 @@ impl Sender {
         let add =
             |exporter, (name, value): &(String, String)| standpipe::Exporter::header(exporter, name, value);
         let config = config
-            .map_exporters(|exporter| headers.iter().fold(exporter, add))
+            .map_exporters(|exporter| {
+                let exporter = headers.iter().fold(exporter, add);
+                match patience {
+                    Some(patience) => {
+                        exporter.when_full(WhenFull::Block).block_timeout(patience.max(SHORTEST))
+                    }
+                    None => exporter,
+                }
+            })
             .default_service_name(NAME)
             .on_problem(hook);
         let telemetry = Telemetry::start(config).or_else(|error| {

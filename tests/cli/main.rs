@@ -7,6 +7,7 @@ mod commands;
 mod console;
 mod exec;
 mod init;
+mod records;
 mod spool;
 #[path = "../support/mod.rs"]
 mod support;

@@ -63,7 +63,7 @@ impl Options {
 pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     let options = Options::new(given).map_err(Failure::Usage)?;
     let caller = sender::caller(given).map_err(Failure::Usage)?;
-    let sender = Sender::start(given, &[])?;
+    let sender = Sender::start(given, &[], None)?;
     let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
     let tracer = sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let span = tracer.build(&options.name).kind(options.kind);
