@@ -182,8 +182,9 @@ impl RawArguments {
         }
     }
 
-    fn refuse_options_of_others(&self) -> Result<(), UsageError> {
-        let particular: [(&str, &[&str], bool); 12] = [
+    /// The options of particular commands: theirs, and whether each is given.
+    fn particular(&self) -> [(&'static str, &'static [&'static str], bool); 12] {
+        [
             ("--address", &["receive"], self.address.is_some()),
             ("--grpc-address", &["receive"], self.grpc_address.is_some()),
             ("--env", &["check"], self.env),
@@ -196,8 +197,11 @@ impl RawArguments {
             ("--header", &["drain"], !self.headers.is_empty()),
             ("--timeout", &["drain"], self.timeout.is_some()),
             ("--to-stdout", &["drain"], self.to_stdout),
-        ];
-        for (option, owners, is_given) in particular {
+        ]
+    }
+
+    fn refuse_options_of_others(&self) -> Result<(), UsageError> {
+        for (option, owners, is_given) in self.particular() {
             if is_given && !owners.iter().any(|owner| self.command.as_deref() == Some(*owner)) {
                 return Err(UsageError(format!("{option} is an option of {} only", owners.join(" and "))));
             }
@@ -388,6 +392,24 @@ mod tests {
             command(&["--grpc-address=127.0.0.1:0", "receive"]),
             receive("127.0.0.1:4318", "127.0.0.1:0")
         );
+    }
+
+    #[test]
+    fn the_options_that_are_taken_are_those_that_help_lists() {
+        for (name, topic) in COMMANDS.into_iter().filter(|(_, topic)| !topic.is_given()) {
+            let particular = RawArguments::default().particular();
+            let taken =
+                particular.iter().filter(|(_, owners, _)| owners.contains(&name)).map(|(option, ..)| *option);
+            let mut taken: Vec<&str> = match topic {
+                Topic::Overview => vec!["--color", "--ascii", "--help", "--version"],
+                _ => taken.collect(),
+            };
+            let mut listed: Vec<&str> = topic.options().iter().map(|option| option.long).collect();
+            assert!(taken.iter().all(|option| OPTIONS.contains(option)), "{taken:?}");
+            taken.sort_unstable();
+            listed.sort_unstable();
+            assert_eq!(taken, listed, "{name}");
+        }
     }
 
     #[test]

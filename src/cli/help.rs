@@ -1,4 +1,5 @@
-//! The texts of `--help`. They are the table of options, too: `given.rs` parses by them.
+//! The texts of `--help`. They are the table of options, too: `given.rs` parses by them, and `completions.rs` and `man.rs`
+//! are made of them.
 
 /// What help can be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,10 +15,12 @@ pub(crate) enum Topic {
     Metric,
     Spool,
     Drain,
+    Completions,
+    Man,
 }
 
 /// Every command with its topic, in the order of the overview.
-pub(crate) const COMMANDS: [(&str, Topic); 11] = [
+pub(crate) const COMMANDS: [(&str, Topic); 13] = [
     ("demo", Topic::Demo),
     ("receive", Topic::Receive),
     ("check", Topic::Check),
@@ -28,6 +31,8 @@ pub(crate) const COMMANDS: [(&str, Topic); 11] = [
     ("metric", Topic::Metric),
     ("spool", Topic::Spool),
     ("drain", Topic::Drain),
+    ("completions", Topic::Completions),
+    ("man", Topic::Man),
     ("help", Topic::Overview),
 ];
 
@@ -67,7 +72,7 @@ impl Topic {
 
     /// Whether the command's line is a [`Given`](super::given::Given).
     pub(crate) fn is_given(self) -> bool {
-        matches!(self, Self::Exec | Self::Span | Self::Log | Self::Metric)
+        matches!(self, Self::Exec | Self::Span | Self::Log | Self::Metric | Self::Completions | Self::Man)
     }
 
     pub(crate) fn text(self) -> &'static str {
@@ -83,6 +88,8 @@ impl Topic {
             Self::Metric => include_str!("help/metric.txt"),
             Self::Spool => SPOOL,
             Self::Drain => DRAIN,
+            Self::Completions => COMPLETIONS,
+            Self::Man => MAN,
         }
     }
 
@@ -99,6 +106,26 @@ impl Topic {
         }
         options
     }
+}
+
+/// Each command with what the overview says of it.
+pub(crate) fn summaries() -> Vec<(&'static str, String)> {
+    let mut summaries: Vec<(&str, String)> = Vec::new();
+    let lines = OVERVIEW.lines().skip_while(|line| *line != "commands:").skip(1);
+    for line in lines.take_while(|line| !line.is_empty()) {
+        let entry = line.strip_prefix("  ").unwrap_or_default();
+        match summaries.last_mut() {
+            Some((_, summary)) if entry.starts_with(' ') => {
+                *summary = format!("{summary} {}", entry.trim()).trim().to_owned();
+            }
+            _ => {
+                let (head, summary) = entry.split_once("  ").unwrap_or((entry, ""));
+                let name = head.split(' ').next().unwrap_or_default();
+                summaries.push((name, summary.trim().to_owned()));
+            }
+        }
+    }
+    summaries
 }
 
 const OVERVIEW: &str = "\
@@ -122,13 +149,23 @@ commands:
                     send a measurement
   spool DIR         show what processes have left in the directory of a spool
   drain DIR         send it to a collector, or print it
-  help [COMMAND]
+  completions SHELL
+                    print a script that completes command lines in bash, zsh or fish
+  man               print the manual page
+  help [COMMAND]    show this text, or that of a command
 
 options:
   --color WHEN   auto, always or never; auto colours on a terminal unless NO_COLOR is set
   --ascii        draw with ASCII only; this is also what a locale other than UTF-8 gets
   -h, --help     this text, or that of a command
   -V, --version  the version
+
+examples:
+  standpipe receive
+  standpipe exec -- make test
+  standpipe check --env
+
+exit code: 0 if all went well, 1 if not, 2 if the command line is invalid; exec ends as its command
 ";
 
 const DEMO: &str = "\
@@ -147,6 +184,10 @@ options:
 If TRACEPARENT is set, and TRACESTATE, the shop's traces continue that one.
 
 The drawing is as wide as COLUMNS, or else the terminal, or else 100 cells.
+
+examples:
+  standpipe demo
+  standpipe demo --grpc --svg traces.svg
 
 exit code: 0 if all that was accepted arrived, 1 if not or if FILE cannot be written
 ";
@@ -172,6 +213,11 @@ options:
   --grpc-address ADDRESS   where to listen for gRPC; if not given, port 4317 beside HTTP, or a
                            free one if HTTP takes one
 
+examples:
+  standpipe receive
+  standpipe receive --address 127.0.0.1:0
+  standpipe receive > records.txt
+
 exit code: 0, or 1 if an address cannot be listened on
 ";
 
@@ -191,6 +237,11 @@ options:
   --env       check the environment instead of a file
   --offline   do not probe the endpoints
   --json      print one JSON object instead: exporters, warnings and errors
+
+examples:
+  standpipe check telemetry.toml
+  standpipe check --env --offline
+  standpipe check --json telemetry.toml | jq .errors
 
 exit code: 0 if every exporter can be used (there may be warnings), 1 if there are errors or an
            endpoint does not answer as it should, 2 if the file cannot be read at all
@@ -215,6 +266,11 @@ flavours:
 options:
   --stdout   print it instead; so does - as FILE
 
+examples:
+  standpipe init
+  standpipe init env /etc/shop/telemetry.env
+  standpipe init tracetest --stdout
+
 exit code: 0, or 1 if the file exists or cannot be written
 ";
 
@@ -226,7 +282,7 @@ its name, whether its process runs or has ended, the records of each signal that
 delivered, in how many requests, of what size and for how long they have waited, the spans that
 are open or were interrupted, and what cannot be read. Nothing is changed.
 
-example:
+examples:
   standpipe spool /var/spool/shop
 
 exit code: 0, or 1 if the directory cannot be read or is not this user's alone
@@ -258,6 +314,33 @@ examples:
 exit code: 0 if all was delivered, 1 if something is left or was lost
 ";
 
+const COMPLETIONS: &str = "\
+usage: standpipe completions bash|zsh|fish
+
+Prints a script that completes command lines of standpipe: commands, options and their values, and
+behind exec those of the command that it runs.
+
+examples:
+  source <(standpipe completions bash)
+  standpipe completions bash > ~/.local/share/bash-completion/completions/standpipe
+  standpipe completions zsh > ~/.zfunc/_standpipe
+  standpipe completions fish > ~/.config/fish/completions/standpipe.fish
+
+exit code: 0, or 2 if the shell is not known
+";
+
+const MAN: &str = "\
+usage: standpipe man
+
+Prints the manual page, in the form of man: all that the help of each command says.
+
+examples:
+  standpipe man | man -l -
+  standpipe man > /usr/local/share/man/man1/standpipe.1
+
+exit code: 0
+";
+
 #[cfg(test)]
 mod tests {
     use super::super::init::Flavour;
@@ -271,6 +354,22 @@ mod tests {
                 assert!(line.is_ascii() && line.len() <= 100, "{line}");
             }
         }
+    }
+
+    #[test]
+    fn every_help_text_has_examples_and_states_its_exit_codes() {
+        for (name, topic) in COMMANDS {
+            assert!(topic.text().contains("\nexamples:\n  "), "{name}");
+            assert!(topic.text().contains("\nexit code: 0") || topic == Topic::Exec, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_command_is_in_the_overview() {
+        let summaries = summaries();
+        let names: Vec<&str> = summaries.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, COMMANDS.map(|(name, _)| name));
+        assert!(summaries.iter().all(|(_, summary)| !summary.is_empty()), "{summaries:?}");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! | `standpipe span`, `log`, `metric` | `record/`; where they and `exec` send: `sender.rs`, attributes: `attribute.rs` |
 //! | `standpipe spool` | `spool.rs` |
 //! | `standpipe drain` | `drain.rs` |
+//! | `standpipe completions`, `man` | `completions.rs`, `man.rs` |
 //! | `--help`, options | `help.rs`, `arguments.rs`; `given.rs` of commands whose help is their table |
 //!
 //! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
@@ -20,6 +21,7 @@ mod arguments;
 mod attribute;
 mod caller;
 mod check;
+mod completions;
 mod demo;
 mod demo_program;
 mod describe;
@@ -33,6 +35,7 @@ mod init;
 mod interrupt;
 mod ledger;
 mod log_view;
+mod man;
 mod metrics_table;
 mod point_view;
 mod receive;
@@ -93,6 +96,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run_given(given: &Given) -> Result<ExitCode, Failure> {
     match given.topic {
         Topic::Exec => exec::run(given),
+        Topic::Completions => completions::run(given),
+        Topic::Man => man::run(),
         _ => record::run(given),
     }
 }

@@ -4,6 +4,7 @@
 
 mod check;
 mod commands;
+mod completions;
 mod console;
 mod exec;
 mod init;
