@@ -84,6 +84,16 @@ impl Caller {
     }
 }
 
+/// A context as lines of a shell, which [`Caller::of`] reads. A state may have any sign in it, so it is in quotes; one that has
+/// a quote itself is left out.
+pub(crate) fn shell_lines(context: &SpanContext) -> String {
+    let (traceparent, state) = (context.traceparent(), context.tracestate());
+    match state {
+        state if state.is_empty() || state.contains('\'') => format!("{PARENT}={traceparent}\n"),
+        state => format!("{PARENT}={traceparent}\n{STATE}='{state}'\n"),
+    }
+}
+
 /// The last value that a file of a shell gives to a variable.
 fn variable(text: &str, name: &str) -> Option<OsString> {
     let values = text.lines().filter_map(|line| {
@@ -123,6 +133,17 @@ mod tests {
         let (context, complaints) = read(PARENT, "what?");
         assert_eq!(context, Some((PARENT.to_owned(), String::new())));
         assert_eq!(complaints, reported("TRACESTATE: not a list like key=value,key=value; it is ignored"));
+    }
+
+    #[test]
+    fn a_state_cannot_run_anything_in_a_shell() {
+        let lines = |state: &str| {
+            let context = SpanContext::from_traceparent(PARENT).expect("it is right");
+            shell_lines(&context.with_tracestate(state))
+        };
+        assert_eq!(lines(""), format!("TRACEPARENT={PARENT}\n"));
+        assert_eq!(lines("a=$(ls);`ls`"), format!("TRACEPARENT={PARENT}\nTRACESTATE='a=$(ls);`ls`'\n"));
+        assert_eq!(lines("a=';ls;'"), format!("TRACEPARENT={PARENT}\n"));
     }
 
     #[test]

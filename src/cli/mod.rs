@@ -52,6 +52,7 @@ mod waterfall;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use arguments::Command;
@@ -64,8 +65,17 @@ use style::{Style, TerminalInfo};
 /// The exit code for an invalid command line, and for a file that cannot be read.
 const UNUSABLE: u8 = 2;
 
-/// Runs the command that the arguments after the program's name select.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+/// The name of a link to this program that is `standpipe exec --`: for tools that take the name of a program and nothing
+/// else, as `RUSTC_WRAPPER` of cargo.
+const EXEC_LINK: &str = "standpipe-exec";
+
+/// Runs the command that the program's name and its arguments select.
+pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut words = words.into_iter();
+    let program = words.next().map(PathBuf::from).unwrap_or_default();
+    let is_link = program.file_stem().is_some_and(|name| name == EXEC_LINK);
+    let before: &[&str] = if is_link { &["exec", "--"] } else { &[] };
+    let arguments = before.iter().map(OsString::from).chain(words);
     let arguments = match arguments::parse(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return exit_code(Err(Failure::Usage(error.to_string()))),

@@ -2,15 +2,16 @@
 
 #![cfg(unix)]
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use standpipe::receiver::{Answer, ReceivedSpan, Receiver};
 use standpipe::{SpanKind, Status};
@@ -44,25 +45,65 @@ fn text(span: &ReceivedSpan, key: &str) -> String {
     span.attribute(key).as_str().unwrap_or_default().to_owned()
 }
 
-#[test]
-fn a_nested_script_gives_one_tree() {
-    let receiver = Receiver::start().unwrap();
+/// The scripts of the guide, in its order.
+fn guide_scripts() -> Vec<&'static str> {
+    let guide = include_str!("../../src/guide/shell.md");
+    guide.split("```sh\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
+}
+
+/// Runs a script by `exec`, with the command under test as `standpipe`.
+fn run_script(receiver: &Receiver, name: &str, script: &str) -> Output {
     let scratch = Scratch::new();
-    let script = "#!/bin/sh\n\
-        \"$STANDPIPE\" exec --name build -- sh -c '\n\
-            \"$STANDPIPE\" exec --name compile -- true\n\
-            \"$STANDPIPE\" exec --name link -- true\n\
-        '\n\
-        \"$STANDPIPE\" exec --name test -- true\n";
-    let script = scratch.write("release.sh", script);
+    let script = scratch.write(name, script);
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = exec(&receiver, &["--", script.to_str().unwrap()]);
-    let output = finish(command.env("STANDPIPE", env!("CARGO_BIN_EXE_standpipe")));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let program = Path::new(env!("CARGO_BIN_EXE_standpipe"));
+    let path = format!("{}:{}", program.parent().unwrap().display(), env::var("PATH").unwrap());
+    let mut command = exec(receiver, &["--", script.to_str().unwrap()]);
+    finish(command.env("PATH", path).env("TMPDIR", scratch.path()))
+}
+
+#[test]
+fn the_nested_script_of_the_guide_gives_one_tree() {
+    let receiver = Receiver::start().unwrap();
+    let output = run_script(&receiver, "release.sh", guide_scripts()[0]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
     let trace = receiver.only_trace();
     trace.assert_tree("release.sh\n  build\n    compile\n    link\n  test");
     assert!(trace.root().parent_id().is_none());
     assert_eq!(trace.span("compile").parent_id(), Some(trace.span("build").span_id()));
+}
+
+#[test]
+fn the_span_file_of_the_guide_holds_a_script_together_however_it_ends() {
+    let [_, script] = guide_scripts()[..] else { panic!("the guide has two scripts") };
+    for (end, code) in [("", 0), ("exit 3\n", 3), ("kill -TERM $$\n", 143)] {
+        let receiver = Receiver::start().unwrap();
+        let output = run_script(&receiver, "deploy.sh", &format!("{script}{end}"));
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(code), ""));
+        let trace = receiver.only_trace();
+        trace.assert_tree("deploy.sh\n  deploy\n    migrate");
+        let deploy = trace.span("deploy");
+        assert_eq!(deploy.attribute("exit.code").as_i64(), Some(code.into()));
+        assert_eq!(deploy.events()[0].name(), "migrated");
+        assert_eq!(deploy.logs().len(), 1);
+        assert_eq!(receiver.point_count(), 1);
+    }
+}
+
+#[test]
+fn a_link_called_standpipe_exec_runs_what_follows_it() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    let link = scratch.path().join("standpipe-exec");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_standpipe"), &link).unwrap();
+    let mut command = Command::new(link);
+    crate::support::command::forget_surroundings(&mut command);
+    command.args(["sh", "-c", "exit 3", "--name", "x"]);
+    assert_eq!(
+        finish(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint())).status.code(),
+        Some(3)
+    );
+    assert_eq!(receiver.spans()[0].name(), "sh");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use standpipe::{Baggage, Span, SpanContext, SpanKind, Status};
 use super::attribute::{AsValue, Attribute};
 use super::given::Given;
 use super::sender::{self, NAME, Sender};
-use super::{Failure, report_error};
+use super::{Failure, caller, report_error};
 
 /// How long the end of the command is delayed at most, unless an option says otherwise.
 const BUDGET: Duration = Duration::from_secs(1);
@@ -62,12 +62,12 @@ impl Options {
 /// Runs the command and ends as it did; returns only if it was not started at all.
 pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     let options = Options::new(given).map_err(Failure::Usage)?;
-    let caller = sender::caller(given).map_err(Failure::Usage)?;
+    let from = sender::caller(given).map_err(Failure::Usage)?;
     let sender = Sender::start(given, &[], None)?;
     let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
     let tracer = sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let span = tracer.build(&options.name).kind(options.kind);
-    let mut span = match &caller.context {
+    let mut span = match &from.context {
         Some(parent) => span.parent(parent).start(),
         None => span.root().start(),
     };
@@ -198,8 +198,7 @@ fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
 
 /// Writes the context as lines of a shell.
 fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
-    let mut lines = String::new();
-    context.inject(|name, value| lines += &format!("{}={value}\n", name.to_ascii_uppercase()));
+    let lines = caller::shell_lines(context);
     let written = match file {
         file if file == "stderr" => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
         file => fs::write(file, lines),

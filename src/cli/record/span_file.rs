@@ -13,7 +13,7 @@ use std::path::Path;
 use serde::Serialize;
 use standpipe::SpanContext;
 
-use super::super::caller::Caller;
+use super::super::caller::{self, Caller};
 use super::span::{EventLine, SpanLine};
 
 const SPAN: &str = "# span ";
@@ -24,9 +24,7 @@ pub(super) fn create(file: &Path, context: &SpanContext, span: &SpanLine) -> Res
     if fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0) {
         return Err(format!("{}: it exists; is another span in it? end that, or remove it", file.display()));
     }
-    let mut text = String::new();
-    context.inject(|name, value| text += &format!("{}={value}\n", name.to_ascii_uppercase()));
-    append(file, &(text + &line(SPAN, span)))
+    append(file, &(caller::shell_lines(context) + &line(SPAN, span)))
 }
 
 /// Adds an event.
