@@ -25,12 +25,9 @@ pub(crate) fn parse(word: &str) -> Result<Attribute, String> {
     }
 }
 
-/// Reads `k=v,k=v`, the form of `OTEL_CLI_ATTRIBUTES`.
-///
-/// # Errors
-/// When a part has no `=`.
-pub(crate) fn parse_list(list: &str) -> Result<Vec<Attribute>, String> {
-    list.split(',').filter(|part| !part.is_empty()).map(parse).collect()
+/// Reads `k=v,k=v`, the form of `OTEL_CLI_ATTRIBUTES`; a part that is no attribute is left out.
+pub(crate) fn parse_list(list: &str) -> Vec<Attribute> {
+    list.split(',').filter_map(|part| parse(part).ok()).collect()
 }
 
 /// Attributes of which each is a [scalar]: lists and objects become JSON text.
@@ -98,7 +95,7 @@ mod tests {
         }
         let error = parse("a:=secret").unwrap_err();
         assert!(error.starts_with("--attr a: the value is not JSON") && !error.contains("secret"), "{error}");
-        assert_eq!(parse_list("a=1,b=2").map(|list| list.len()), Ok(2));
+        assert_eq!(parse_list("a=1,odd,,b=2").len(), 2);
     }
 
     #[test]

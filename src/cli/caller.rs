@@ -96,11 +96,11 @@ pub(crate) fn shell_lines(context: &SpanContext) -> String {
 
 /// The last value that a file of a shell gives to a variable.
 fn variable(text: &str, name: &str) -> Option<OsString> {
-    let values = text.lines().filter_map(|line| {
+    let value = text.lines().rev().find_map(|line| {
         let line = line.trim_start();
         line.strip_prefix("export ").unwrap_or(line).trim_start().strip_prefix(name)?.strip_prefix('=')
     });
-    values.last().map(|value| value.trim().trim_matches(['"', '\'']).into())
+    value.map(|value| value.trim().trim_matches(['"', '\'']).into())
 }
 
 #[cfg(test)]

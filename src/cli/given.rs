@@ -92,11 +92,11 @@ fn is_negative(word: &OsStr) -> bool {
     matches!(word.as_encoded_bytes(), [b'-', first, ..] if first.is_ascii_digit() || *first == b'.')
 }
 
-fn find<'a>(
-    known: &'a [OptionHelp],
+fn find(
+    known: &[OptionHelp],
     is_meant: impl Fn(&OptionHelp) -> bool,
     written: impl Fn() -> String,
-) -> Result<&'a OptionHelp, String> {
+) -> Result<&OptionHelp, String> {
     known.iter().find(|option| is_meant(option)).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|option| option.long).collect();
         text::unknown("option", &written(), &names)

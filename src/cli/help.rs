@@ -70,6 +70,10 @@ impl Topic {
         COMMANDS.iter().find(|(name, _)| *name == command).map(|(_, topic)| *topic)
     }
 
+    pub(crate) fn command(self) -> &'static str {
+        COMMANDS.iter().find(|(_, topic)| *topic == self).map_or("help", |(name, _)| name)
+    }
+
     /// Whether the command's line is a [`Given`](super::given::Given).
     pub(crate) fn is_given(self) -> bool {
         matches!(self, Self::Exec | Self::Span | Self::Log | Self::Metric | Self::Completions | Self::Man)

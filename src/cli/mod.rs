@@ -65,6 +65,8 @@ use style::{Style, TerminalInfo};
 /// The exit code for an invalid command line, and for a file that cannot be read.
 const UNUSABLE: u8 = 2;
 
+const HELP: &str = "standpipe --help";
+
 /// The name of a link to this program that is `standpipe exec --`: for tools that take the name of a program and nothing
 /// else, as `RUSTC_WRAPPER` of cargo.
 const EXEC_LINK: &str = "standpipe-exec";
@@ -78,11 +80,12 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = before.iter().map(OsString::from).chain(words);
     let arguments = match arguments::parse(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return exit_code(Err(Failure::Usage(error.to_string()))),
+        Err(error) => return exit_code(Err(Failure::Usage(error.to_string())), HELP),
     };
     if let Command::Given(given) = &arguments.command {
         // They draw nothing, and the terminal is asked by a process of its own.
-        return exit_code(run_given(given));
+        let help = format!("standpipe {} --help", given.topic.command());
+        return exit_code(run_given(given), &help);
     }
     let terminal = TerminalInfo::of_stdout();
     let style = Style::decide(arguments.color, arguments.ascii, &terminal);
@@ -100,7 +103,7 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Help(topic) => print_text(topic.text().trim_end()),
         Command::Version => print_text(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };
-    exit_code(outcome)
+    exit_code(outcome, HELP)
 }
 
 fn run_given(given: &Given) -> Result<ExitCode, Failure> {
@@ -112,7 +115,8 @@ fn run_given(given: &Given) -> Result<ExitCode, Failure> {
     }
 }
 
-fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
+/// Reports what went wrong, if anything did; `help` is the command that explains the command line.
+fn exit_code(outcome: Result<ExitCode, Failure>, help: &str) -> ExitCode {
     match outcome {
         Ok(code) => code,
         // The reader has read enough: `standpipe receive | head`.
@@ -126,7 +130,7 @@ fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(Failure::Usage(message)) => {
-            report_error(&format!("{message}\ntry: standpipe --help"));
+            report_error(&format!("{message}\ntry: {help}"));
             ExitCode::from(UNUSABLE)
         }
     }

@@ -46,13 +46,13 @@ impl Sender {
         let variables = variables(given, presets).map_err(Failure::Usage)?;
         let (config, mut broken) = usable(Config::from_variables(variables));
         let trouble = Arc::new(Mutex::new(None));
-        let told = Arc::clone(&trouble);
+        let latest = Arc::clone(&trouble);
         let hook = move |problem: &Problem| {
             let words = in_words(problem);
             if is_verbose {
                 report_error(&words);
             }
-            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
+            *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
         };
         let add =
             |exporter, (name, value): &(String, String)| standpipe::Exporter::header(exporter, name, value);
@@ -106,9 +106,16 @@ impl Sender {
     }
 }
 
-/// What an option says, or else the variable of otel-cli that is the same.
-pub(crate) fn value_or(given: &Given, option: &str, variable: &str) -> Result<Option<String>, String> {
-    Ok(given.value(option)?.map(str::to_owned).or_else(|| of_environment(variable)))
+/// What an option says, or else the variable of otel-cli that is the same, if its value is valid: a variable is no part of the
+/// command line, and never a reason to refuse that.
+pub(crate) fn value_or(
+    given: &Given,
+    option: &str,
+    variable: &str,
+    is_valid: impl Fn(&str) -> bool,
+) -> Result<Option<String>, String> {
+    let of_option = given.value(option)?.map(str::to_owned);
+    Ok(of_option.or_else(|| of_environment(variable).filter(|value| is_valid(value))))
 }
 
 /// Whether a switch is on, by its option or by the variable of otel-cli.
@@ -123,8 +130,7 @@ pub(crate) fn is_verbose(given: &Given) -> bool {
 /// Those of the environment, then those of the options: of a key the last one counts.
 pub(crate) fn attributes(given: &Given) -> Result<Vec<Attribute>, String> {
     let list = of_environment("OTEL_CLI_ATTRIBUTES").unwrap_or_default();
-    let mut attributes =
-        attribute::parse_list(&list).map_err(|error| error.replace("--attr", "OTEL_CLI_ATTRIBUTES"))?;
+    let mut attributes = attribute::parse_list(&list);
     for word in given.values("--attr")? {
         attributes.push(attribute::parse(word)?);
     }
@@ -139,7 +145,7 @@ pub(crate) fn budget(given: &Given, default: Duration) -> Result<Duration, Strin
 
 /// The span that this command was started in; what cannot be read of it is reported on request.
 pub(crate) fn caller(given: &Given) -> Result<Caller, String> {
-    let parent = value_or(given, "--parent", "OTEL_CLI_CARRIER_FILE")?;
+    let parent = value_or(given, "--parent", "OTEL_CLI_CARRIER_FILE", |_| true)?;
     let caller = parent.map_or_else(Caller::of_process, |parent| Caller::of(&parent));
     if is_verbose(given) {
         caller.complaints.iter().for_each(|complaint| report_error(complaint));

@@ -239,16 +239,10 @@ fn ctrl_c_of_a_terminal_reaches_the_command_once() {
 #[allow(unsafe_code, reason = "std opens no terminals")]
 fn pseudo_terminal() -> (fs::File, OwnedFd) {
     let (mut master, mut slave) = (0, 0);
-    let none = std::ptr::null_mut();
+    let none = std::ptr::null_mut::<std::ffi::c_void>;
     // SAFETY: both numbers outlive the call; a name and settings are not asked for.
     let opened = unsafe {
-        libc::openpty(
-            &raw mut master,
-            &raw mut slave,
-            none,
-            none.cast_const().cast(),
-            none.cast_const().cast(),
-        )
+        libc::openpty(&raw mut master, &raw mut slave, none().cast(), none().cast(), none().cast())
     };
     assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
     // SAFETY: both were just opened, and nothing else owns them.
@@ -340,8 +334,8 @@ fn output_passes_through_byte_for_byte_and_its_lines_are_logs_of_the_span() {
     let trace_id = receiver.spans()[0].trace_id();
     let logs = receiver.logs();
     let last = |stream: &str| {
-        let of_stream = logs.iter().filter(|log| log.attribute("log.iostream").as_str() == Some(stream));
-        of_stream.last().unwrap()
+        let mut of_stream = logs.iter().filter(|log| log.attribute("log.iostream").as_str() == Some(stream));
+        of_stream.next_back().unwrap()
     };
     for stream in ["stdout", "stderr"] {
         assert_eq!(last(stream).body().as_str(), Some("the end, without a line end"));
@@ -374,7 +368,7 @@ fn the_context_of_the_caller_is_passed_on() {
     assert_eq!(span.parent_id().map(|id| id.to_string()).as_deref(), Some("00f067aa0ba902b7"));
     assert_eq!(printed, format!("00-{}-{}-01 a=1 user=7;p, odd", span.trace_id(), span.span_id()));
 
-    // the caller does not record: neither do we, and the command is told so
+    // the caller does not record: neither does this command, and the next one sees that
     let printed = run(&PARENT.replace("-01", "-00"));
     assert!(printed.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"), "{printed}");
     assert!(printed.ends_with("-00 a=1 user=7;p, odd"), "{printed}");
@@ -407,6 +401,10 @@ fn options_set_what_the_span_has() {
 #[test]
 fn variables_of_otel_cli_are_used_where_options_say_nothing() {
     let receiver = Receiver::start().unwrap();
+    let mut command = exec(&receiver, &["--", "sh", "-c", "exit 3"]);
+    command.env("OTEL_CLI_TRACE_KIND", "odd").env("OTEL_CLI_ATTRIBUTES", "odd");
+    assert_eq!(finish(&mut command).status.code(), Some(3), "a bad one is no reason not to run the command");
+    receiver.take();
     let mut command = exec(&receiver, &["--attr", "b=3", "--", "true"]);
     command.env("OTEL_CLI_SPAN_NAME", "job").env("OTEL_CLI_ATTRIBUTES", "a=1,b=2");
     command.env("OTEL_CLI_SERVICE_NAME", "shop").env("OTEL_CLI_TRACE_KIND", "server");

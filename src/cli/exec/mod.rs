@@ -42,8 +42,9 @@ impl Options {
         let [program, arguments @ ..] = &given.operands[..] else {
             return Err("exec needs a COMMAND".to_owned());
         };
-        let name = sender::value_or(given, "--name", "OTEL_CLI_SPAN_NAME")?;
-        let kind = sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND")?;
+        let name = sender::value_or(given, "--name", "OTEL_CLI_SPAN_NAME", |_| true)?;
+        let kind =
+            sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND", |word| sender::kind(word).is_ok())?;
         Ok(Self {
             name: name.unwrap_or_else(|| file_name(program)),
             program: program.clone(),

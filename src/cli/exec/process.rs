@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(super) use platform::{signal_name, signal_of, usage_of_child};
 
 /// What a child and the processes that it waited for have used.
-#[derive(Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "other systems are not asked"))]
 pub(super) struct Usage {
     pub(super) user: Duration,
     pub(super) system: Duration,

@@ -55,7 +55,7 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
         if read.map_err(|error| Failure::Message(format!("standard input: {error}")))? == 0 {
             break;
         }
-        let taken = match str::from_utf8(&line).map(str::trim) {
+        let taken = match std::str::from_utf8(&line).map(str::trim) {
             Ok("") => Ok(()),
             Ok(text) => take(text),
             Err(_) => Err("not UTF-8".to_owned()),

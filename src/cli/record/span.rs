@@ -66,14 +66,17 @@ impl Options {
     fn new(given: &Given) -> Result<Self, String> {
         let now = SystemTime::now();
         let moment = |option| given.value(option)?.map(|word| time::parse(word, now)).transpose();
-        let kind = sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND")?;
-        let status = sender::value_or(given, "--status", "OTEL_CLI_STATUS_CODE")?;
+        let kind =
+            sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND", |word| sender::kind(word).is_ok())?;
+        let status = sender::value_or(given, "--status", "OTEL_CLI_STATUS_CODE", |word| {
+            matches!(word, "ok" | "error")
+        })?;
         let options = Self {
             start: moment("--start")?,
             end: moment("--end")?,
             kind,
-            status: status.filter(|status| status != "unset"),
-            message: sender::value_or(given, "--message", "OTEL_CLI_STATUS_DESCRIPTION")?,
+            status,
+            message: sender::value_or(given, "--message", "OTEL_CLI_STATUS_DESCRIPTION", |_| true)?,
             attributes: sender::attributes(given)?,
             events: given.values("--event")?.into_iter().map(|word| event(word, now)).collect(),
             parent: sender::caller(given)?.context,
