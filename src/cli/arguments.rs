@@ -22,14 +22,17 @@ use super::text;
 /// Where OTLP is expected.
 const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
+const PAGE_PORT: u16 = 4319;
 
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 18] = [
     "--color",
     "--ascii",
     "--help",
     "--version",
     "--address",
     "--grpc-address",
+    "--page",
+    "--page-address",
     "--env",
     "--grpc",
     "--offline",
@@ -98,6 +101,10 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("grpc-address") => {
                 raw.grpc_address = Some(address("--grpc-address", GRPC_PORT, &parser.value()?.string()?)?);
             }
+            Arg::Long("page") => raw.page = true,
+            Arg::Long("page-address") => {
+                raw.page_address = Some(address("--page-address", PAGE_PORT, &parser.value()?.string()?)?);
+            }
             Arg::Long("env") => raw.env = true,
             Arg::Long("grpc") => raw.grpc = true,
             Arg::Long("offline") => raw.offline = true,
@@ -134,6 +141,8 @@ struct RawArguments {
     operands: Vec<OsString>,
     address: Option<SocketAddr>,
     grpc_address: Option<SocketAddr>,
+    page: bool,
+    page_address: Option<SocketAddr>,
     color: ColorChoice,
     ascii: bool,
     env: bool,
@@ -174,7 +183,7 @@ impl RawArguments {
             Some("drain") => self.into_drain(),
             Some("demo") => {
                 let transport = if self.grpc { Transport::Grpc } else { Transport::Http };
-                let order = demo::Options { transport, svg: self.svg.clone() };
+                let order = demo::Options { transport, svg: self.svg.clone(), page: self.page() };
                 self.without_operands(Command::Demo(order))
             }
             Some("receive") => self.into_receive(),
@@ -183,10 +192,12 @@ impl RawArguments {
     }
 
     /// The options of particular commands: theirs, and whether each is given.
-    fn particular(&self) -> [(&'static str, &'static [&'static str], bool); 12] {
+    fn particular(&self) -> [(&'static str, &'static [&'static str], bool); 14] {
         [
             ("--address", &["receive"], self.address.is_some()),
             ("--grpc-address", &["receive"], self.grpc_address.is_some()),
+            ("--page", &["receive", "demo"], self.page),
+            ("--page-address", &["receive", "demo"], self.page_address.is_some()),
             ("--env", &["check"], self.env),
             ("--grpc", &["demo", "drain"], self.grpc),
             ("--offline", &["check"], self.offline),
@@ -214,7 +225,14 @@ impl RawArguments {
         // with a free port for HTTP, the fixed port of gRPC could collide with another receiver
         let beside = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
         let grpc = self.grpc_address.unwrap_or(beside);
-        self.without_operands(Command::Receive(receive::Addresses { http, grpc }))
+        let page = self.page();
+        self.without_operands(Command::Receive(receive::Addresses { http, grpc, page }))
+    }
+
+    /// Where the page is to be, if it is wanted.
+    fn page(&self) -> Option<SocketAddr> {
+        let usual = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PAGE_PORT);
+        self.page_address.or(self.page.then_some(usual))
     }
 
     fn into_check(self) -> Result<Command, UsageError> {
@@ -351,7 +369,7 @@ mod tests {
 
     #[test]
     fn every_command_is_understood() {
-        let demo = |transport| demo::Options { transport, svg: None };
+        let demo = |transport| demo::Options { transport, svg: None, page: None };
         assert_eq!(command(&["demo"]), Ok(Command::Demo(demo(Transport::Http))));
         assert_eq!(command(&["demo", "--grpc"]), Ok(Command::Demo(demo(Transport::Grpc))));
         let picture = demo::Options { svg: Some("a.svg".into()), ..demo(Transport::Http) };
@@ -383,7 +401,7 @@ mod tests {
     fn receive_listens_where_it_is_told_and_else_where_otlp_is_expected() {
         let receive = |http: &str, grpc: &str| {
             let parse = |address: &str| address.parse().expect("an address");
-            Ok(Command::Receive(receive::Addresses { http: parse(http), grpc: parse(grpc) }))
+            Ok(Command::Receive(receive::Addresses { http: parse(http), grpc: parse(grpc), page: None }))
         };
         assert_eq!(command(&["receive"]), receive("127.0.0.1:4318", "127.0.0.1:4317"));
         assert_eq!(command(&["receive", "--address", "[::1]:80"]), receive("[::1]:80", "[::1]:4317"));
@@ -429,7 +447,11 @@ mod tests {
             assert_eq!(
                 arguments,
                 Arguments {
-                    command: Command::Demo(demo::Options { transport: Transport::Http, svg: None }),
+                    command: Command::Demo(demo::Options {
+                        transport: Transport::Http,
+                        svg: None,
+                        page: None
+                    }),
                     color: ColorChoice::Always,
                     ascii: true
                 }

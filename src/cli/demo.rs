@@ -1,8 +1,11 @@
 //! `standpipe demo`: the pretend shop, exported to a receiver in this process and drawn.
 
 use std::fs;
+use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
@@ -13,9 +16,10 @@ use super::demo_program::DemoProgram;
 use super::describe::{self, SpanView};
 use super::ledger::{self, LedgerEntry};
 use super::log_view::LogView;
+use super::page::Page;
 use super::point_view::{self, PointView};
 use super::style::{Ink, Palette, Style};
-use super::{Failure, metrics_table, print, report_error, waterfall};
+use super::{Failure, interrupt, metrics_table, print, receive, report_error, waterfall};
 
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
@@ -26,12 +30,15 @@ pub(crate) struct Options {
     pub(crate) transport: Transport,
     /// The file that the traces are drawn into as well.
     pub(crate) svg: Option<PathBuf>,
+    /// Where a page shows what arrived, until the process is interrupted.
+    pub(crate) page: Option<SocketAddr>,
 }
 
 /// Runs the shop in the caller's trace, if there is one, and draws what arrived; a failure if it is not what was sent.
 pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<ExitCode, Failure> {
     let transport = options.transport;
-    let receiver = Receiver::start();
+    let page = options.page.map(receive::start_page).transpose()?;
+    let receiver = start_receiver(page.clone());
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
     // The first request with spans is answered with 503, to show the retry.
     receiver.script_for(Signal::Traces, [Answer::status(503)]);
@@ -57,8 +64,34 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
         save_svg(&receiver, path)?;
     }
 
+    if let Some(page) = page {
+        show_page(&page, style)?;
+    }
+
     let is_whole = ledger::total(&entries).is_whole() && arrived.is_all();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn start_receiver(page: Option<Page>) -> io::Result<Receiver> {
+    let Some(page) = page else { return Receiver::start() };
+    let shown = page.clone();
+    let receiver = Receiver::builder().local_hosts_only().on_batch(move |batch| shown.show(batch)).start()?;
+    page.set_receiver(&receiver);
+    Ok(receiver)
+}
+
+/// Waits until the person has seen enough.
+fn show_page(page: &Page, style: &Style) -> Result<(), Failure> {
+    let (end, ended) = mpsc::channel();
+    interrupt::on_interrupt(move || _ = end.send(()))
+        .map_err(|error| Failure::Message(format!("wait for Ctrl-C: {error}")))?;
+    let mut line = style.line();
+    line.put(Ink::PLAIN, "page at ")
+        .put_rest(Ink::PLAIN.bold(), &page.url())
+        .put_rest(Ink::FAINT, "  (Ctrl-C stops)");
+    print(&[String::new(), line.finish()])?;
+    let _ = ended.recv();
+    Ok(())
 }
 
 /// Printed at once, since the shop takes a second.

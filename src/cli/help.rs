@@ -173,7 +173,7 @@ exit code: 0 if all went well, 1 if not, 2 if the command line is invalid; exec 
 ";
 
 const DEMO: &str = "\
-usage: standpipe demo [--grpc] [--svg FILE] [--color WHEN] [--ascii]
+usage: standpipe demo [--grpc] [--svg FILE] [--page] [--color WHEN] [--ascii]
 
 Starts a receiver on a free port of this machine, runs a pretend shop of three services that
 export to it through this library, and draws what arrived: the traces, with the logs in their
@@ -184,6 +184,9 @@ what the library accepted, delivered and lost, and what the receiver counted.
 options:
   --grpc       export over gRPC instead of HTTP
   --svg FILE   also draw the traces into FILE, as a picture that fits a light and a dark page
+  --page       also show it on a page in a browser, at http://127.0.0.1:4319/, until Ctrl-C
+  --page-address ADDRESS
+               the same elsewhere; port 0 takes a free one
 
 If TRACEPARENT is set, and TRACESTATE, the shop's traces continue that one.
 
@@ -197,7 +200,8 @@ exit code: 0 if all that was accepted arrived, 1 if not or if FILE cannot be wri
 ";
 
 const RECEIVE: &str = "\
-usage: standpipe receive [--address ADDRESS] [--grpc-address ADDRESS] [--color WHEN] [--ascii]
+usage: standpipe receive [--page] [--address ADDRESS] [--grpc-address ADDRESS] [--color WHEN]
+                         [--ascii]
 
 Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protobuf or JSON, gzip
 or not) and over gRPC (without TLS, gzip or not) and prints each batch as it arrives: an entry for
@@ -216,6 +220,10 @@ options:
                            free one
   --grpc-address ADDRESS   where to listen for gRPC; if not given, port 4317 beside HTTP, or a
                            free one if HTTP takes one
+  --page                   also show it on a page in a browser, at http://127.0.0.1:4319/: traces,
+                           logs, metrics, services and refused requests of the last while, within
+                           256 MiB. Only this machine is answered
+  --page-address ADDRESS   the same elsewhere; port 0 takes a free one
 
 examples:
   standpipe receive

@@ -3,7 +3,7 @@
 //! | command | files |
 //! |---|---|
 //! | `standpipe demo` | `demo.rs`, the program that it runs in `demo_program.rs`, the caller's trace in `caller.rs` |
-//! | `standpipe receive` | `receive/`, Ctrl-C in `interrupt.rs` |
+//! | `standpipe receive` | `receive/`, its page in `page/`, Ctrl-C in `interrupt.rs` |
 //! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
 //! | `standpipe init` | `init/`, with the files that it writes |
 //! | `standpipe exec` | `exec/` |
@@ -37,6 +37,7 @@ mod ledger;
 mod log_view;
 mod man;
 mod metrics_table;
+mod page;
 mod point_view;
 mod receive;
 mod record;

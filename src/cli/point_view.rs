@@ -4,6 +4,7 @@ use std::fmt;
 
 use standpipe::receiver::ReceivedMetric;
 use standpipe::receiver::proto::common::v1::KeyValue;
+use standpipe::receiver::proto::metrics::v1::exponential_histogram_data_point::Buckets;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
 use standpipe::receiver::proto::metrics::v1::{
@@ -155,6 +156,33 @@ fn exponential_buckets(point: &ExponentialHistogramDataPoint) -> Vec<f64> {
     counts(below).rev().chain(zero).chain(counts(above)).collect()
 }
 
+/// The buckets of an exponential histogram as those of an explicit one: where each ends, and one count more than that.
+pub(crate) fn exponential_bounds(point: &ExponentialHistogramDataPoint) -> (Vec<f64>, Vec<u64>) {
+    let edges = |buckets: Option<&Buckets>| -> (Vec<f64>, Vec<u64>) {
+        let Some(buckets) = buckets.filter(|buckets| !buckets.bucket_counts.is_empty()) else {
+            return Default::default();
+        };
+        // base^index, where base = 2^(2^-scale)
+        let power =
+            |index: usize| (f64::from(buckets.offset) + index as f64) * (-f64::from(point.scale)).exp2();
+        let edges = (0..=buckets.bucket_counts.len()).map(|index| power(index).exp2());
+        (edges.collect(), buckets.bucket_counts.clone())
+    };
+    let (below, below_counts) = edges(point.negative.as_ref());
+    let (above, above_counts) = edges(point.positive.as_ref());
+    let bounds = below.iter().rev().map(|edge| -edge).chain(above.iter().copied()).collect();
+    // what is around zero lies between both, or beyond the one that is there
+    let lowest = (!below.is_empty()).then_some(0);
+    let highest = (!above.is_empty()).then_some(0);
+    let counts = lowest
+        .into_iter()
+        .chain(below_counts.into_iter().rev())
+        .chain([point.zero_count])
+        .chain(above_counts)
+        .chain(highest);
+    (bounds, counts.collect())
+}
+
 fn counts(buckets: &[u64]) -> impl DoubleEndedIterator<Item = f64> + '_ {
     buckets.iter().map(|count| *count as f64)
 }
@@ -201,7 +229,6 @@ pub(crate) fn unit(unit: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::metrics::v1::exponential_histogram_data_point::Buckets;
     use standpipe::receiver::proto::metrics::v1::summary_data_point::ValueAtQuantile;
     use standpipe::receiver::proto::metrics::v1::{ExponentialHistogram, Gauge, Histogram, Sum, Summary};
 

@@ -161,7 +161,7 @@ fn what_is_no_recorder_is_left_alone_and_what_was_never_used_is_removed() {
     let left_alone = folder.names();
     write("0000000000000003.recorder", b"");
     write("0000000000000004.recorder", &[0; 10_000]);
-    write("0000000000000005.recorder", &[&b"SPFLIGHT\x01\0\0\0"[..], &[0; 4084]].concat());
+    write("0000000000000005.recorder", &[&b"SPFLIGHT"[..], &1u32.to_ne_bytes(), &[0; 4084]].concat());
     let mut spool = folder.open();
     let mut notes = spool.take_notes();
     notes.sort();
@@ -287,7 +287,7 @@ fn a_recorder_with_damage_is_kept_whole() {
     assert_eq!(drain(&mut spool).len(), 1);
     spool.close();
     // but for the slot that was delivered
-    whole[slot_headers] = 0;
+    whole[slot_headers..][..4].fill(0);
     assert!(fs::read(folder.file(".recorder.damaged")).unwrap() == whole);
     assert_eq!(folder.names().len(), 1);
 }

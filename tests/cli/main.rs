@@ -8,6 +8,7 @@ mod completions;
 mod console;
 mod exec;
 mod init;
+mod page;
 mod records;
 mod spool;
 #[path = "../support/mod.rs"]

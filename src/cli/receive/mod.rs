@@ -19,6 +19,7 @@ use standpipe::receiver::{Batch, Receiver};
 use self::printer::{Greeting, PrintQueue};
 use self::refusals::{Endpoints, Refusals};
 use self::row::Row;
+use super::page::Page;
 use super::style::{Ink, Style};
 use super::{Failure, describe, interrupt};
 
@@ -42,6 +43,22 @@ pub(crate) enum Layout {
 pub(crate) struct Addresses {
     pub(crate) http: SocketAddr,
     pub(crate) grpc: SocketAddr,
+    /// Where the page is, if it is wanted.
+    pub(crate) page: Option<SocketAddr>,
+}
+
+/// Starts the page of `--page`.
+pub(crate) fn start_page(address: SocketAddr) -> Result<Page, Failure> {
+    Page::start(address).map_err(|error| {
+        let free_port = SocketAddr::new(address.ip(), 0);
+        let what = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!("address already in use, perhaps by another viewer; try --page-address {free_port}")
+            }
+            _ => error.to_string(),
+        };
+        Failure::Message(format!("{address} (page): {what}"))
+    })
 }
 
 /// Why it ends.
@@ -61,10 +78,14 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result
     let printed = move |result| drop(end.send(Ending::Printed(result)));
     let (queue, greet) = printer::start(layout, style.clone(), printed).map_err(cannot_start)?;
     let refusals = Arc::new(Mutex::new(Refusals::default()));
-    let receiver = listen(addresses, queue.clone(), refusals.clone())?;
+    let page = addresses.page.map(start_page).transpose()?;
+    let receiver = listen(addresses, queue.clone(), refusals.clone(), page.clone())?;
+    if let Some(page) = &page {
+        page.set_receiver(&receiver);
+    }
     let endpoints = Endpoints { http: receiver.endpoint(), grpc: receiver.grpc_endpoint() };
     // fails only when the printer has ended, which is reported
-    let _ = greet.send(Greeting { lines: greeting(&receiver, style), endpoints });
+    let _ = greet.send(Greeting { lines: greeting(&receiver, page.as_ref(), style), endpoints });
 
     match ends.recv() {
         Ok(Ending::Printed(result)) => result.map_err(Failure::Output)?,
@@ -81,20 +102,31 @@ pub(crate) fn run(addresses: Addresses, layout: Layout, style: &Style) -> Result
     }
     Ok(ExitCode::SUCCESS)
 }
+
 fn listen(
     addresses: Addresses,
     queue: PrintQueue,
     refusals: Arc<Mutex<Refusals>>,
+    page: Option<Page>,
 ) -> Result<Receiver, Failure> {
-    let refusal_queue = queue.clone();
+    let (refusal_queue, refusal_page) = (queue.clone(), page.clone());
     Receiver::builder()
         .address(addresses.http)
         .grpc_address(addresses.grpc)
         .keep_bytes(0)
         .max_memory_bytes(MEMORY)
         .local_hosts_only()
-        .on_batch(move |batch| queue.show(batch))
+        .on_batch(move |batch| {
+            if let Some(page) = &page {
+                page.show(batch);
+            }
+            queue.show(batch);
+        })
         .on_refusal(move |refused| {
+            if let Some(page) = &refusal_page {
+                let [http, grpc] = page.endpoints().map(str::to_owned);
+                page.show_refusal(refused, refusals::line(refused, 0, &Endpoints { http, grpc }));
+            }
             let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(more) = refusals.note(refused, Instant::now()) {
                 refusal_queue.report_refusal(refused, more);
@@ -131,7 +163,7 @@ fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
     Failure::Message(format!("{address} ({protocol}): {what}"))
 }
 
-fn greeting(receiver: &Receiver, style: &Style) -> Vec<String> {
+fn greeting(receiver: &Receiver, page: Option<&Page>, style: &Style) -> Vec<String> {
     let line = |before: &str, endpoint: &str, after: &str| {
         let mut line = style.line();
         line.put(Ink::PLAIN, before).put(Ink::PLAIN.bold(), endpoint).put(Ink::FAINT, after);
@@ -141,16 +173,21 @@ fn greeting(receiver: &Receiver, style: &Style) -> Vec<String> {
         line("listening on ", &receiver.endpoint(), "  (OTLP over HTTP)"),
         line("         and ", &receiver.grpc_endpoint(), "  (OTLP over gRPC; Ctrl-C stops)"),
     ];
-    lines.extend(exposure([receiver.address(), receiver.grpc_address()], style));
+    lines.extend(page.map(|page| line("     page at ", &page.url(), "")));
+    let page_address = page.map(Page::address);
+    lines.extend(exposure(
+        [receiver.address(), receiver.grpc_address()].into_iter().chain(page_address),
+        style,
+    ));
     lines
 }
 
 /// A warning about addresses that others than this machine can reach.
-fn exposure(addresses: [SocketAddr; 2], style: &Style) -> Option<String> {
+fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> Option<String> {
     let open: Vec<String> = addresses
-        .iter()
+        .into_iter()
         .filter(|address| !address.ip().to_canonical().is_loopback())
-        .map(SocketAddr::to_string)
+        .map(|address| address.to_string())
         .collect();
     if open.is_empty() {
         return None;

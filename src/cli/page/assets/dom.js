@@ -1,0 +1,113 @@
+// How do texts get into the page? As text, never as HTML: nothing that a sender wrote is ever parsed.
+
+/** An element with properties and children. `on…` are listeners, `vars` are custom properties of CSS. */
+export function h(tag, properties, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "vars") Object.entries(value).forEach(([key, of]) => element.style.setProperty(key, of));
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== false));
+  return element;
+}
+
+export function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** Replaces the text only if it is another, so that a selection survives. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+const threeDigits = (number) => {
+  if (number === 0) return "0";
+  if (number < 9.995) return number.toFixed(2);
+  return number < 99.95 ? number.toFixed(1) : number.toFixed(0);
+};
+
+/** Three digits and a unit, as the terminal has them: `1.24 s`, `31.2 ms`, `850 µs`. */
+export function duration(nanos) {
+  const minutes = Math.floor(nanos / 60e9);
+  const two = (number) => String(number).padStart(2, "0");
+  if (minutes >= 60) return `${Math.floor(minutes / 60)} h ${two(minutes % 60)} min`;
+  if (minutes >= 1) return `${minutes} min ${two(Math.floor(nanos / 1e9) % 60)} s`;
+  if (nanos < 999.5) return `${Math.round(nanos)} ns`;
+  let number = nanos / 1e3;
+  for (const unit of ["µs", "ms"]) {
+    if (number < 999.5) return `${threeDigits(number)} ${unit}`;
+    number /= 1e3;
+  }
+  return `${threeDigits(number)} s`;
+}
+
+/** The local time of day, to the millisecond. */
+export function timeOfDay(millis) {
+  const date = new Date(millis);
+  const two = (number) => String(number).padStart(2, "0");
+  const rest = String(date.getMilliseconds()).padStart(3, "0");
+  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${rest}`;
+}
+
+export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+
+export const count = (number, one) => `${grouped(number)} ${one}${number === 1 ? "" : "s"}`;
+
+/** A number in few digits: 12 300 as 12.3k. */
+export function short(number) {
+  const size = Math.abs(number);
+  if (!Number.isFinite(number)) return String(number);
+  for (const [limit, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
+    if (size >= limit) return `${Number((number / (unit === "k" ? 1e3 : limit)).toPrecision(3))}${unit}`;
+  }
+  return size !== 0 && size < 1e-3 ? number.toExponential(1) : String(Number(number.toPrecision(4)));
+}
+
+export const bytes = (number) => `${(number / 1048576).toFixed(number < 10485760 ? 1 : 0)} MiB`;
+
+/** Of a list of any length, which `Math.max(...list)` is not for. */
+export const largest = (list) => list.reduce((most, one) => (one > most ? one : most), -Infinity);
+export const smallest = (list) => list.reduce((least, one) => (one < least ? one : least), Infinity);
+
+/** The class of a service's colour. Its number is the server's, so that all tabs agree. */
+export const hue = (service) => `hue${service % 12}`;
+
+/** Copies a text and shows that it did. */
+export async function copy(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+    flash(button, "copied");
+  } catch {
+    flash(button, "not allowed");
+  }
+}
+
+export function flash(button, text) {
+  if (!button || button.dataset.flash) return;
+  const before = button.textContent;
+  button.dataset.flash = "1";
+  button.textContent = text;
+  setTimeout(() => {
+    button.textContent = before;
+    delete button.dataset.flash;
+  }, 1200);
+}
+
+/** What the server answers; throws its words if it refuses. */
+export async function ask(path) {
+  const response = await fetch(path);
+  if (!response.ok) throw new Refused(response.status, await response.text());
+  return response.headers.get("content-type") === "application/json" ? response.json() : response.text();
+}
+
+export class Refused extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}

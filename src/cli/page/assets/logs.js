@@ -1,0 +1,139 @@
+// What was logged? The latest first, with how many there were over time.
+
+import { ask, grouped, h, hue, largest, setText, smallest, timeOfDay } from "./dom.js";
+import { Rows } from "./rows.js";
+import { SpanPanel, level } from "./span.js";
+
+export class LogsView {
+  constructor(app, main, _, parameters) {
+    this.app = app;
+    this.title = "logs · standpipe";
+    this.placeholder = "search:  declined   sev>=warn   service:pay   body~card   key=value   trace:4bf92f";
+    this.listed = [];
+    this.rows = new Rows({
+      label: "log records",
+      make: () => h("div", {}, h("span", { class: "time" }), h("span", { class: "severity" }), h("span", { class: "services" }),
+        h("span", { class: "name" }), h("a", { class: "trace" })),
+      fill: (row, index) => this.fill(row, index),
+      choose: (index) => this.show(this.listed[index].number),
+    });
+    this.panel = new SpanPanel(app, () => this.unselect());
+    this.levels = h("select", { "aria-label": "least severity", onchange: () => this.setLevel(this.levels.value) },
+      ...["all levels", "debug", "info", "warn", "error"].map((name) => h("option", { value: name }, name)));
+    this.chart = h("canvas", { class: "minimap", title: "log records over time" });
+    this.matches = h("p", { class: "matches" });
+    const heads = ["time", "severity", "service", "body", "trace"];
+    const list = h("section", { class: "list" },
+      h("div", { class: "bar-of-tools" }, this.levels, this.chart),
+      h("div", { class: "head" }, ...heads.map((text) => h("span", {}, text))), this.rows.element, this.matches);
+    main.append(h("div", { class: "split" }, list, this.panel.element));
+    const given = /sev>=(\w+)/.exec(parameters.get("q") ?? "")?.[1];
+    if (given) this.levels.value = given;
+  }
+
+  setLevel(name) {
+    const rest = this.app.query.replace(/\s*sev>=\w+/, "").trim();
+    const query = name === "all levels" ? rest : `${rest} sev>=${name}`.trim();
+    document.getElementById("search").value = query;
+    this.app.query = query;
+    this.search(query);
+  }
+
+  async search(query) {
+    this.app.note(query ? `/logs?q=${encodeURIComponent(query)}` : "/logs");
+    this.rows.element.scrollTop = 0;
+    await this.update();
+  }
+
+  async update() {
+    const query = this.app.query;
+    let answer;
+    try {
+      answer = await ask(`/api/logs?q=${encodeURIComponent(query)}`);
+    } catch (error) {
+      return this.app.problem(error.message);
+    }
+    if (query !== this.app.query || this.app.view !== this) return;
+    this.app.problem();
+    const selected = this.listed[this.rows.selected]?.number;
+    this.listed = answer.rows;
+    this.rows.selected = this.listed.findIndex((log) => log.number === selected);
+    this.rows.setCount(this.listed.length);
+    const { matched, rows } = answer;
+    setText(this.matches, rows.length < matched ? `the latest ${grouped(rows.length)} of ${grouped(matched)}`
+      : rows.length ? "" : query ? "no log record matches" : "no log records yet");
+    this.drawChart();
+  }
+
+  fill(row, index) {
+    const log = this.listed[index];
+    const [time, severity, service, body, trace] = row.children;
+    setText(time, timeOfDay(log.time));
+    setText(severity, log.severity);
+    severity.className = `severity ${level(log.level)}`;
+    row.classList.toggle("bad", log.level >= 17);
+    if (service.dataset.key !== String(log.service)) {
+      service.dataset.key = log.service;
+      service.replaceChildren(h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service));
+    }
+    setText(body, `${log.event ? `${log.event}  ` : ""}${log.text}`);
+    setText(trace, log.trace.slice(0, 8));
+    if (log.trace) trace.setAttribute("href", `/trace/${log.trace}${log.span ? `?span=${log.span}` : ""}`);
+    else trace.removeAttribute("href");
+  }
+
+  /** How many there were in each part of the time that is listed. */
+  drawChart() {
+    const canvas = this.chart;
+    const width = (canvas.width = canvas.clientWidth * devicePixelRatio);
+    const height = (canvas.height = canvas.clientHeight * devicePixelRatio);
+    if (!this.listed.length || !width) return;
+    const times = this.listed.map((log) => log.time);
+    const [from, to] = [smallest(times), largest(times)];
+    const parts = Math.min(120, Math.max(10, Math.floor(width / 8)));
+    const bars = Array.from({ length: parts }, () => ({ all: 0, bad: 0 }));
+    for (const log of this.listed) {
+      const bar = bars[Math.min(parts - 1, Math.floor(((log.time - from) / Math.max(1, to - from)) * parts))];
+      bar.all++;
+      if (log.level >= 17) bar.bad++;
+    }
+    const most = largest(bars.map((bar) => bar.all));
+    const style = getComputedStyle(canvas);
+    const context = canvas.getContext("2d");
+    bars.forEach(({ all, bad }, index) => {
+      const x = (index * width) / parts;
+      for (const [number, colour] of [[all, "--minimap"], [bad, "--bad"]]) {
+        const tall = (number / most) * (height - 2);
+        context.fillStyle = style.getPropertyValue(colour);
+        context.fillRect(x, height - tall, width / parts - 1, tall);
+      }
+    });
+    canvas.title = `${timeOfDay(from)} to ${timeOfDay(to)}`;
+  }
+
+  async show(number) {
+    const log = await ask(`/api/log/${number}`).catch(() => undefined);
+    if (log && this.listed[this.rows.selected]?.number === number) this.panel.showLog(log);
+  }
+
+  unselect() {
+    this.panel.hide();
+    this.rows.select(-1);
+  }
+
+  key(event) {
+    if (event.key === "Escape" && this.rows.selected >= 0) {
+      this.unselect();
+      return true;
+    }
+    return this.rows.key(event);
+  }
+
+  redraw() {
+    this.drawChart();
+  }
+
+  close() {
+    this.rows.close();
+  }
+}

@@ -1,0 +1,128 @@
+// What is known about a span, or a log record? All of it, at the side, so that no row moves.
+
+import { ask, copy, duration, h, hue, timeOfDay } from "./dom.js";
+
+/** What every record has and few look at is folded. */
+const FOLDED = /^(process|host|os|thread|code|telemetry|network\.protocol)\./;
+
+export class SpanPanel {
+  constructor(app, onClose) {
+    this.app = app;
+    this.onClose = onClose;
+    this.element = h("aside", { hidden: true, "aria-label": "details" });
+  }
+
+  hide() {
+    this.element.hidden = true;
+  }
+
+  async show(trace, index, columns, self) {
+    const key = `${trace} ${index}`;
+    this.wanted = key;
+    let span;
+    try {
+      span = await ask(`/api/trace/${trace}/span/${index}`);
+    } catch {
+      return;
+    }
+    if (this.wanted !== key) return;
+    const after = columns.start[index];
+    const service = columns.service[index];
+    this.place(
+      h("h2", {}, span.name || "(no name)"),
+      h("p", { class: "facts" }, h("i", { class: `dot ${hue(service)}` }), this.app.service(service),
+        ` · ${span.kind} · ${duration(span.nanos)} · self ${duration(self)} · starts at +${duration(after)}`),
+      span.status === "error" && h("p", { class: "bad status" }, `✗ ${span.message || "error"}`),
+      span.status === "ok" && h("p", { class: "good status" }, "✓ ok"),
+      ids([["trace", span.trace], ["span", span.id], ["parent", span.parent], ["state", span.state]]),
+      attributes(this.app, "Attributes", span.attributes, { dropped: span.dropped_attributes, isOpen: true }),
+      section(`Events ${span.events.length || "–"}`, span.events.length > 0, span.events.map((event) =>
+        h("div", { class: "item" }, h("p", {}, h("i", { class: "event" }), h("b", {}, event.name),
+          h("span", {}, `+${duration(event.offset)}`)), table(this.app, event.attributes)))
+        .concat(dropped(span.dropped_events))),
+      section(`Logs ${span.logs.length || "–"}`, span.logs.length > 0, span.logs.map((log) => logItem(this.app, log))),
+      section(`Links ${span.links.length || "–"}`, span.links.length > 0, span.links.map((link) =>
+        h("div", { class: "item" }, h("p", {}, h("a", { href: `/trace/${link.trace}?span=${link.span}` },
+          `↗ span ${link.span} in trace ${link.trace.slice(0, 8)}`)), table(this.app, link.attributes)))
+        .concat(dropped(span.dropped_links))),
+      attributes(this.app, "Resource", span.resource, {}),
+      scope(this.app, span.scope),
+    );
+  }
+
+  showLog(log) {
+    this.wanted = undefined;
+    this.place(
+      h("h2", {}, log.event || log.severity),
+      h("p", { class: "facts" }, h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service),
+        ` · ${timeOfDay(log.time)} · `, h("span", { class: level(log.level) }, log.severity)),
+      h("pre", { class: "body" }, log.body),
+      log.trace && h("p", {}, h("a", { href: `/trace/${log.trace}${log.span ? `?span=${log.span}` : ""}` }, "its span ↗")),
+      ids([["trace", log.trace], ["span", log.span]]),
+      attributes(this.app, "Attributes", log.attributes, { isOpen: true }),
+      attributes(this.app, "Resource", log.resource, {}),
+      scope(this.app, log.scope),
+    );
+  }
+
+  place(...children) {
+    this.element.hidden = false;
+    const close = h("button", { class: "close", title: "close (Esc)", onclick: () => this.onClose() }, "×");
+    this.element.replaceChildren(close, ...children.filter(Boolean));
+    this.element.scrollTop = 0;
+  }
+}
+
+/** The class of a severity. */
+export function level(number) {
+  if (number >= 17) return "bad";
+  if (number >= 13) return "warn";
+  return number >= 9 ? "info" : "faint";
+}
+
+function logItem(app, log) {
+  return h("div", { class: "item" },
+    h("p", {}, h("b", { class: level(log.level) }, log.severity), h("span", {}, timeOfDay(log.time))),
+    h("pre", {}, log.body), table(app, log.attributes));
+}
+
+function section(title, isOpen, children) {
+  return h("details", { open: isOpen, class: children.length ? "" : "none" }, h("summary", {}, title), ...children);
+}
+
+function dropped(number) {
+  return number ? [h("p", { class: "warn" }, `${number} more were dropped by the sender's limits`)] : [];
+}
+
+function ids(pairs) {
+  const rows = pairs.filter(([, value]) => value).map(([name, value]) => {
+    const button = h("button", { class: "copy", onclick: () => copy(value, button) }, "copy");
+    return h("tr", {}, h("th", {}, name), h("td", {}, h("code", {}, value), button));
+  });
+  return h("table", { class: "ids" }, ...rows);
+}
+
+function attributes(app, title, list, { dropped: lost = 0, isOpen = false }) {
+  const folded = title === "Attributes" ? list.filter(([key]) => FOLDED.test(key)) : [];
+  const shown = list.filter((entry) => !folded.includes(entry));
+  return section(`${title} ${list.length || "–"}`, isOpen && list.length > 0, [
+    table(app, shown),
+    folded.length > 0 && h("details", { class: "folded" }, h("summary", {}, `+${folded.length} of code, process and host`), table(app, folded)),
+    ...dropped(lost),
+  ].filter(Boolean).filter((child) => list.length || child.className === "warn"));
+}
+
+function scope(app, { name, version, attributes: list }) {
+  return section(`Scope ${name || "–"}${version ? ` ${version}` : ""}`, false, list.length ? [table(app, list)] : []);
+}
+
+/** Keys and values, each with a search for it and a copy. */
+function table(app, list) {
+  const rows = list.map(([key, kind, value]) => {
+    const quoted = /\s/.test(value) ? `"${key}=${value}"` : `${key}=${value}`;
+    const button = h("button", { class: "copy", title: "copy the value", onclick: () => copy(value, button) }, "copy");
+    const search = h("a", { class: "copy", title: "traces with this value", href: `/?q=${encodeURIComponent(quoted)}` }, "=");
+    return h("tr", {}, h("th", { title: kind }, key), h("td", { class: kind }, h("span", {}, value), search, button));
+  });
+  return h("table", { class: "attributes" }, ...rows);
+}

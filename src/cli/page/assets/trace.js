@@ -1,0 +1,521 @@
+// What happened in a trace? The tree of its spans, their bars over time, and at the side what is known about one of them.
+
+import { ask, copy, count, duration, h, hue, largest, setText, timeOfDay } from "./dom.js";
+import { ROW, Rows } from "./rows.js";
+import { SpanPanel } from "./span.js";
+
+/** As many like leaves below one parent are shown as one row. */
+const LIKE_LEAVES = 5;
+/** Marks of events and log records on one bar. */
+const MOST_MARKS = 24;
+const KINDS = ["", "", "server", "client", "producer", "consumer"];
+
+export class TraceView {
+  constructor(app, main, [id], parameters) {
+    this.app = app;
+    this.id = id;
+    this.wanted = parameters.get("span");
+    this.title = `trace ${id.slice(0, 8)} · standpipe`;
+    this.placeholder = "find in this trace: names, services   (n N: next, previous)";
+    this.collapsed = new Set();
+    this.unfolded = new Set();
+    this.hits = [];
+    this.hitSet = new Set();
+    this.range = undefined;
+    this.rows = new Rows({
+      role: "treegrid",
+      label: "spans",
+      make: () => h("div", {},
+        h("span", { class: "label", role: "gridcell" }, h("i", { class: "guides" }), h("button", { class: "twist", tabindex: "-1" }),
+          h("i", { class: "dot" }), h("b", {}), h("small", {})),
+        h("span", { class: "lane", role: "gridcell" }, h("i", { class: "bar" }), h("em", {}), h("span", { class: "marks" }))),
+      fill: (row, index) => this.fill(row, index),
+      choose: (index, how, event) => this.choose(index, how, event),
+    });
+    this.summary = h("div", { class: "summary" });
+    this.minimap = h("canvas", { class: "minimap", title: "drag: zoom · double click: all" });
+    this.axis = h("div", { class: "axis" }, h("span", {}, "span"), h("span", { class: "ticks" }));
+    this.panel = new SpanPanel(app, () => this.select(-1));
+    const left = h("section", { class: "waterfall" }, this.minimap, this.axis, this.rows.element);
+    main.append(this.summary, h("div", { class: "split" }, left, this.panel.element));
+    this.listenToMinimap();
+    this.resized = new ResizeObserver(() => this.drawMinimap());
+    this.resized.observe(this.minimap);
+  }
+
+  async update() {
+    let trace;
+    try {
+      const { changed, logs } = this.trace ?? {};
+      trace = await ask(`/api/trace/${this.id}${changed === undefined ? "" : `?changed=${changed}&logs=${logs.length}`}`);
+    } catch (error) {
+      if (!this.trace) this.summary.replaceChildren(h("p", { class: "missing" }, error.message));
+      return;
+    }
+    // null: it is as it was
+    if (this.app.view !== this || !trace) return;
+    const selected = this.span();
+    this.trace = trace;
+    this.grow();
+    this.range ??= [0, trace.nanos];
+    this.drawSummary();
+    this.flatten();
+    this.drawMinimap();
+    const wanted = this.wanted ? this.indexOf(this.wanted) : selected;
+    this.wanted = undefined;
+    if (wanted !== undefined && wanted >= 0) this.open(wanted);
+  }
+
+  indexOf(spanId) {
+    const at = this.trace.ids.indexOf(spanId);
+    for (let from = at; from >= 0; from = this.trace.ids.indexOf(spanId, from + 1)) if (from % 16 === 0) return from / 16;
+    return -1;
+  }
+
+  /** Children by their start; each span is in the tree once, also when parents go round in a circle. */
+  grow() {
+    const { parent, start, duration: nanos, error } = this.trace;
+    const size = parent.length;
+    const byStart = Uint32Array.from({ length: size }, (_, index) => index).sort((a, b) => start[a] - start[b] || a - b);
+    const children = new Map();
+    const roots = [];
+    for (const index of byStart) {
+      if (parent[index] < 0) roots.push(index);
+      else if (children.has(parent[index])) children.get(parent[index]).push(index);
+      else children.set(parent[index], [index]);
+    }
+    const depth = new Int32Array(size).fill(-1);
+    const order = [];
+    for (const root of [...roots, ...byStart]) {
+      if (depth[root] >= 0) continue;
+      depth[root] = 0;
+      const waiting = [root];
+      while (waiting.length) {
+        const index = waiting.pop();
+        order.push(index);
+        const below = (children.get(index) ?? []).filter((child) => depth[child] < 0);
+        children.set(index, below);
+        below.forEach((child) => (depth[child] = depth[index] + 1));
+        for (let at = below.length - 1; at >= 0; at--) waiting.push(below[at]);
+      }
+    }
+    const inside = new Uint32Array(size);
+    const errors = new Uint32Array(size);
+    const up = new Int32Array(size).fill(-1);
+    for (const [index, below] of children) below.forEach((child) => (up[child] = index));
+    for (let at = size - 1; at >= 0; at--) {
+      const index = order[at];
+      errors[index] += error[index];
+      if (up[index] >= 0) {
+        inside[up[index]] += inside[index] + 1;
+        errors[up[index]] += errors[index];
+      }
+    }
+    this.tree = { children, depth, order, inside, errors, up, end: start.map((from, index) => from + nanos[index]) };
+    this.marks = new Map();
+    const mark = (span, time, kind) => {
+      if (!this.marks.has(span)) this.marks.set(span, []);
+      this.marks.get(span).push([time, kind]);
+    };
+    this.trace.events.forEach(([span, time]) => mark(span, time, "event"));
+    this.trace.logs.forEach(([span, time, level]) => span >= 0 && mark(span, time, level >= 17 ? "log bad" : "log"));
+    this.critical = undefined;
+  }
+
+  /** The rows that are shown: a span, or the like leaves of one parent as one. */
+  flatten() {
+    const { children, order, up } = this.tree;
+    const rows = [];
+    const hidden = new Uint8Array(order.length);
+    for (const index of order) {
+      const above = up[index];
+      if (above >= 0 && (hidden[above] || this.collapsed.has(above))) {
+        hidden[index] = 1;
+        continue;
+      }
+      if (hidden[index]) continue;
+      rows.push({ span: index });
+      if (!this.collapsed.has(index)) this.foldLeaves(children.get(index), hidden);
+      for (const fold of this.folds ?? []) rows.push(fold);
+      this.folds = undefined;
+    }
+    this.shown = rows;
+    this.rows.setCount(rows.length);
+  }
+
+  foldLeaves(below, hidden) {
+    const groups = new Map();
+    for (const child of below ?? []) {
+      if (this.tree.inside[child] || this.trace.error[child]) continue;
+      const key = `${this.trace.name[child]} ${this.trace.service[child]}`;
+      if (groups.has(key)) groups.get(key).push(child);
+      else groups.set(key, [child]);
+    }
+    for (const spans of groups.values()) {
+      if (spans.length < LIKE_LEAVES || this.unfolded.has(spans[0])) continue;
+      spans.forEach((span) => (hidden[span] = 1));
+      const nanos = spans.map((span) => this.trace.duration[span]);
+      (this.folds ??= []).push({
+        span: spans[0],
+        like: spans,
+        end: largest(spans.map((span) => this.tree.end[span])),
+        nanos: nanos.reduce((sum, one) => sum + one, 0),
+        most: largest(nanos),
+      });
+    }
+  }
+
+  /** Where a moment is within what is zoomed to, in percent. */
+  place(time) {
+    const [from, to] = this.range;
+    return (100 * (time - from)) / Math.max(1, to - from);
+  }
+
+  fill(row, index) {
+    const shown = this.shown[index];
+    const { span, like } = shown;
+    const { trace, tree } = this;
+    const [label, lane] = row.children;
+    const [guides, twist, dot, name, service] = label.children;
+    const [bar, text, marks] = lane.children;
+    const below = tree.children.get(span)?.length ?? 0;
+    const isClosed = this.collapsed.has(span);
+    guides.style.width = `${Math.min(tree.depth[span], 24) * 14}px`;
+    setText(twist, like ? "⋯" : below ? (isClosed ? "▸" : "▾") : "");
+    twist.hidden = !like && !below;
+    dot.className = `dot ${hue(trace.service[span])}`;
+    const title = trace.names[trace.name[span]];
+    setText(name, like ? `${title} ×${like.length}` : title || "(no name)");
+    name.title = title;
+    const kind = KINDS[trace.kind[span]];
+    const hiddenErrors = isClosed ? tree.errors[span] - trace.error[span] : 0;
+    setText(service, [this.app.service(trace.service[span]), kind, isClosed ? `+${tree.inside[span]}` : "",
+      hiddenErrors ? `✗ ${hiddenErrors}` : "", trace.parent[span] === -2 ? "parent missing" : ""].filter(Boolean).join(" · "));
+    row.classList.toggle("bad", Boolean(trace.error[span]));
+    row.classList.toggle("like", Boolean(like));
+    row.classList.toggle("hit", this.hitSet.has(span));
+    row.classList.toggle("critical", Boolean(this.critical?.has(span)));
+    row.setAttribute("aria-level", tree.depth[span] + 1);
+    if (below) row.setAttribute("aria-expanded", !isClosed);
+    else row.removeAttribute("aria-expanded");
+    const start = trace.start[span];
+    const end = shown.end ?? tree.end[span];
+    const [left, right] = [Math.max(0, this.place(start)), Math.min(100, this.place(end))];
+    bar.className = `bar ${hue(trace.service[span])}`;
+    bar.hidden = left > 100 || right < 0;
+    bar.style.left = `${left}%`;
+    bar.style.width = `max(2px, ${Math.max(0, right - left)}%)`;
+    const nanos = shown.nanos ?? trace.duration[span];
+    const most = like ? `, max ${duration(shown.most)}` : "";
+    setText(text, `${trace.error[span] ? "✗ " : ""}${duration(nanos)}${most}`);
+    const isRight = right < 84 || left <= 14;
+    text.className = isRight ? (right < 84 ? "behind" : "inside") : "before";
+    text.style.left = isRight && right < 84 ? `${Math.max(0, right)}%` : "";
+    text.style.right = isRight ? "" : `${100 - Math.min(100, left)}%`;
+    this.fillMarks(marks, like ? undefined : this.marks.get(span));
+  }
+
+  fillMarks(element, marks) {
+    const shown = (marks ?? []).slice(0, MOST_MARKS).filter(([time]) => this.place(time) >= 0 && this.place(time) <= 100);
+    while (element.children.length > shown.length) element.lastChild.remove();
+    while (element.children.length < shown.length) element.append(h("i", {}));
+    shown.forEach(([time, kind], index) => {
+      element.children[index].className = kind;
+      element.children[index].style.left = `${this.place(time)}%`;
+    });
+  }
+
+  choose(index, how, event) {
+    const { span, like } = this.shown[index];
+    if (how === "click" && event.target.closest(".twist")) return this.toggle(index);
+    if (like && how !== "move") {
+      this.unfolded.add(like[0]);
+      return this.flatten();
+    }
+    this.show(span);
+  }
+
+  /** Shows what is known about a span. */
+  async show(span) {
+    const id = this.trace.ids.slice(span * 16, span * 16 + 16);
+    this.app.note(`/trace/${this.id}?span=${id}`);
+    await this.panel.show(this.id, span, this.trace, this.selfTime(span));
+  }
+
+  /** What no child covers. */
+  selfTime(span) {
+    const { start } = this.trace;
+    let [covered, until] = [0, start[span]];
+    for (const child of this.tree.children.get(span) ?? []) {
+      const end = Math.min(this.tree.end[child], this.tree.end[span]);
+      covered += Math.max(0, end - Math.max(until, start[child]));
+      until = Math.max(until, end);
+    }
+    return Math.max(0, this.trace.duration[span] - covered);
+  }
+
+  span() {
+    return this.shown?.[this.rows.selected]?.span;
+  }
+
+  select(index) {
+    this.rows.select(index);
+    if (index < 0) {
+      this.panel.hide();
+      this.app.note(`/trace/${this.id}`);
+    }
+  }
+
+  /** Selects a span, wherever it is: what hides it is opened. */
+  open(span) {
+    for (let above = this.tree.up[span]; above >= 0; above = this.tree.up[above]) this.collapsed.delete(above);
+    this.flatten();
+    let index = this.shown.findIndex((row) => row.span === span && !row.like);
+    if (index < 0) {
+      const fold = this.shown.find((row) => row.like?.includes(span));
+      if (!fold) return;
+      this.unfolded.add(fold.like[0]);
+      this.flatten();
+      index = this.shown.findIndex((row) => row.span === span);
+    }
+    this.rows.select(index);
+    this.show(span);
+  }
+
+  toggle(index, close) {
+    const { span, like } = this.shown[index];
+    if (like) this.unfolded.add(like[0]);
+    else if (close ?? !this.collapsed.has(span)) this.collapsed.add(span);
+    else this.collapsed.delete(span);
+    this.flatten();
+  }
+
+  /** Finds names and services. */
+  search(query) {
+    const text = query.toLowerCase();
+    const { trace, tree } = this;
+    if (!trace) return;
+    const names = trace.names.map((name) => name.toLowerCase().includes(text));
+    const services = this.app.services.map((name) => name.toLowerCase().includes(text));
+    this.hits = text ? tree.order.filter((span) => names[trace.name[span]] || services[trace.service[span]]) : [];
+    this.hitSet = new Set(this.hits);
+    this.drawSummary();
+    this.rows.draw();
+    if (this.hits.length) this.open(this.hits[0]);
+  }
+
+  /** The next of these spans behind the selected one, in the order of the tree. */
+  jump(spans, forward) {
+    if (!spans.length) return;
+    const at = this.tree.order.indexOf(this.span() ?? -1);
+    const place = new Map(this.tree.order.map((span, index) => [span, index]));
+    const sorted = [...spans].sort((a, b) => place.get(a) - place.get(b));
+    const found = forward ? sorted.find((span) => place.get(span) > at) : sorted.findLast((span) => place.get(span) < at);
+    this.open(found ?? (forward ? sorted[0] : sorted.at(-1)));
+  }
+
+  /** From the end back to the start: the span that the trace was waiting for at each moment. */
+  toggleCritical() {
+    if (this.critical) {
+      this.critical = undefined;
+    } else {
+      const path = new Set();
+      const { children, end, order } = this.tree;
+      const { start } = this.trace;
+      const roots = order.filter((span) => this.tree.depth[span] === 0);
+      const waiting = roots.length ? [[roots.reduce((a, b) => (end[b] > end[a] ? b : a)), Infinity]] : [];
+      while (waiting.length) {
+        const [span, until] = waiting.pop();
+        path.add(span);
+        let time = Math.min(until, end[span]);
+        const byEnd = [...(children.get(span) ?? [])].sort((a, b) => end[b] - end[a]);
+        for (const child of byEnd) {
+          if (end[child] > time) continue;
+          waiting.push([child, time]);
+          time = start[child];
+        }
+      }
+      this.critical = path;
+    }
+    this.drawSummary();
+    this.rows.draw();
+  }
+
+  zoom(range) {
+    const all = this.trace.nanos;
+    const [from, to] = range ?? [0, all];
+    this.range = [Math.max(0, from), Math.min(all, Math.max(to, from + 1))];
+    this.drawTicks();
+    this.drawMinimap();
+    this.rows.draw();
+  }
+
+  key(event) {
+    if (!this.trace) return false;
+    const index = this.rows.selected;
+    const span = this.span();
+    const errors = () => this.tree.order.filter((one) => this.trace.error[one]);
+    const { children, up } = this.tree;
+    const act = {
+      ArrowRight: () => {
+        if (span === undefined) return;
+        if (this.collapsed.has(span) || this.shown[index].like) this.toggle(index, false);
+        else if (children.get(span)?.length) this.rows.key({ key: "ArrowDown" });
+      },
+      ArrowLeft: () => {
+        if (span === undefined) return;
+        if (children.get(span)?.length && !this.collapsed.has(span)) this.toggle(index, true);
+        else if (up[span] >= 0) this.open(up[span]);
+      },
+      n: () => this.jump(this.hits, true),
+      N: () => this.jump(this.hits, false),
+      e: () => this.jump(errors(), true),
+      E: () => this.jump(errors(), false),
+      c: () => this.toggleCritical(),
+      z: () => span !== undefined && this.zoom([this.trace.start[span], this.tree.end[span]]),
+      0: () => this.zoom(),
+      "[": () => {
+        this.tree.order.forEach((one) => children.get(one)?.length && this.tree.depth[one] && this.collapsed.add(one));
+        this.flatten();
+      },
+      "]": () => {
+        this.collapsed.clear();
+        this.flatten();
+      },
+      y: () => this.copyText(),
+      Y: () => this.copyJson(),
+      Escape: () => (this.rows.selected >= 0 ? this.select(-1) : this.app.go("/")),
+    }[event.key];
+    if (!act) return this.rows.key(event);
+    act();
+    return true;
+  }
+
+  /** The selected span with all below it, or the whole trace. */
+  part() {
+    const span = this.span();
+    return span === undefined ? "" : `?span=${span}`;
+  }
+
+  async copyText(button = this.textButton) {
+    copy(await ask(`/api/trace/${this.id}/text${this.part()}`), button);
+  }
+
+  async copyJson(button = this.jsonButton) {
+    copy(await ask(`/api/trace/${this.id}/otlp${this.part()}`), button);
+  }
+
+  drawSummary() {
+    const { trace } = this;
+    const errors = trace.error.reduce((sum, one) => sum + one, 0);
+    const root = this.tree.order[0];
+    const services = [...new Set(trace.service)];
+    const missing = trace.parent.filter((parent) => parent === -2).length;
+    const stray = trace.logs.filter(([span]) => span < 0).length;
+    const hits = this.hits.length ? h("span", { class: "found" }, count(this.hits.length, "match").replace("matchs", "matches")) : "";
+    this.textButton = h("button", { title: "copy as text (y)", onclick: () => this.copyText() }, "copy text");
+    this.jsonButton = h("button", { title: "copy as OTLP JSON (Y)", onclick: () => this.copyJson() }, "copy JSON");
+    this.summary.replaceChildren(
+      h("a", { href: "/", class: "back", title: "all traces (Esc)" }, "←"),
+      h("h1", {}, trace.names[trace.name[root]] || "(no name)"),
+      h("code", { title: this.id }, this.id.slice(0, 8)),
+      h("span", {}, timeOfDay(Number(BigInt(trace.base) / 1000000n))),
+      h("span", {}, duration(trace.nanos)),
+      h("span", {}, count(trace.parent.length, "span")),
+      h("span", { class: errors ? "bad" : "good" }, errors ? `✗ ${count(errors, "error")}` : "no errors"),
+      h("a", { href: `/logs?q=${encodeURIComponent(`trace:${this.id}`)}` }, count(trace.logs.length, "log record")),
+      missing ? h("span", { class: "warn" }, trace.parent.includes(-1) ? `${count(missing, "parent")} missing` : "root span missing") : "",
+      trace.left_out ? h("span", { class: "warn" }, `${count(trace.left_out, "span")} more not kept: the trace is too large`) : "",
+      stray ? h("span", { class: "warn" }, `${count(stray, "log record")} outside of its spans`) : "",
+      hits,
+      h("span", { class: "legend" }, ...services.map((number) =>
+        h("span", {}, h("i", { class: `dot ${hue(number)}` }), this.app.service(number)))),
+      h("span", { class: "tools" },
+        h("button", { class: this.critical ? "on" : "", title: "the spans that the trace waited for (c)", onclick: () => this.toggleCritical() }, "critical path"),
+        this.textButton, this.jsonButton));
+    this.drawTicks();
+  }
+
+  drawTicks() {
+    const ticks = this.axis.lastChild;
+    const [from, to] = this.range ?? [0, this.trace.nanos];
+    const step = niceStep((to - from) / 6);
+    const marks = [];
+    for (let time = Math.ceil(from / step) * step; time <= to && marks.length < 12; time += step) {
+      const mark = h("span", {}, duration(time).replace(/\.0+(?=\D)/, ""));
+      mark.style.left = `${this.place(time)}%`;
+      marks.push(mark);
+    }
+    ticks.replaceChildren(...marks);
+  }
+
+  /** How many spans are open over time, and where one has zoomed to. */
+  drawMinimap() {
+    const { trace } = this;
+    const canvas = this.minimap;
+    const fits = !trace || trace.parent.length * ROW < this.rows.element.clientHeight;
+    canvas.hidden = fits && this.range?.[0] === 0 && this.range?.[1] === trace?.nanos;
+    if (canvas.hidden || !trace) return;
+    const width = (canvas.width = canvas.clientWidth * devicePixelRatio);
+    const height = (canvas.height = canvas.clientHeight * devicePixelRatio);
+    if (!width) return;
+    const open = new Float64Array(width + 1);
+    const bad = new Uint8Array(width + 1);
+    const at = (time) => Math.min(width, Math.max(0, Math.floor((time / Math.max(1, trace.nanos)) * width)));
+    for (let span = 0; span < trace.start.length; span++) {
+      open[at(trace.start[span])]++;
+      open[Math.min(width, at(this.tree.end[span]) + 1)]--;
+      if (trace.error[span]) bad[at(trace.start[span])] = 1;
+    }
+    let most = 1;
+    for (let x = 1; x <= width; x++) most = Math.max(most, (open[x] += open[x - 1]));
+    const style = getComputedStyle(canvas);
+    const context = canvas.getContext("2d");
+    const colour = (name) => style.getPropertyValue(name);
+    context.fillStyle = colour("--minimap");
+    for (let x = 0; x < width; x++) {
+      const tall = (open[x] / most) * (height - 4);
+      context.fillRect(x, height - tall, 1, tall);
+    }
+    context.fillStyle = colour("--bad");
+    for (let x = 0; x < width; x++) if (bad[x]) context.fillRect(x, 0, 2, 4);
+    const [left, right] = this.range.map((time) => (time / Math.max(1, trace.nanos)) * width);
+    context.fillStyle = colour("--shade");
+    context.fillRect(0, 0, left, height);
+    context.fillRect(right, 0, width - right, height);
+  }
+
+  listenToMinimap() {
+    const canvas = this.minimap;
+    const at = (event) => {
+      const box = canvas.getBoundingClientRect();
+      return ((event.clientX - box.left) / box.width) * this.trace.nanos;
+    };
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      const from = at(event);
+      const move = (moved) => {
+        const to = at(moved);
+        if (Math.abs(to - from) > this.trace.nanos / 200) this.zoom([Math.min(from, to), Math.max(from, to)]);
+      };
+      canvas.addEventListener("pointermove", move);
+      canvas.addEventListener("pointerup", () => canvas.removeEventListener("pointermove", move), { once: true });
+    });
+    canvas.addEventListener("dblclick", () => this.zoom());
+  }
+
+  redraw() {
+    if (this.trace) this.drawMinimap();
+  }
+
+  close() {
+    this.rows.close();
+    this.resized.disconnect();
+  }
+}
+
+/** 1, 2 or 5 times a power of ten. */
+function niceStep(rough) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
+  return power * ([1, 2, 5, 10].find((step) => step * power >= rough) ?? 10);
+}

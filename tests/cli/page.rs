@@ -1,0 +1,269 @@
+//! `receive --page`: what the page's scripts are answered, and who is not answered at all. How it looks in a browser is tried by
+//! `tests/page/run`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use standpipe::config::Proxy;
+use standpipe::{Config, Exporter, Status, Telemetry};
+
+use crate::support::command::{run, standpipe, stderr};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A page that listens, ended when it is dropped.
+struct Page {
+    process: Child,
+    endpoint: String,
+    /// Host and port.
+    address: String,
+}
+
+impl Page {
+    fn start() -> Self {
+        let options = ["receive", "--address", "127.0.0.1:0", "--page-address", "127.0.0.1:0"];
+        let mut process = standpipe(&options).stdout(Stdio::piped()).spawn().unwrap();
+        let mut greeting = BufReader::new(process.stdout.take().unwrap());
+        let mut url = || {
+            let mut line = String::new();
+            greeting.read_line(&mut line).unwrap();
+            line.split_whitespace().find(|word| word.starts_with("http://")).expect(&line).to_owned()
+        };
+        let (endpoint, _grpc, page) = (url(), url(), url());
+        let address =
+            page.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/')).unwrap().to_owned();
+        // what is not read must not hold it up: it goes on without a reader
+        std::thread::spawn(move || std::io::copy(&mut greeting, &mut std::io::sink()));
+        Self { process, endpoint, address }
+    }
+
+    /// A shop with one trace of two spans, the second of which fails, a log record and a counter.
+    fn send_a_trace(&self) -> String {
+        let exporter = Exporter::http(&self.endpoint).proxy(Proxy::Off);
+        let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap();
+        let tracer = telemetry.tracer("shop");
+        let mut checkout = tracer.span("checkout");
+        checkout.set("http.route", "/checkout").set("html", "<script>alert(1)</script>");
+        let id = checkout.context().trace_id().to_string();
+        telemetry.logger("shop").warn("running low").emit();
+        tracer.span("payment").status(Status::Error("card declined"));
+        checkout.end();
+        telemetry.meter("shop").counter("orders").add(3, &[("country", "SE")]);
+        assert_eq!(telemetry.shutdown(PATIENCE).total().lost(), 0);
+        id
+    }
+
+    /// Status, head and body of the answer.
+    fn request(&self, head: &str) -> (u16, String, String) {
+        let mut socket = TcpStream::connect(&self.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, head.to_owned(), body.to_owned())
+    }
+
+    fn get(&self, path: &str) -> (u16, String, String) {
+        self.request(&format!("GET {path} HTTP/1.1\r\nHost: {}", self.address))
+    }
+
+    #[track_caller]
+    fn json(&self, path: &str) -> Value {
+        let (status, _, body) = self.get(path);
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_trace_is_listed_and_shown_with_its_spans_and_logs() {
+    let page = Page::start();
+    let id = page.send_a_trace();
+
+    let list = page.json("/api/traces");
+    let row = &list["rows"][0];
+    assert_eq!((list["matched"].as_u64(), row["id"].as_str()), (Some(1), Some(id.as_str())));
+    assert_eq!((row["name"].as_str(), row["spans"].as_u64()), (Some("checkout"), Some(2)));
+    assert_eq!((row["errors"].as_u64(), row["logs"].as_u64()), (Some(1), Some(1)));
+
+    let trace = page.json(&format!("/api/trace/{id}"));
+    let names = &trace["names"];
+    let by_name = |name: &str| {
+        let number = names.as_array().unwrap().iter().position(|one| one == name).unwrap() as u64;
+        trace["name"].as_array().unwrap().iter().position(|one| one.as_u64() == Some(number)).unwrap()
+    };
+    let (root, child) = (by_name("checkout"), by_name("payment"));
+    assert_eq!(trace["parent"][child].as_u64(), Some(root as u64));
+    assert_eq!((trace["parent"][root].as_i64(), trace["error"][child].as_u64()), (Some(-1), Some(1)));
+
+    let span = page.json(&format!("/api/trace/{id}/span/{root}"));
+    assert_eq!(span["attributes"][0], serde_json::json!(["http.route", "text", "/checkout"]));
+    assert_eq!(span["logs"][0]["body"], "running low");
+    assert_eq!(page.json(&format!("/api/trace/{id}/span/{child}"))["message"], "card declined");
+
+    let (_, _, whole) = page.get(&format!("/api/trace/{id}/text"));
+    assert!(
+        whole.contains("checkout") && whole.contains("card declined") && whole.contains("running low"),
+        "{whole}"
+    );
+    let (_, _, part) = page.get(&format!("/api/trace/{id}/text?span={child}"));
+    assert!(part.contains("payment") && !part.contains("running low"), "{part}");
+
+    assert_eq!(page.get("/api/trace/00000000000000000000000000000001").0, 404);
+    assert_eq!(page.get("/api/trace/xyz").0, 400);
+    assert_eq!(page.get(&format!("/api/trace/{id}/span/9")).0, 404);
+}
+
+#[test]
+fn the_search_finds_traces_and_logs_and_says_what_it_does_not_understand() {
+    let page = Page::start();
+    page.send_a_trace();
+    let matched = |path: &str| page.json(path)["matched"].as_u64().unwrap();
+    for (query, expected) in [
+        ("checkout", 1),
+        ("refund", 0),
+        ("service:shop", 1),
+        ("name:pay", 1),
+        ("err", 1),
+        ("-err", 0),
+        ("http.route=/checkout", 1),
+        ("http.route!=/checkout", 0),
+        ("no.such.key!=x", 0),
+        ("has:html", 1),
+        ("dur%3C1h", 1),
+        ("spans%3E2", 0),
+        ("refund+or+checkout", 1),
+        ("checkout+refund", 0),
+    ] {
+        assert_eq!(matched(&format!("/api/traces?q={query}")), expected, "{query}");
+    }
+    for (query, expected) in [("low", 1), ("sev%3E%3Dwarn", 1), ("sev%3E%3Derror", 0), ("body~running", 1)] {
+        assert_eq!(matched(&format!("/api/logs?q={query}")), expected, "{query}");
+    }
+    let (status, _, body) = page.get("/api/traces?q=dur%3E5");
+    assert!(status == 400 && body.contains("dur>100ms"), "{status} {body}");
+}
+
+#[test]
+fn metrics_services_and_refusals_are_listed() {
+    let page = Page::start();
+    page.send_a_trace();
+    let metrics = page.json("/api/metrics");
+    assert_eq!((metrics[0]["name"].as_str(), metrics[0]["kind"].as_str()), (Some("orders"), Some("counter")));
+    let series = page.json("/api/series?name=orders");
+    assert_eq!(
+        (series[0]["attributes"].as_str(), series[0]["points"][0]["value"].as_f64()),
+        (Some("country=SE"), Some(3.0))
+    );
+    assert_eq!(page.json("/api/services")["nodes"][0]["name"], "shop");
+
+    let mut socket = TcpStream::connect(page.endpoint.strip_prefix("http://").unwrap()).unwrap();
+    socket.write_all(b"POST /v1/trace HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").unwrap();
+    let mut answer = [0; 12];
+    socket.read_exact(&mut answer).unwrap();
+    let refused = page.json("/api/requests");
+    let what = refused[0]["what"].as_str().unwrap();
+    assert!(what.contains("/v1/trace") && what.contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{what}");
+    assert_eq!(page.json("/api/state")["counts"]["refused"], 1);
+}
+
+#[test]
+fn every_answer_forbids_scripts_of_others() {
+    let page = Page::start();
+    for path in [
+        "/",
+        "/trace/4bf92f3577b34da6a3ce929d0e0e4736",
+        "/assets/app.js",
+        "/api/state",
+        "/nowhere",
+        "/api/nothing",
+    ] {
+        let (_, head, _) = page.get(path);
+        for field in [
+            "content-security-policy: default-src 'none'; script-src 'self'",
+            "require-trusted-types-for 'script'",
+            "x-content-type-options: nosniff",
+            "cross-origin-resource-policy: same-origin",
+            "referrer-policy: no-referrer",
+        ] {
+            assert!(head.contains(field), "{path}: {head}");
+        }
+        assert!(!head.to_ascii_lowercase().contains("access-control"), "{path}: {head}");
+    }
+    assert!(page.get("/").2.contains("<title>standpipe</title>"));
+    assert_eq!((page.get("/nowhere").0, page.get("/assets/../Cargo.toml").0), (404, 404));
+}
+
+#[test]
+fn a_browser_keeps_files_and_asks_whether_they_are_the_same() {
+    let page = Page::start();
+    let (_, head, _) = page.get("/assets/style.css");
+    let etag = head.lines().find_map(|line| line.strip_prefix("etag: ")).expect(&head);
+    let again = format!("GET /assets/style.css HTTP/1.1\r\nHost: {}\r\nIf-None-Match: {etag}", page.address);
+    let (status, _, body) = page.request(&again);
+    assert_eq!((status, body.as_str()), (304, ""));
+    assert!(page.get("/api/state").1.contains("cache-control: no-store"));
+}
+
+#[test]
+fn a_rebound_name_and_another_site_are_answered_nothing() {
+    let page = Page::start();
+    let port = page.address.rsplit(':').next().unwrap();
+    let evil = page.request(&format!("GET /api/state HTTP/1.1\r\nHost: evil.test:{port}"));
+    assert!(evil.0 == 403 && !evil.2.contains("services"), "{evil:?}");
+    let site = format!("GET /api/state HTTP/1.1\r\nHost: {}\r\nSec-Fetch-Site: cross-site", page.address);
+    assert_eq!(page.request(&site).0, 403);
+    let form = format!("POST /api/demo HTTP/1.1\r\nHost: {}\r\nOrigin: http://evil.test", page.address);
+    assert_eq!(page.request(&form).0, 403);
+    assert_eq!(page.json("/api/state")["counts"]["requests"], 0);
+}
+
+#[test]
+fn news_come_by_a_stream_of_which_there_are_four() {
+    let page = Page::start();
+    let stream = || {
+        let mut socket = TcpStream::connect(&page.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let head = format!("GET /api/events HTTP/1.1\r\nHost: {}\r\n\r\n", page.address);
+        socket.write_all(head.as_bytes()).unwrap();
+        let mut lines = BufReader::new(socket).lines().map(Result::unwrap);
+        let status = lines.next().unwrap();
+        (status, lines)
+    };
+    let mut open: Vec<_> = (0..4).map(|_| stream()).collect();
+    assert!(
+        open.iter().all(|(status, _)| status.contains("200")),
+        "{:?}",
+        open.iter().map(|(status, _)| status).collect::<Vec<_>>()
+    );
+    assert!(stream().0.contains("503"));
+    let (_, lines) = &mut open[0];
+    assert_eq!(lines.find(|line| line.starts_with("data: ")), Some("data: 0".to_owned()));
+    page.send_a_trace();
+    let news = lines.find(|line| line.starts_with("data: ")).unwrap();
+    assert_ne!(news, "data: 0");
+}
+
+#[test]
+fn a_taken_address_is_reported_with_what_to_do() {
+    let page = Page::start();
+    let output = run(&["receive", "--address", "127.0.0.1:0", "--page-address", &page.address]);
+    let complaint = stderr(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        complaint.contains(&page.address) && complaint.contains("--page-address 127.0.0.1:0"),
+        "{complaint}"
+    );
+}
