@@ -4,21 +4,22 @@
 const MASK: &str = "***";
 
 /// Parts of names whose values are secrets, in lower case.
-const SECRET_NAMES: [&str; 11] = [
+const SECRET_NAMES: [&str; 12] = [
     "passw",
     "passphrase",
     "secret",
     "token",
     "apikey",
-    "auth",
+    "oauth",
+    "authoriz",
+    "authentic",
     "cookie",
     "credential",
     "bearer",
     "signature",
-    "session",
 ];
-/// Names, or words of them, that are too short to be looked for as parts: `key`, not `monkey`.
-const SECRET_WORDS: [&str; 6] = ["key", "pass", "pwd", "pw", "sig", "pat"];
+/// Names, or words of them, that are too short to be looked for as parts: `key`, not `monkey`; `auth`, not `author`.
+const SECRET_WORDS: [&str; 7] = ["key", "auth", "pass", "pwd", "pw", "sig", "pat"];
 /// What well-known tokens begin with, and how long the shortest are.
 const TOKEN_PREFIXES: [&str; 9] =
     ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "sk-", "AKIA", "eyJ"];
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_in_every_form_that_the_help_lists() {
-        let cases: [(&[&str], &[&str]); 25] = [
+        let cases: [(&[&str], &[&str]); 26] = [
             (&["--password", "s3cr3t", "a"], &["--password", "***", "a"]),
             (&["--password", "-s3cr3t"], &["--password", "***"]),
             (&["--token=s3cr3t"], &["--token=***"]),
@@ -193,6 +194,7 @@ mod tests {
             (&["-e", "DB_PASSWORD=s3cr3t"], &["-e", "DB_PASSWORD=***"]),
             (&["-DaccessToken=s3cr3t=="], &["-DaccessToken=***"]),
             (&["key=s3cr3t"], &["key=***"]),
+            (&["--auth", "s3cr3t", "X-Auth:s3cr3t"], &["--auth", "***", "X-Auth:***"]),
             (&["-H", "Authorization: Bearer s3cr3t"], &["-H", "Authorization: *** ***"]),
             (&["-H", "authorization:s3cr3t", "a"], &["-H", "authorization:***", "a"]),
             (&["-H", "X-Api-Key: s3cr3t", "a"], &["-H", "X-Api-Key: ***", "a"]),
@@ -236,6 +238,7 @@ mod tests {
             "two  words 'quoted'",
             "",
             "--compass",
+            "--author=me",
             "x=key",
         ];
         assert_eq!(masked(&plain), plain);
