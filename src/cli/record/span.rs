@@ -16,7 +16,7 @@ use super::super::sender::{self, NAME, Sender};
 use super::{STDIN, each_line, finish, span_file, start, time, with_own};
 
 /// A span as JSON: a line of standard input, and the line of a span file.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpanLine {
     pub(super) name: String,
@@ -86,18 +86,18 @@ impl Options {
         Ok(options)
     }
 
-    /// The span of the command line, but for its parent.
-    fn line(&self, name: &str) -> SpanLine {
+    /// The line of a span that begins with these options and goes on.
+    fn into_line(self, name: &str) -> SpanLine {
         SpanLine {
             name: name.to_owned(),
-            start: Json::Null,
+            start: nanos(self.start.unwrap_or_else(SystemTime::now)),
             end: Json::Null,
-            kind: self.kind.clone(),
-            status: self.status.clone(),
-            message: self.message.clone(),
-            attributes: self.attributes.iter().cloned().collect(),
-            events: self.events.clone(),
-            traceparent: None,
+            kind: self.kind,
+            status: self.status,
+            message: self.message,
+            attributes: self.attributes.into_iter().collect(),
+            events: self.events,
+            traceparent: self.parent.map(|parent| parent.traceparent()),
         }
     }
 }
@@ -107,12 +107,10 @@ pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
     let options = Options::new(given).map_err(Failure::Usage)?;
     let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
     match (&words[..], given.os_value("--file").map(Path::new)) {
-        (["start", name], Some(file)) => begin(given, &options, name, file),
+        (["start", name], Some(file)) => begin(given, options, name, file),
         (["event", name], Some(file)) => {
-            let event = EventLine {
-                attributes: options.attributes.iter().cloned().collect(),
-                ..event(name, SystemTime::now())
-            };
+            let attributes = options.attributes.into_iter().collect();
+            let event = EventLine { attributes, ..event(name, SystemTime::now()) };
             span_file::add(file, &event).map_err(Failure::Message)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -130,7 +128,8 @@ pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
         }
         ([name], None) => {
             let (sender, budget) = start(given, &[])?;
-            emit(&tracer(&sender), options.line(name), &options, None).map_err(Failure::Usage)?;
+            let line = SpanLine { name: (*name).to_owned(), ..SpanLine::default() };
+            emit(&tracer(&sender), line, &options, None).map_err(Failure::Usage)?;
             finish(sender, budget, true)
         }
         ([], None) => usage("span needs a NAME, or - for standard input"),
@@ -143,8 +142,7 @@ fn tracer(sender: &Sender) -> Tracer {
 }
 
 /// Writes the file of a span that goes on.
-fn begin(given: &Given, options: &Options, name: &str, file: &Path) -> Result<ExitCode, Failure> {
-    let began = options.start.unwrap_or_else(SystemTime::now);
+fn begin(given: &Given, options: Options, name: &str, file: &Path) -> Result<ExitCode, Failure> {
     let sender = Sender::start(given, &[], None)?;
     let tracer = tracer(&sender);
     let span = match &options.parent {
@@ -154,9 +152,7 @@ fn begin(given: &Given, options: &Options, name: &str, file: &Path) -> Result<Ex
     // The sampler has decided, and the ids are known. The telemetry ends before the span does, so that only `span end` sends
     // it.
     sender.telemetry.shutdown(Duration::ZERO);
-    let traceparent = options.parent.as_ref().map(SpanContext::traceparent);
-    let line = SpanLine { start: nanos(began), traceparent, ..options.line(name) };
-    span_file::create(file, span.context(), &line).map_err(Failure::Message)?;
+    span_file::create(file, span.context(), &options.into_line(name)).map_err(Failure::Message)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -198,10 +194,8 @@ fn emit(
     let of_line = line.traceparent.as_deref().map(SpanContext::from_traceparent).transpose();
     let parent = of_line.map_err(|error| error.to_string())?;
     let parent = parent.as_ref().or(options.parent.as_ref());
-    let mut times = Vec::new();
-    for event in &line.events {
-        times.push(moment(&event.time, None)?);
-    }
+    let events = if line.events.is_empty() { &options.events } else { &line.events };
+    let times = events.iter().map(|event| moment(&event.time, None)).collect::<Result<Vec<_>, _>>()?;
     let mut span = tracer.build(&line.name).kind(kind).start_time(begin);
     span = match parent {
         Some(parent) => span.parent(parent),
@@ -214,7 +208,7 @@ fn emit(
     for (key, value) in with_own(&options.attributes, line.attributes) {
         span.set(&key, AsValue(&value));
     }
-    for (event, time) in line.events.iter().zip(times) {
+    for (event, time) in events.iter().zip(times) {
         let mut recorded = span.event_with_time(&event.name, time);
         for (key, value) in &event.attributes {
             recorded.set(key, AsValue(value));
