@@ -66,8 +66,6 @@ use style::{Style, TerminalInfo};
 /// The exit code for an invalid command line, and for a file that cannot be read.
 const UNUSABLE: u8 = 2;
 
-const HELP: &str = "standpipe --help";
-
 /// The name of a link to this program that is `standpipe exec --`: for tools that take the name of a program and nothing
 /// else, as `RUSTC_WRAPPER` of cargo.
 const EXEC_LINK: &str = "standpipe-exec";
@@ -81,14 +79,13 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = before.iter().map(OsString::from).chain(words);
     let arguments = match arguments::parse(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return exit_code(Err(Failure::Usage(error.to_string())), HELP),
+        Err(error) => return exit_code(Err(Failure::Usage(format!("{error}\ntry: standpipe --help")))),
     };
-    if let Command::Given(given) = &arguments.command {
-        // They draw nothing, and the terminal is asked by a process of its own.
-        let help = format!("standpipe {} --help", given.topic.command());
-        return exit_code(run_given(given), &help);
-    }
-    let terminal = TerminalInfo::of_stdout();
+    let terminal = match &arguments.command {
+        // These draw nothing, and the terminal is asked by a process, which would be a second child of `exec`.
+        Command::Given(_) => TerminalInfo::default(),
+        _ => TerminalInfo::of_stdout(),
+    };
     let style = Style::decide(arguments.color, arguments.ascii, &terminal);
     let outcome = match arguments.command {
         Command::Demo(order) => demo::run(&order, &Caller::of_process(), &style),
@@ -104,20 +101,25 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Help(topic) => print_text(topic.text().trim_end()),
         Command::Version => print_text(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };
-    exit_code(outcome, HELP)
+    exit_code(outcome)
 }
 
 fn run_given(given: &Given) -> Result<ExitCode, Failure> {
-    match given.topic {
+    let outcome = match given.topic {
         Topic::Exec => exec::run(given),
         Topic::Completions => completions::run(given),
         Topic::Man => man::run(),
         _ => record::run(given),
-    }
+    };
+    outcome.map_err(|failure| match failure {
+        Failure::Usage(message) => {
+            Failure::Usage(format!("{message}\ntry: standpipe {} --help", given.topic.command()))
+        }
+        other => other,
+    })
 }
 
-/// Reports what went wrong, if anything did; `help` is the command that explains the command line.
-fn exit_code(outcome: Result<ExitCode, Failure>, help: &str) -> ExitCode {
+fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         // The reader has read enough: `standpipe receive | head`.
@@ -131,7 +133,7 @@ fn exit_code(outcome: Result<ExitCode, Failure>, help: &str) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(Failure::Usage(message)) => {
-            report_error(&format!("{message}\ntry: {help}"));
+            report_error(&message);
             ExitCode::from(UNUSABLE)
         }
     }
@@ -142,7 +144,7 @@ fn exit_code(outcome: Result<ExitCode, Failure>, help: &str) -> ExitCode {
 enum Failure {
     /// Standard output could not be written.
     Output(io::Error),
-    /// The command line is invalid.
+    /// The command line is invalid: how, and which help explains it.
     Usage(String),
     /// Anything else, as a message.
     Message(String),

@@ -88,11 +88,10 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
         Err(error) => record_failure(&mut span, &options.program, error),
     };
     span.end();
-    if let Err(trouble) = sender.finish(options.budget) {
-        if options.fails {
-            report_error(&trouble);
-            code = if code == 0 { 1 } else { code };
-        }
+    let delivered = sender.finish(options.budget);
+    if let (Err(trouble), true) = (delivered, options.fails) {
+        report_error(&trouble);
+        code = if code == 0 { 1 } else { code };
     }
     // a code of Windows has 32 bits, and an `ExitCode` has 8
     std::process::exit(code);

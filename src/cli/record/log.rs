@@ -10,7 +10,7 @@ use super::super::Failure;
 use super::super::attribute::{AsValue, Attribute};
 use super::super::given::Given;
 use super::super::sender::{self, NAME};
-use super::{STDIN, each_line, finish, start, time, with_own};
+use super::{STDIN, each_line, finish, from_line, start, time, with_own};
 
 /// A record before it is made.
 #[derive(Clone)]
@@ -61,7 +61,7 @@ impl Draft {
         if !line.starts_with('{') {
             return Ok(Self { body: line.into(), ..self.clone() });
         }
-        let mut fields: Map<String, Json> = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let mut fields: Map<String, Json> = from_line(line)?;
         let mut draft = self.clone();
         let mut take = |names: &[&str]| names.iter().find_map(|name| fields.remove(*name));
         draft.body = take(&["body", "message", "msg"]).unwrap_or(Json::Null);

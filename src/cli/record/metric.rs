@@ -10,7 +10,7 @@ use super::super::Failure;
 use super::super::attribute::{self, Attribute};
 use super::super::given::Given;
 use super::super::sender::{self, NAME};
-use super::{STDIN, each_line, finish, start, with_own};
+use super::{STDIN, each_line, finish, from_line, start, with_own};
 
 /// A process that measures once knows no earlier value to add to.
 const PRESETS: [(&str, &str); 1] = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")];
@@ -52,10 +52,7 @@ pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
             measure(&meter, line, &common).map_err(Failure::Usage)?;
             true
         }
-        None => each_line(|line| {
-            let line = serde_json::from_str(line).map_err(|error| error.to_string())?;
-            measure(&meter, line, &common)
-        })?,
+        None => each_line(|line| measure(&meter, from_line(line)?, &common))?,
     };
     finish(sender, budget, is_whole)
 }

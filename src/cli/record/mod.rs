@@ -10,6 +10,7 @@ use std::io::{self, BufRead};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use super::attribute::Attribute;
@@ -66,6 +67,11 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
         }
     }
     Ok(is_whole)
+}
+
+/// Reads one line of JSON, which is its own line 1.
+fn from_line<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    serde_json::from_str(line).map_err(|error| error.to_string().replace(" at line 1 column ", " at column "))
 }
 
 /// Of a key that is there twice the last value counts, so that those of a line are behind those of the options.

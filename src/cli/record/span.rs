@@ -13,7 +13,7 @@ use super::super::Failure;
 use super::super::attribute::{AsValue, Attribute};
 use super::super::given::Given;
 use super::super::sender::{self, NAME, Sender};
-use super::{STDIN, each_line, finish, span_file, start, time, with_own};
+use super::{STDIN, each_line, finish, from_line, span_file, start, time, with_own};
 
 /// A span as JSON: a line of standard input, and the line of a span file.
 #[derive(Deserialize, Serialize, Default)]
@@ -120,10 +120,7 @@ pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
         ([STDIN], None) => {
             let (sender, budget) = start(given, &[])?;
             let tracer = tracer(&sender);
-            let is_whole = each_line(|line| {
-                let line = serde_json::from_str(line).map_err(|error| error.to_string())?;
-                emit(&tracer, line, &options, None)
-            })?;
+            let is_whole = each_line(|line| emit(&tracer, from_line(line)?, &options, None))?;
             finish(sender, budget, is_whole)
         }
         ([name], None) => {
