@@ -346,10 +346,10 @@ impl<'a> SpanSpec<'a> {
             Parent::Given(parent, _) => Some(parent),
             Parent::None => None,
         };
-        let context = match self.identity {
-            Some(own) if !policy.is_idle => SpanContext { is_remote: false, ..own.clone() },
-            _ => policy.context(parent),
-        };
+        let mut context = policy.context(parent);
+        if let Some(own) = self.identity {
+            policy.identify(&mut context, own);
+        }
         // a thread is in its current span already
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(..)));
         let can_enter = !policy.is_idle || carries_parent;
