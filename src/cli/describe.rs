@@ -134,6 +134,12 @@ pub(crate) fn attributes(attributes: &[KeyValue]) -> String {
     each.join("  ")
 }
 
+/// The value of the attribute `key`; empty if there is none.
+pub(crate) fn value_of(attributes: &[KeyValue], key: &str) -> String {
+    let found = attributes.iter().find(|attribute| attribute.key == key);
+    found.map(|attribute| value(attribute.value.as_ref())).unwrap_or_default()
+}
+
 /// The beginning of an attribute's value; a text with blanks in it is quoted.
 pub(crate) fn value(value: Option<&AnyValue>) -> String {
     let text = whole_value(value);

@@ -64,6 +64,17 @@ impl<'a> PointView<'a> {
         }
     }
 
+    /// Since when a cumulative one counts; 0 if that is not known.
+    pub(crate) fn start_unix_nanos(&self) -> u64 {
+        match self.point {
+            Point::Number(point) => point.start_time_unix_nano,
+            Point::Histogram(point) => point.start_time_unix_nano,
+            Point::Exponential(point) => point.start_time_unix_nano,
+            Point::Summary(point) => point.start_time_unix_nano,
+            Point::Missing => 0,
+        }
+    }
+
     pub(crate) fn attributes(&self) -> &'a [KeyValue] {
         match self.point {
             Point::Number(point) => &point.attributes,

@@ -106,7 +106,7 @@ fn a_trace_is_listed_and_shown_with_its_spans_and_logs() {
     };
     let (root, child) = (by_name("checkout"), by_name("payment"));
     assert_eq!(trace["parent"][child].as_u64(), Some(root as u64));
-    assert_eq!((trace["parent"][root].as_i64(), trace["error"][child].as_u64()), (Some(-1), Some(1)));
+    assert_eq!((trace["parent"][root].as_i64(), trace["flags"][child].as_u64()), (Some(-1), Some(1)));
 
     let span = page.json(&format!("/api/trace/{id}/span/{root}"));
     assert_eq!(span["attributes"][0], serde_json::json!(["http.route", "text", "/checkout"]));

@@ -350,6 +350,92 @@ test("dark and light have their own colours, and the choice stays", async () => 
   await done(page);
 });
 
+test("names of services are there after each reload, and Back leads back", async () => {
+  const page = await open();
+  for (let time = 0; time < 5; time++) {
+    await page.reload();
+    await page.waitForSelector(".row.bad");
+    assert.doesNotMatch(await page.textContent(".rows"), /no service/);
+  }
+  await page.fill("#search", "err service:payments");
+  await page.waitForFunction(() => document.querySelectorAll(".row:not([hidden])").length === 1);
+  await page.click(".row");
+  await page.waitForSelector(".summary h1");
+  await page.goBack();
+  await page.waitForFunction(() => location.search.includes("payments") && document.querySelectorAll(".traces .row:not([hidden])").length === 1);
+  await page.keyboard.press("j");
+  await page.focus("nav a[data-view=logs]");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => location.pathname === "/logs");
+  await done(page);
+});
+
+test("a link from elsewhere opens a trace", async () => {
+  const { rows } = await (await fetch(`${receiver.url}api/traces?q=err`)).json();
+  const page = await browser.newPage();
+  await page.goto(`data:text/html,<a href="${receiver.url}trace/${rows[0].id}">a trace`);
+  await page.click("a");
+  await page.waitForSelector(".summary h1");
+  await page.close();
+});
+
+test("a trace that grows shows its new spans and leaves the reader alone", async () => {
+  const traceId = "ab".repeat(16);
+  const base = now();
+  const span = (number, from, nanos) => ({ traceId, spanId: hex(number, 16), parentSpanId: number > 1 ? hex(1, 16) : "", name: `part ${number}`,
+    startTimeUnixNano: String(base + BigInt(from)), endTimeUnixNano: String(base + BigInt(from + nanos)),
+    attributes: [text("which", String(number))] });
+  await send("traces", spansOf("growing", [span(1, 0, 100e6), span(2, 10e6, 50e6)]));
+  const page = await open(`trace/${traceId}?span=${hex(2, 16)}`);
+  await page.waitForSelector("aside .attributes");
+  await page.click("aside summary:has-text('Resource')");
+  await page.evaluate(() => getSelection().selectAllChildren(document.querySelector("aside h2")));
+  await page.keyboard.press("c");
+  await send("traces", spansOf("growing", [span(3, 1000e6, 500e6)]));
+  await page.waitForFunction(() => document.querySelectorAll(".trace .row:not([hidden])").length === 3);
+  const bars = await page.locator(".trace .row:not([hidden]) .bar").evaluateAll((all) => all.map((bar) => !bar.hidden && bar.getBoundingClientRect().width > 1));
+  assert.deepEqual(bars, [true, true, true]);
+  assert.equal(await page.evaluate(() => String(getSelection())), "part 2");
+  assert.equal(await page.locator("aside details[open] summary:has-text('Resource')").count(), 1);
+  assert.equal(await page.locator("button.on").textContent(), "critical path");
+  await done(page);
+});
+
+test("metrics of every kind have their numbers, however odd", async () => {
+  const points = (fields) => [0, 1, 2].map((step) => ({ timeUnixNano: String(now() + BigInt(step * 10) * 1_000_000_000n), startTimeUnixNano: "1", ...fields(step) }));
+  const resource = (instance, metrics) => ({ resource: { attributes: [text("service.name", "meters"), text("service.instance.id", instance)] }, scopeMetrics: [{ metrics }] });
+  const cumulative = 2;
+  await send("metrics", { resourceMetrics: [
+    resource("one", [
+      { name: "m.delta", sum: { isMonotonic: true, aggregationTemporality: 1, dataPoints: points(() => ({ asInt: "50" })) } },
+      { name: "m.twice", sum: { isMonotonic: true, aggregationTemporality: cumulative, dataPoints: points((step) => ({ asInt: String(1000 + step * 100) })) } },
+      { name: "m.sevens", histogram: { aggregationTemporality: cumulative, dataPoints: points((step) => ({ count: String(10 * (step + 1)), sum: 70 * (step + 1), min: 7, max: 7, explicitBounds: [5, 10], bucketCounts: ["0", String(10 * (step + 1)), "0"] })) } },
+      { name: "m.huge", histogram: { aggregationTemporality: cumulative, dataPoints: points(() => ({ count: "3", explicitBounds: [1, 1.7976931348623157e308], bucketCounts: ["1", "2", "0"] })) } },
+      { name: "m.summary", summary: { dataPoints: points((step) => ({ count: "9", sum: 9, quantileValues: [{ quantile: 0.5, value: 3 + step }] })) } },
+    ]),
+    resource("two", [{ name: "m.twice", sum: { isMonotonic: true, aggregationTemporality: cumulative, dataPoints: points((step) => ({ asInt: String(5 + step * 100) })) } }]),
+  ] });
+  const page = await open("metrics/m.delta");
+  const legend = async (name) => {
+    await page.goto(`${receiver.url}metrics/${name}`);
+    await page.waitForSelector(".legend > *");
+    return page.textContent(".legend");
+  };
+  const tip = async () => {
+    const box = await page.locator(".plot canvas").boundingBox();
+    await page.mouse.move(box.x + box.width - 20, box.y + 40);
+    return page.textContent(".tip");
+  };
+  await legend("m.delta");
+  assert.match(await tip(), /5 {2}meters/);
+  assert.match(await legend("m.twice"), /one.*two|two.*one/);
+  assert.match(await tip(), /10 {2}one.*10 {2}two/);
+  assert.match(await legend("m.sevens"), /30 values.*p50 7p90 7p99 7/);
+  assert.match(await legend("m.summary"), /q0\.5/);
+  await legend("m.huge");
+  await done(page);
+});
+
 test("a paused page stands still, and a live one shows what comes", async () => {
   const page = await open("?q=name:late");
   await page.waitForFunction(() => document.querySelector(".matches")?.textContent === "no trace matches");

@@ -1,6 +1,5 @@
 //! What do the page's scripts ask for? Lists, the columns of a trace, the map of services, series of metrics.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -10,21 +9,17 @@ use serde::Serialize;
 use standpipe::Exporter;
 
 use super::super::demo_program::DemoProgram;
-use super::super::describe::{self, SpanView};
+use super::super::describe;
 use super::super::log_view::LogView;
-use super::super::style::{Palette, plain_style};
-use super::super::waterfall;
 use super::query::Query;
 use super::request::Request;
 use super::series::SeriesPoint;
 use super::server::Response;
-use super::store::{Counts, KeptLog, Trace, TraceKey, is_error, key_of};
-use super::{Shared, details};
+use super::store::{Counts, Trace, TraceKey};
+use super::{Shared, details, one_trace, service_map};
 
 /// Rows of a list. Who wants others narrows the search.
 const MOST_ROWS: usize = 1000;
-/// Cells of a trace that is copied as text.
-const TEXT_WIDTH: usize = 110;
 const DEMO_BUDGET: Duration = Duration::from_secs(5);
 
 /// Answers a request for what is behind `/api/`.
@@ -40,16 +35,16 @@ pub(super) fn respond(path: &str, request: &Request, shared: &Arc<Shared>) -> Re
             let logs = shared.lock().log_count_of(&trace.key);
             let is_known = known == [Some(trace.changed), Some(u64::from(logs))];
             // the large answer, only if it is another than before
-            Response::json(&(!is_known).then(|| columns(&trace, shared)))
+            Response::json(&(!is_known).then(|| one_trace::columns(&trace, shared)))
         }),
         (_, ["trace", id, "span", index]) => with_trace(id, shared, |trace| {
             let span = index.parse().ok().and_then(|index: usize| trace.spans.get(index));
             span.map_or_else(no_such_span, |span| {
-                Response::json(&details::span(span, &logs_of(&trace, shared)))
+                Response::json(&details::span(&span.received, &one_trace::logs(&trace, shared)))
             })
         }),
         (_, ["trace", id, "text"]) => {
-            with_trace(id, shared, |trace| Response::text(text(&trace, request, shared)))
+            with_trace(id, shared, |trace| Response::text(one_trace::text(&trace, span_of(request), shared)))
         }
         (_, ["logs"]) => list_logs(request, shared),
         (_, ["log", number]) => {
@@ -61,10 +56,15 @@ pub(super) fn respond(path: &str, request: &Request, shared: &Arc<Shared>) -> Re
         }
         (_, ["metrics"]) => Response::json(&list_metrics(shared)),
         (_, ["series"]) => Response::json(&series_of(request.parameter("name"), shared)),
-        (_, ["services"]) => Response::json(&map_services(&shared.traces())),
+        (_, ["services"]) => Response::json(&service_map::of(&shared.traces())),
         (_, ["requests"]) => Response::json(&list_requests(shared)),
         _ => Response::failed(404, "no such resource"),
     }
+}
+
+/// The span that a part of a trace is below.
+fn span_of(request: &Request) -> Option<usize> {
+    request.parameter("span").parse().ok()
 }
 
 fn no_such_span() -> Response {
@@ -165,140 +165,15 @@ fn list_traces(request: &Request, shared: &Shared) -> Response {
     }))
 }
 
-/// All spans of a trace by columns, in the order they came: a fraction of what rows with attributes would be. Names are
-/// numbers of a list, parents are indices, times are nanoseconds since the start.
-#[derive(Default, Serialize)]
-struct Columns {
-    id: String,
-    /// Nanoseconds since 1970, which a number of JavaScript cannot hold.
-    base: String,
-    nanos: u64,
-    changed: u64,
-    left_out: u64,
-    names: Vec<String>,
-    name: Vec<u32>,
-    service: Vec<u32>,
-    /// Sixteen digits for each span.
-    ids: String,
-    /// −1 without one, −2 if it is not here.
-    parent: Vec<i32>,
-    start: Vec<u64>,
-    duration: Vec<u64>,
-    kind: Vec<u8>,
-    error: Vec<u8>,
-    /// Span and time.
-    events: Vec<(usize, u64)>,
-    /// Span, time and severity; −1 for those of the trace that belong to none of these spans.
-    logs: Vec<(i32, u64, i32)>,
-}
-
-fn columns(trace: &Trace, shared: &Shared) -> Columns {
-    let mut columns = Columns {
-        id: describe::id(&trace.key),
-        base: trace.start.to_string(),
-        nanos: trace.nanos(),
-        changed: trace.changed,
-        left_out: trace.left_out,
-        ..Columns::default()
-    };
-    let mut names: HashMap<&str, u32> = HashMap::new();
-    let numbers = service_numbers(shared);
-    let indices: HashMap<&[u8], usize> =
-        trace.spans.iter().enumerate().rev().map(|(index, span)| (&span.span.span_id[..], index)).collect();
-    for (index, received) in trace.spans.iter().enumerate() {
-        let span = &received.span;
-        let name = *names.entry(&span.name).or_insert_with(|| {
-            columns.names.push(details::shorten(&span.name));
-            columns.names.len() as u32 - 1
-        });
-        columns.name.push(name);
-        columns.service.push(numbers.get(received.service_name()).copied().unwrap_or(0));
-        let id: String = describe::id(&span.span_id).chars().chain("0".repeat(16).chars()).take(16).collect();
-        columns.ids.push_str(&id);
-        columns.parent.push(match (received.parent_id(), indices.get(&span.parent_span_id[..])) {
-            (None, _) => -1,
-            (Some(_), None) => -2,
-            (Some(_), Some(parent)) => *parent as i32,
-        });
-        columns.start.push(span.start_time_unix_nano - trace.start);
-        columns.duration.push(span.end_time_unix_nano.saturating_sub(span.start_time_unix_nano));
-        columns.kind.push(u8::try_from(span.kind).unwrap_or(0));
-        columns.error.push(u8::from(is_error(received)));
-        let events = span.events.iter();
-        columns.events.extend(events.map(|event| (index, event.time_unix_nano.saturating_sub(trace.start))));
-    }
-    columns.logs = logs_of(trace, shared)
-        .iter()
-        .map(|kept| {
-            let span = indices.get(&kept.log.log.span_id[..]).map_or(-1, |index| *index as i32);
-            let time = LogView::from(&kept.log).unix_nanos().saturating_sub(trace.start);
-            (span, time, kept.log.log.severity_number)
-        })
-        .collect();
-    columns
-}
-
-fn service_numbers(shared: &Shared) -> HashMap<String, u32> {
-    let store = shared.lock();
-    store.services().iter().cloned().zip(0..).collect()
-}
-
-/// The kept log records that carry the id of a trace, in the order they came.
-fn logs_of(trace: &Trace, shared: &Shared) -> Vec<Arc<KeptLog>> {
-    let mut logs = {
-        let store = shared.lock();
-        if store.log_count_of(&trace.key) == 0 {
-            return Vec::new();
-        }
-        store.logs()
-    };
-    logs.retain(|kept| key_of(&kept.log.log.trace_id) == trace.key && !kept.log.log.trace_id.is_empty());
-    logs
-}
-
-/// The trace, or what is below one of its spans, as the terminal shows it.
-fn text(trace: &Trace, request: &Request, shared: &Shared) -> String {
-    let chosen = subtree(trace, request.parameter("span").parse().ok());
-    let spans: Vec<SpanView<'_>> = chosen.iter().map(|index| SpanView::from(&trace.spans[*index])).collect();
-    let logs = logs_of(trace, shared);
-    let is_of_chosen =
-        |kept: &&Arc<KeptLog>| spans.iter().any(|view| view.span.span_id == kept.log.log.span_id);
-    let logs: Vec<LogView<'_>> =
-        logs.iter().filter(is_of_chosen).map(|kept| LogView::from(&kept.log)).collect();
-    let mut lines = waterfall::draw(&spans, &logs, &mut Palette::default(), &plain_style(TEXT_WIDTH));
-    lines.push(String::new());
-    lines.join("\n")
-}
-
-/// The indices of a span and all below it, or of all spans.
-fn subtree(trace: &Trace, top: Option<usize>) -> Vec<usize> {
-    let Some(top) = top.filter(|top| *top < trace.spans.len()) else {
-        return (0..trace.spans.len()).collect();
-    };
-    let mut children: HashMap<&[u8], Vec<usize>> = HashMap::new();
-    for (index, received) in trace.spans.iter().enumerate() {
-        children.entry(&received.span.parent_span_id).or_default().push(index);
-    }
-    let mut chosen = Vec::new();
-    let mut waiting = vec![top];
-    while let Some(index) = waiting.pop() {
-        chosen.push(index);
-        // taken out: parents may go round in a circle
-        waiting.extend(children.remove(&trace.spans[index].span.span_id[..]).unwrap_or_default());
-    }
-    chosen.sort_unstable();
-    chosen.dedup();
-    chosen
-}
-
 /// The latest first.
 fn list_logs(request: &Request, shared: &Shared) -> Response {
     let query = match Query::parse(request.parameter("q")) {
         Ok(query) => query,
         Err(error) => return Response::failed(400, error),
     };
+    let least = request.parameter("level").parse().unwrap_or(0);
     let mut logs = shared.lock().logs();
-    logs.retain(|kept| query.matches_log(&kept.log));
+    logs.retain(|kept| kept.log.log.severity_number >= least && query.matches_log(&kept.log));
     logs.sort_by_cached_key(|kept| std::cmp::Reverse((LogView::from(&kept.log).unix_nanos(), kept.number)));
     Response::json(&list(logs, |kept| details::log_row(&kept)))
 }
@@ -346,6 +221,7 @@ struct SeriesRow {
     id: u64,
     service: u32,
     attributes: String,
+    instance: String,
     kind: String,
     points: Vec<SeriesPoint>,
 }
@@ -357,72 +233,11 @@ fn series_of(name: &str, shared: &Shared) -> Vec<SeriesRow> {
         id: series.id,
         service: key.service,
         attributes: key.attributes.clone(),
+        instance: series.instance.clone(),
         kind: series.kind.clone(),
         points: series.points.iter().cloned().collect(),
     });
     rows.collect()
-}
-
-/// Which service calls which.
-#[derive(Default, Serialize)]
-struct ServiceMap {
-    nodes: Vec<ServiceNode>,
-    edges: Vec<ServiceEdge>,
-}
-
-#[derive(Serialize)]
-struct ServiceNode {
-    name: String,
-    spans: u64,
-    errors: u64,
-}
-
-#[derive(Serialize)]
-struct ServiceEdge {
-    /// Indices of nodes.
-    from: usize,
-    to: usize,
-    calls: u64,
-    errors: u64,
-    nanos: u64,
-}
-
-fn map_services(traces: &[Arc<Trace>]) -> ServiceMap {
-    let mut map = ServiceMap::default();
-    let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let mut edges: HashMap<(usize, usize), ServiceEdge> = HashMap::new();
-    for trace in traces {
-        let mut of_span: HashMap<&[u8], usize> = HashMap::new();
-        for received in &trace.spans {
-            let name = received.service_name();
-            let number = *numbers.entry(name).or_insert_with(|| {
-                map.nodes.push(ServiceNode { name: name.to_owned(), spans: 0, errors: 0 });
-                map.nodes.len() - 1
-            });
-            map.nodes[number].spans += 1;
-            map.nodes[number].errors += u64::from(is_error(received));
-            of_span.insert(&received.span.span_id, number);
-        }
-        for received in &trace.spans {
-            let to = numbers[received.service_name()];
-            let from = of_span.get(&received.span.parent_span_id[..]).copied().filter(|from| *from != to);
-            if let Some(from) = from {
-                let edge = edges.entry((from, to)).or_insert(ServiceEdge {
-                    from,
-                    to,
-                    calls: 0,
-                    errors: 0,
-                    nanos: 0,
-                });
-                edge.calls += 1;
-                edge.errors += u64::from(is_error(received));
-                edge.nanos += SpanView::from(received).nanos();
-            }
-        }
-    }
-    map.edges = edges.into_values().collect();
-    map.edges.sort_by_key(|edge| (edge.from, edge.to));
-    map
 }
 
 #[derive(Serialize)]

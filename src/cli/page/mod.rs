@@ -2,20 +2,24 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `store.rs`, `series.rs` | what is kept to be shown, within a bound of memory |
+//! | `store.rs`, `series.rs`, `weight.rs` | what is kept to be shown, within a bound of memory |
 //! | `query.rs` | the words of the search |
-//! | `api.rs`, `details.rs` | answers to the page's scripts, as JSON |
+//! | `api.rs` | which request of the page's scripts gets which answer; lists |
+//! | `one_trace.rs`, `details.rs`, `service_map.rs` | a trace, a span or log record, the map of services |
 //! | `request.rs` | which requests are answered at all |
 //! | `server.rs` | HTTP, the files, the stream of news |
 //! | `assets/` | HTML, CSS and JavaScript as they are, without a build step |
 
 mod api;
 mod details;
+mod one_trace;
 mod query;
 mod request;
 mod series;
 mod server;
+mod service_map;
 mod store;
+mod weight;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -27,7 +31,7 @@ use standpipe::receiver::{Batch, Receiver, RefusedRequest};
 
 use self::store::{Store, Trace};
 
-/// What the page keeps of what arrives: 100,000 spans with ten attributes each, and as much again of other signals.
+/// What the page keeps of what arrives: 100,000 spans with five attributes each are half of it.
 const MEMORY: usize = 256 * 1024 * 1024;
 
 /// A page that listens. Clones show the same.

@@ -10,6 +10,9 @@ use super::super::describe;
 use super::super::log_view::LogView;
 use super::store::{Trace, is_error};
 
+/// Digits of a trace id that are taken for one: fewer are in many words.
+const SHORTEST_ID: usize = 8;
+
 /// One of several alternatives, each of conditions that hold together.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Query(Vec<Vec<Condition>>);
@@ -64,11 +67,13 @@ impl Query {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut alternatives = vec![Vec::new()];
         for word in words(text) {
-            match word.as_str() {
-                "or" | "OR" => alternatives.push(Vec::new()),
+            match word {
+                Word { is_literal: false, ref text, .. } if matches!(text.as_str(), "or" | "OR") => {
+                    alternatives.push(Vec::new());
+                }
                 word => {
                     if let Some(conditions) = alternatives.last_mut() {
-                        conditions.push(Condition::parse(word)?);
+                        conditions.push(word.condition()?);
                     }
                 }
             }
@@ -91,13 +96,22 @@ impl Query {
     }
 }
 
-impl Condition {
-    fn parse(word: &str) -> Result<Self, String> {
-        let (is_negated, word) = match word.strip_prefix('-') {
-            Some(rest) if !rest.is_empty() => (true, rest),
-            _ => (false, word),
+/// A word of the search, without its quotes.
+#[derive(Default)]
+struct Word {
+    text: String,
+    is_negated: bool,
+    /// It begins with a quote: no part of it means anything.
+    is_literal: bool,
+}
+
+impl Word {
+    fn condition(self) -> Result<Condition, String> {
+        let test = match self.is_literal {
+            true => Test::Anywhere(self.text.to_lowercase()),
+            false => Test::parse(&self.text)?,
         };
-        Ok(Self { is_negated, test: Test::parse(word)? })
+        Ok(Condition { is_negated: self.is_negated, test })
     }
 }
 
@@ -162,32 +176,39 @@ impl Test {
             Self::TraceId(id) => describe::id(&trace.key).starts_with(id.as_str()),
             Self::Severity(..) => false,
             Self::Anywhere(text) => {
-                describe::id(&trace.key).starts_with(text.as_str())
-                    || trace.spans.iter().any(|span| self.matches_span(span))
+                text.len() >= SHORTEST_ID && describe::id(&trace.key).starts_with(text.as_str())
+                    || trace.spans.iter().any(|kept| self.matches_span(&kept.received))
             }
-            _ => trace.spans.iter().any(|span| self.matches_span(span)),
+            _ => trace.spans.iter().any(|kept| self.matches_span(&kept.received)),
         }
     }
 
     fn matches_span(&self, received: &ReceivedSpan) -> bool {
-        let attributes = [&received.span.attributes, &received.resource.attributes];
+        let span = &received.span;
         match self {
             Self::Anywhere(text) => {
-                has(&received.span.name, text)
+                has(&span.name, text)
                     || has(received.service_name(), text)
-                    || describe::id(&received.span.span_id) == *text
-                    || received.span.events.iter().any(|event| has(&event.name, text))
-                    || any_value_has(&received.span.attributes, text)
+                    || describe::id(&span.span_id) == *text
+                    || span.status.as_ref().is_some_and(|status| has(&status.message, text))
+                    || any_value_has(&span.attributes, text)
+                    || span
+                        .events
+                        .iter()
+                        .any(|event| has(&event.name, text) || any_value_has(&event.attributes, text))
             }
             Self::Service(text) => has(received.service_name(), text),
             Self::Name(text) => has(&received.span.name, text),
             Self::Error => is_error(received),
-            _ => self.matches_attributes(&attributes),
+            _ => {
+                let of_record = [&span.attributes, &received.resource.attributes, &received.scope.attributes];
+                let of_events = span.events.iter().map(|event| &event.attributes);
+                self.matches_attributes(of_record.into_iter().chain(of_events))
+            }
         }
     }
 
     fn matches_log(&self, received: &ReceivedLog) -> bool {
-        let attributes = [&received.log.attributes, &received.resource.attributes];
         let body = || LogView::from(received).body();
         match self {
             Self::Anywhere(text) => {
@@ -205,38 +226,56 @@ impl Test {
             Self::Severity(comparison, number) => comparison.holds(received.log.severity_number, *number),
             Self::Contains(key, text) if key == "body" => has(&body(), text),
             Self::Nanos(..) | Self::Spans(..) => false,
-            _ => self.matches_attributes(&attributes),
+            _ => self.matches_attributes(
+                [&received.log.attributes, &received.resource.attributes, &received.scope.attributes]
+                    .into_iter(),
+            ),
         }
     }
 
     /// A key that is missing is neither equal nor different.
-    fn matches_attributes(&self, lists: &[&Vec<KeyValue>]) -> bool {
-        let value = |key: &str| {
-            let found = lists.iter().flat_map(|list| list.iter()).find(|attribute| attribute.key == key);
-            found.map(|attribute| shown(attribute).to_lowercase())
+    fn matches_attributes<'a>(&self, lists: impl Iterator<Item = &'a Vec<KeyValue>>) -> bool {
+        let (Self::HasKey(key) | Self::Equals(key, _) | Self::Differs(key, _) | Self::Contains(key, _)) =
+            self
+        else {
+            return false;
         };
-        match self {
-            Self::HasKey(key) => value(key).is_some(),
-            Self::Equals(key, text) => value(key).is_some_and(|value| value == *text),
-            Self::Differs(key, text) => value(key).is_some_and(|value| value != *text),
-            Self::Contains(key, text) => value(key).is_some_and(|value| value.contains(text.as_str())),
-            _ => false,
-        }
+        let mut of_key = lists.flatten().filter(|attribute| attribute.key == *key);
+        of_key.any(|attribute| {
+            let value = shown(attribute).to_lowercase();
+            match self {
+                Self::Equals(_, text) => value == *text,
+                Self::Differs(_, text) => value != *text,
+                Self::Contains(_, text) => value.contains(text.as_str()),
+                _ => true,
+            }
+        })
     }
 }
 
-/// Words between blanks; quotes hold blanks together.
-fn words(text: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut is_quoted = false;
+/// Words between blanks; quotes hold blanks together, and `\\` before a quote makes it part of the word.
+fn words(text: &str) -> Vec<Word> {
+    let mut words = vec![Word::default()];
+    let (mut is_quoted, mut is_escaped) = (false, false);
     for character in text.chars() {
+        let Some(word) = words.last_mut() else { break };
+        let is_first = word.text.is_empty();
         match character {
-            '"' => is_quoted = !is_quoted,
-            character if character.is_whitespace() && !is_quoted => words.push(String::new()),
-            character => words.last_mut().unwrap_or(&mut String::new()).push(character),
+            '\\' if is_quoted && !is_escaped => {
+                is_escaped = true;
+                continue;
+            }
+            '"' if !is_escaped => {
+                word.is_literal |= is_first;
+                is_quoted = !is_quoted;
+            }
+            '-' if is_first && !is_quoted && !word.is_negated => word.is_negated = true,
+            character if character.is_whitespace() && !is_quoted => words.push(Word::default()),
+            character => word.text.push(character),
         }
+        is_escaped = false;
     }
-    words.retain(|word| !word.is_empty());
+    words.retain(|word| !word.text.is_empty());
     words
 }
 
@@ -330,6 +369,17 @@ mod tests {
         let query = Query::parse("service:pay err or -spans>50").expect("it is valid");
         assert_eq!(query.0.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
         assert!(query.0[1][0].is_negated);
-        assert_eq!(Query::parse("or").expect("it is valid"), Query::default());
+        assert_eq!(Query::parse("or - ").expect("it is valid"), Query::default());
+    }
+
+    #[test]
+    fn what_is_in_quotes_is_looked_for_as_it_is() {
+        for literal in ["or", "err", "-5", "a=b", "service:x", "two words"] {
+            assert_eq!(only(&format!("\"{literal}\"")), Test::Anywhere(literal.to_owned()));
+        }
+        let equals = Test::Equals("msg".to_owned(), "say \"hi\" now".to_owned());
+        assert_eq!(only(r#"msg="say \"hi\" now""#), equals);
+        let negated = Query::parse(r#"-"or""#).expect("it is valid");
+        assert!(negated.0[0][0].is_negated);
     }
 }

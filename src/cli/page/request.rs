@@ -15,6 +15,8 @@ pub(super) struct Request {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) query: Vec<(String, String)>,
+    /// Of HTTP/1.0, where a connection is for one request.
+    is_old: bool,
     /// Names in lower case.
     headers: Vec<(String, String)>,
 }
@@ -26,6 +28,9 @@ pub(super) struct Refused {
     pub(super) why: &'static str,
 }
 
+const OTHER_SITE: Refused = Refused { status: 403, why: "this page answers no other site" };
+const MALFORMED: Refused = Refused { status: 400, why: "this is not an HTTP/1.1 request" };
+
 impl Request {
     /// `None` at the end of the connection.
     pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Result<Self, Refused>>> {
@@ -36,8 +41,11 @@ impl Request {
             reader.read_until(b'\n', &mut line)?;
             if !line.ends_with(b"\n") {
                 let is_over = lines.is_empty() && line.is_empty();
-                let too_long = Refused { status: 431, why: "the head of the request is too long" };
-                return Ok((!is_over).then_some(Err(too_long)));
+                let refused = match reader.limit() {
+                    0 => Refused { status: 431, why: "the head of the request is too long" },
+                    _ => MALFORMED,
+                };
+                return Ok((!is_over).then_some(Err(refused)));
             }
             match String::from_utf8_lossy(&line).trim_end() {
                 "" => return Ok(Some(Self::parse(&lines))),
@@ -47,27 +55,32 @@ impl Request {
     }
 
     fn parse(lines: &[String]) -> Result<Self, Refused> {
-        let malformed = Refused { status: 400, why: "this is not an HTTP/1.1 request" };
-        let Some((first, rest)) = lines.split_first() else { return Err(malformed) };
+        let Some((first, rest)) = lines.split_first() else { return Err(MALFORMED) };
         let mut words = first.split(' ');
-        let (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0"), None) =
+        let (Some(method), Some(target), Some(version @ ("HTTP/1.1" | "HTTP/1.0")), None) =
             (words.next(), words.next(), words.next(), words.next())
         else {
-            return Err(malformed);
+            return Err(MALFORMED);
         };
         let fields = rest.iter().map(|line| line.split_once(':'));
         let headers = fields.map(|field| {
             let (name, value) = field?;
             Some((name.to_ascii_lowercase(), value.trim().to_owned()))
         });
-        let Some(headers) = headers.collect() else { return Err(malformed) };
+        let Some(headers) = headers.collect() else { return Err(MALFORMED) };
+        // its host is checked by the header: no proxy stands before this page
+        let target = match target.strip_prefix("http://") {
+            Some(absolute) => absolute.find('/').map_or("/", |slash| &absolute[slash..]),
+            None => target,
+        };
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let query = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(name), decode(value))
         });
-        Ok(Self { method: method.to_owned(), path: decode(path), query: query.collect(), headers })
+        let is_old = version == "HTTP/1.0";
+        Ok(Self { method: method.to_owned(), path: decode(path), query: query.collect(), is_old, headers })
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
@@ -80,7 +93,7 @@ impl Request {
     }
 
     pub(super) fn keeps_alive(&self) -> bool {
-        !self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        !self.is_old && !self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
     /// Checks that it comes from the page itself, or was typed by a person.
@@ -95,18 +108,23 @@ impl Request {
                 });
             }
         };
-        if self.header("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none")) {
-            return Err(Refused { status: 403, why: "this page answers no other site" });
+        // a link of another site leads here, but no script of it may ask
+        let is_link = self.header("sec-fetch-mode") == Some("navigate")
+            && self.header("sec-fetch-dest") == Some("document")
+            && !self.path.starts_with("/api/");
+        let is_own = self.header("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
+        if !is_own && !is_link {
+            return Err(OTHER_SITE);
+        }
+        if self.header("transfer-encoding").is_some()
+            || !matches!(self.header("content-length"), None | Some("0"))
+        {
+            return Err(Refused { status: 413, why: "no request of this page has a body" });
         }
         match self.method.as_str() {
             "GET" | "HEAD" => Ok(()),
-            "POST" if self.header("origin") == Some(&format!("http://{host}")) => {
-                match self.header("content-length") {
-                    None | Some("0") => Ok(()),
-                    Some(_) => Err(Refused { status: 413, why: "no request of this page has a body" }),
-                }
-            }
-            "POST" => Err(Refused { status: 403, why: "this page answers no other site" }),
+            "POST" if self.header("origin") == Some(&format!("http://{host}")) => Ok(()),
+            "POST" => Err(OTHER_SITE),
             _ => Err(Refused { status: 405, why: "only GET is answered" }),
         }
     }
@@ -173,7 +191,7 @@ mod tests {
         let read = |text: &str| Request::read(&mut text.as_bytes()).expect("it can be read");
         assert_eq!(read(""), None);
         for (text, status) in [
-            ("GET / HTTP/1.1\r\nHost: a", 431),
+            ("GET / HTTP/1.1\r\nHost: a", 400),
             ("GET / HTTP/2.0\r\n\r\n", 400),
             ("\r\n", 400),
             ("GET / HTTP/1.1\r\nno field\r\n\r\n", 400),
@@ -220,6 +238,11 @@ mod tests {
         };
         assert_eq!((get("same-origin"), get("none")), (None, None));
         assert_eq!((get("cross-site"), get("same-site")), (Some(403), Some(403)));
+        let link = "cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document";
+        assert_eq!(get(link), None, "a link of another site");
+        assert_eq!(get(&link.replace("document", "iframe")), Some(403));
+        let data = format!("GET /api/state HTTP/1.1\r\nHost: localhost:4319\r\nSec-Fetch-Site: {link}");
+        assert_eq!(check(&data, "127.0.0.1:4319"), Some(403));
         let post = |origin: &str| {
             check(&format!("POST / HTTP/1.1\r\nHost: localhost:4319\r\n{origin}"), "127.0.0.1:4319")
         };

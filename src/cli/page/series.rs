@@ -1,17 +1,21 @@
 //! How does a metric go over time? The data points of each series, in the order they came.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Serialize;
 use standpipe::receiver::ReceivedMetric;
+use standpipe::receiver::proto::common::v1::KeyValue;
 use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
 
 use super::super::describe;
 use super::super::point_view::{self, Point, PointView};
+use super::details;
 
 /// Points of one series: ten minutes of one a second.
 const MOST_POINTS: usize = 600;
-const SERIES_BYTES: usize = 512;
+/// What a series takes beside its points.
+const SERIES_BYTES: usize = 1024;
 
 /// All series, by service, name and attributes.
 #[derive(Default)]
@@ -26,7 +30,10 @@ pub(super) struct AllSeries {
 pub(super) struct SeriesKey {
     pub(super) name: String,
     pub(super) service: u32,
+    /// As they are shown, which may be cut.
     pub(super) attributes: String,
+    /// A hash of all that tells series apart: attributes in any order, resource and scope.
+    identity: u64,
 }
 
 pub(super) struct Series {
@@ -35,6 +42,8 @@ pub(super) struct Series {
     pub(super) kind: String,
     pub(super) unit: String,
     pub(super) description: String,
+    /// The instance of the service that measures, if it has a name.
+    pub(super) instance: String,
     pub(super) points: VecDeque<SeriesPoint>,
     changed: u64,
     bytes: usize,
@@ -45,6 +54,8 @@ pub(super) struct Series {
 pub(super) struct SeriesPoint {
     /// Milliseconds since 1970.
     pub(super) time: u64,
+    /// Since when a cumulative one counts.
+    pub(super) start: u64,
     #[serde(flatten)]
     pub(super) value: PointValue,
 }
@@ -73,28 +84,33 @@ pub(super) enum PointValue {
 
 impl AllSeries {
     pub(super) fn add(&mut self, service: u32, metric: &ReceivedMetric) {
+        let origin = (hash_of(&metric.resource.attributes), metric.scope_name());
+        let instance = describe::value_of(&metric.resource.attributes, "service.instance.id");
         for view in point_view::of_received(metric) {
             if let Some((time, value)) = view.unix_nanos().zip(point_value(&view)) {
-                self.add_point(service, &view, SeriesPoint { time: time / 1_000_000, value });
+                let [time, start] = [time, view.start_unix_nanos()].map(|nanos| nanos / 1_000_000);
+                let key = SeriesKey {
+                    name: details::shorten(&view.metric.name),
+                    service,
+                    attributes: details::shorten(&describe::attributes(view.attributes())),
+                    identity: hash(&(hash_of(view.attributes()), origin, &view.metric.name)),
+                };
+                self.add_point(key, &view, &instance, SeriesPoint { time, start, value });
             }
         }
     }
 
-    fn add_point(&mut self, service: u32, view: &PointView<'_>, point: SeriesPoint) {
+    fn add_point(&mut self, key: SeriesKey, view: &PointView<'_>, instance: &str, point: SeriesPoint) {
         self.clock += 1;
-        let key = SeriesKey {
-            name: view.metric.name.clone(),
-            service,
-            attributes: describe::attributes(view.attributes()),
-        };
-        let bytes = SERIES_BYTES + key.name.len() + key.attributes.len() + view.metric.description.len();
+        let bytes = SERIES_BYTES + 2 * (key.name.len() + key.attributes.len());
         let series = self.series.entry(key).or_insert_with(|| {
             self.bytes += bytes;
             Series {
                 id: self.clock,
                 kind: view.kind(),
-                unit: point_view::unit(&view.metric.unit).to_owned(),
-                description: view.metric.description.clone(),
+                unit: details::shorten(point_view::unit(&view.metric.unit)),
+                description: details::shorten(&view.metric.description),
+                instance: details::shorten(instance),
                 points: VecDeque::new(),
                 changed: 0,
                 bytes,
@@ -118,11 +134,18 @@ impl AllSeries {
         }
     }
 
-    /// Forgets the series that are silent for longest.
+    /// Forgets the series that are silent for longest, an eighth more than needed: the search for them takes a while.
     pub(super) fn evict(&mut self, limit: usize) {
-        while self.bytes > limit {
-            let silent = self.series.iter().min_by_key(|(_, series)| series.changed);
-            let Some(key) = silent.map(|(key, _)| key.clone()) else { break };
+        if self.bytes <= limit {
+            return;
+        }
+        let mut by_change: Vec<_> =
+            self.series.iter().map(|(key, series)| (series.changed, key.clone())).collect();
+        by_change.sort_unstable_by_key(|(changed, _)| *changed);
+        for (_, key) in by_change {
+            if self.bytes <= limit / 8 * 7 {
+                break;
+            }
             self.bytes -= self.series.remove(&key).map_or(0, |series| series.bytes);
         }
     }
@@ -146,6 +169,20 @@ impl SeriesPoint {
         };
         size_of::<Self>() + list
     }
+}
+
+/// The same for the same attributes in another order.
+fn hash_of(attributes: &[KeyValue]) -> u64 {
+    let each = attributes
+        .iter()
+        .map(|attribute| hash(&(&attribute.key, describe::whole_value(attribute.value.as_ref()))));
+    each.fold(0, u64::wrapping_add)
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// `None` for a metric without data points.

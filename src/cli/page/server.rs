@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::request::{Refused, Request};
 use super::{Shared, api};
@@ -172,10 +172,10 @@ impl Drop for Place {
 
 fn serve(socket: &TcpStream, listening: SocketAddr, shared: &Arc<Shared>) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(IDLE_TIMEOUT))?;
     socket.set_write_timeout(Some(IDLE_TIMEOUT))?;
-    let mut reader = BufReader::new(socket);
+    let mut reader = BufReader::new(Incoming { socket, until: Instant::now() + IDLE_TIMEOUT });
     while let Some(request) = Request::read(&mut reader)? {
+        reader.get_mut().until = Instant::now() + IDLE_TIMEOUT;
         let checked = request.and_then(|request| request.check(listening).map(|()| request));
         let request = match checked {
             Ok(request) => request,
@@ -183,7 +183,7 @@ fn serve(socket: &TcpStream, listening: SocketAddr, shared: &Arc<Shared>) -> io:
                 return Response::failed(status, why).write(&mut &*socket, true, false);
             }
         };
-        if request.path == "/api/events" {
+        if request.path == "/api/events" && request.method == "GET" {
             return stream(socket, shared);
         }
         let keeps_alive = request.keeps_alive();
@@ -193,6 +193,23 @@ fn serve(socket: &TcpStream, listening: SocketAddr, shared: &Arc<Shared>) -> io:
         }
     }
     Ok(())
+}
+
+/// A socket whose next request must be there by a moment, however slowly it comes.
+struct Incoming<'a> {
+    socket: &'a TcpStream,
+    until: Instant,
+}
+
+impl Read for Incoming<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.socket.set_read_timeout(Some(left))?;
+        self.socket.read(buffer)
+    }
 }
 
 fn respond(request: &Request, shared: &Arc<Shared>) -> Response {
@@ -254,9 +271,9 @@ fn stream(mut socket: &TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// Whether the browser has closed the connection.
-fn is_gone(socket: &TcpStream) -> bool {
-    match socket.peek(&mut [0]) {
+/// Whether the browser has closed the connection. What it sends on it is passed over.
+fn is_gone(mut socket: &TcpStream) -> bool {
+    match socket.read(&mut [0; 1024]) {
         Ok(count) => count == 0,
         Err(error) => error.kind() != io::ErrorKind::WouldBlock,
     }

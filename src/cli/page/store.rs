@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use standpipe::receiver::{Batch, ReceivedLog, ReceivedSpan, RefusedRequest};
 
 use super::series::AllSeries;
+use super::{details, weight};
 
 /// Refusals that are listed.
 const MOST_REFUSALS: usize = 200;
@@ -59,7 +60,9 @@ pub(super) type TraceKey = [u8; 16];
 pub(super) struct Trace {
     pub(super) key: TraceKey,
     /// In the order they came: the index of one does not change.
-    pub(super) spans: Vec<ReceivedSpan>,
+    pub(super) spans: Vec<KeptSpan>,
+    /// The service of its first span, for which it counts.
+    owner: u32,
     /// The version of its last change.
     pub(super) changed: u64,
     pub(super) start: u64,
@@ -72,6 +75,12 @@ pub(super) struct Trace {
     /// Spans that were not kept, since the trace alone had half of the memory for traces.
     pub(super) left_out: u64,
     bytes: usize,
+}
+
+#[derive(Clone)]
+pub(super) struct KeptSpan {
+    pub(super) received: ReceivedSpan,
+    pub(super) service: u32,
 }
 
 #[derive(Default)]
@@ -117,13 +126,8 @@ impl Store {
     pub(super) fn add(&mut self, batch: &Batch) {
         self.version += 1;
         self.counts.requests += 1;
-        let bytes = batch.memory_bytes() / batch.record_count().max(1);
-        for span in batch.spans.iter().take(batch.accepted) {
-            self.add_span(span, bytes);
-        }
-        for log in batch.logs.iter().take(batch.accepted) {
-            self.add_log(log, bytes);
-        }
+        batch.spans.iter().take(batch.accepted).for_each(|span| self.add_span(span));
+        batch.logs.iter().take(batch.accepted).for_each(|log| self.add_log(log));
         for metric in &batch.metrics {
             let service = self.service(metric.service_name());
             self.counts.points += metric.point_count() as u64;
@@ -132,37 +136,37 @@ impl Store {
         self.evict();
     }
 
-    fn add_span(&mut self, span: &ReceivedSpan, bytes: usize) {
+    fn add_span(&mut self, span: &ReceivedSpan) {
         self.counts.spans += 1;
         let service = self.service(span.service_name());
         let key = key_of(&span.span.trace_id);
-        let bytes = match self.traces.contains_key(&key) {
-            true => bytes,
-            false => bytes + TRACE_BYTES,
-        };
         let trace = self.traces.entry(key).or_insert_with(|| {
             self.counts.traces += 1;
             self.by_service.entry(service).or_default().traces.push_back(key);
-            Arc::new(Trace::new(key))
+            Arc::new(Trace::new(key, service))
         });
         let trace = Arc::make_mut(trace);
         trace.changed = self.version;
-        if trace.bytes > self.limit / 16 * 5 {
+        if trace.bytes > self.limit / 2 {
             trace.left_out += 1;
             return;
         }
-        trace.add(span, service, bytes);
+        let before = if trace.spans.is_empty() { 0 } else { trace.bytes };
+        trace.add(span, service);
+        let bytes = trace.bytes - before;
         self.trace_bytes += bytes;
-        // a trace counts for the service of its first span
-        let owner = trace.services[0].0;
-        self.by_service.entry(owner).or_default().bytes += bytes;
+        self.by_service.entry(trace.owner).or_default().bytes += bytes;
     }
 
-    fn add_log(&mut self, log: &ReceivedLog, bytes: usize) {
+    fn add_log(&mut self, log: &ReceivedLog) {
         let service = self.service(log.service_name());
         if log.trace_id().is_some() {
             *self.logs_of_traces.entry(key_of(&log.log.trace_id)).or_default() += 1;
         }
+        let last = self.logs.back();
+        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.log.resource, &log.resource));
+        let origin = if is_of_last { 0 } else { weight::origin(&log.resource, &log.scope) };
+        let bytes = size_of::<KeptLog>() + weight::log(&log.log) + origin;
         let number = self.counts.logs;
         self.logs.push_back(Arc::new(KeptLog { number, service, log: log.clone(), bytes }));
         self.counts.logs += 1;
@@ -209,6 +213,7 @@ impl Store {
 
     /// The number of a service, which is new if it was not seen before. The last number is that of all for which there is none.
     fn service(&mut self, name: &str) -> u32 {
+        let name = &details::shorten(name);
         if let Some(number) = self.service_numbers.get(name) {
             return *number;
         }
@@ -216,8 +221,8 @@ impl Store {
         match self.services.len() {
             MOST_SERVICES => self.services.push("(more services)".to_owned()),
             count if count < MOST_SERVICES => {
-                self.services.push(name.to_owned());
-                self.service_numbers.insert(name.to_owned(), number);
+                self.services.push(name.clone());
+                self.service_numbers.insert(name.clone(), number);
             }
             _ => {}
         }
@@ -266,9 +271,10 @@ impl Store {
 }
 
 impl Trace {
-    fn new(key: TraceKey) -> Self {
+    fn new(key: TraceKey, owner: u32) -> Self {
         Self {
             key,
+            owner,
             spans: Vec::new(),
             changed: 0,
             start: u64::MAX,
@@ -277,16 +283,17 @@ impl Trace {
             root: None,
             services: Vec::new(),
             left_out: 0,
-            bytes: 0,
+            bytes: TRACE_BYTES,
         }
     }
 
-    fn add(&mut self, received: &ReceivedSpan, service: u32, bytes: usize) {
+    fn add(&mut self, received: &ReceivedSpan, service: u32) {
         let span = &received.span;
         self.start = self.start.min(span.start_time_unix_nano);
         self.end = self.end.max(span.end_time_unix_nano);
         self.errors += u32::from(is_error(received));
-        let is_earlier = |root: usize| span.start_time_unix_nano < self.spans[root].span.start_time_unix_nano;
+        let is_earlier =
+            |root: usize| span.start_time_unix_nano < self.spans[root].received.span.start_time_unix_nano;
         if received.parent_id().is_none() && self.root.is_none_or(is_earlier) {
             self.root = Some(self.spans.len());
         }
@@ -294,18 +301,20 @@ impl Trace {
             Some((_, spans)) => *spans += 1,
             None => self.services.push((service, 1)),
         }
-        self.bytes += bytes;
-        self.spans.push(received.clone());
+        let last = self.spans.last();
+        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.received.resource, &received.resource));
+        let origin = if is_of_last { 0 } else { weight::origin(&received.resource, &received.scope) };
+        // the list has room for as many again when it has just grown
+        self.bytes += 2 * size_of::<KeptSpan>() + weight::span(span) + origin;
+        self.spans.push(KeptSpan { received: received.clone(), service });
     }
 
     /// The span that stands for it: the root, or the earliest one if that is missing.
     pub(super) fn head(&self) -> &ReceivedSpan {
-        let earliest = || self.spans.iter().min_by_key(|span| span.span.start_time_unix_nano);
-        match self.root {
-            Some(root) => &self.spans[root],
-            // a trace is made with its first span
-            None => earliest().unwrap_or(&self.spans[0]),
-        }
+        let earliest = || self.spans.iter().min_by_key(|kept| kept.received.span.start_time_unix_nano);
+        // a trace is made with its first span
+        let head = self.root.map(|root| &self.spans[root]).or_else(earliest).unwrap_or(&self.spans[0]);
+        &head.received
     }
 
     pub(super) fn nanos(&self) -> u64 {
@@ -397,7 +406,40 @@ mod tests {
             store.add(spans);
         }
         let trace = store.traces().remove(0);
-        assert_eq!(trace.spans.len() as u64 + trace.left_out, 2000);
-        assert!(trace.left_out > 0 && store.bytes() < 50_000, "{} bytes", store.bytes());
+        assert_eq!(trace.spans.len() as u64 + trace.left_out, 1000 * spans.spans.len() as u64);
+        assert!(trace.left_out > 0 && store.bytes() < 62_500, "{} bytes", store.bytes());
+    }
+
+    #[test]
+    fn a_large_record_counts_for_what_it_takes() {
+        let mut batches = batches("shop", 50);
+        let of_spans = batches.iter_mut().find(|batch| !batch.spans.is_empty()).expect("a batch with spans");
+        let first = of_spans.spans[0].clone();
+        let mut large = (*first.span).clone();
+        (large.name, large.trace_id) = ("x".repeat(50_000), vec![7; 16]);
+        let mut store = Store::new(1 << 20);
+        for number in 0..100u8 {
+            large.trace_id[0] = number;
+            of_spans.spans[0].span = Arc::new(large.clone());
+            store.add(of_spans);
+        }
+        let names: usize = store.traces().iter().map(|trace| trace.head().span.name.len()).sum();
+        assert!(
+            names < 1 << 20 && store.bytes() > names,
+            "{names} bytes of names, {} counted",
+            store.bytes()
+        );
+    }
+
+    #[test]
+    fn made_up_services_take_a_bounded_memory() {
+        let mut store = Store::new(1 << 20);
+        let numbers: Vec<u32> = (0..MOST_SERVICES + 10)
+            .map(|number| store.service(&format!("{number}{}", "x".repeat(10_000))))
+            .collect();
+        assert_eq!((numbers[5], numbers[MOST_SERVICES + 9]), (5, MOST_SERVICES as u32));
+        assert_eq!((store.services().len(), store.service("")), (MOST_SERVICES + 1, MOST_SERVICES as u32));
+        let bytes: usize = store.services().iter().map(String::len).sum();
+        assert!(bytes < MOST_SERVICES * 600, "{bytes}");
     }
 }

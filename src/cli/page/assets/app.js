@@ -28,6 +28,9 @@ export const app = {
   query: "",
   live: true,
   view: undefined,
+  /** The list that a trace was opened from, and that trace. */
+  list: "/",
+  opened: undefined,
 
   go(path) {
     history.pushState(undefined, "", path);
@@ -67,11 +70,12 @@ function show() {
     if (is) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  if (kind === "traces") app.list = `/${location.search}`;
   app.view = new (views[kind] ?? TracesView)(app, main, rest, parameters);
   byId("search").placeholder = app.view.placeholder ?? "";
   byId("search").disabled = !app.view.search;
   document.title = app.view.title ?? "standpipe";
-  app.view.update();
+  return app.view.update();
 }
 
 async function refresh() {
@@ -112,11 +116,14 @@ async function news() {
   isStale = true;
   if (isRefreshing) return;
   isRefreshing = true;
-  while (isStale) {
-    isStale = false;
-    await refresh();
+  try {
+    while (isStale) {
+      isStale = false;
+      await refresh();
+    }
+  } finally {
+    isRefreshing = false;
   }
-  isRefreshing = false;
 }
 
 let stream;
@@ -184,6 +191,8 @@ function onKey(event) {
     else if (field.id === "search" && event.key === "ArrowDown") byId("view").querySelector(".rows")?.focus();
     return;
   }
+  // what has the focus is pressed, not what is selected
+  if ((event.key === "Enter" || event.key === " ") && event.target.closest("button, a, summary, [role=link]")) return;
   if (app.view?.key?.(event)) {
     event.preventDefault();
     return;
@@ -218,6 +227,8 @@ addEventListener("popstate", show);
 
 setTheme(localStorage.getItem("theme"));
 app.live = false;
+// the names of services first
+await news();
 show();
 setLive(true);
 connect();

@@ -46,13 +46,19 @@ export function duration(nanos) {
   return `${threeDigits(number)} s`;
 }
 
-/** The local time of day, to the millisecond. */
+/** The local time of day, to the millisecond; of another day the day as well. */
 export function timeOfDay(millis) {
   const date = new Date(millis);
+  if (Number.isNaN(date.getTime())) return "no time";
   const two = (number) => String(number).padStart(2, "0");
-  const rest = String(date.getMilliseconds()).padStart(3, "0");
-  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${rest}`;
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  if (date.toDateString() === new Date().toDateString()) return `${time}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+  const day = `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return date.getFullYear() === new Date().getFullYear() ? `${day} ${time}` : `${date.getFullYear()}-${day}`;
 }
+
+/** A time after a start, or before it. */
+export const offset = (nanos) => (nanos < 0 ? `−${duration(-nanos)}` : `+${duration(nanos)}`);
 
 export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 

@@ -4,9 +4,13 @@ import { ask, grouped, h, hue, largest, setText, smallest, timeOfDay } from "./d
 import { Rows } from "./rows.js";
 import { SpanPanel, level } from "./span.js";
 
+/** The least severity numbers. */
+const LEVELS = { "all levels": 0, debug: 5, info: 9, warn: 13, error: 17, fatal: 21 };
+
 export class LogsView {
   constructor(app, main, _, parameters) {
     this.app = app;
+    this.isLogs = true;
     this.title = "logs · standpipe";
     this.placeholder = "search:  declined   sev>=warn   service:pay   body~card   key=value   trace:4bf92f";
     this.listed = [];
@@ -18,8 +22,8 @@ export class LogsView {
       choose: (index) => this.show(this.listed[index].number),
     });
     this.panel = new SpanPanel(app, () => this.unselect());
-    this.levels = h("select", { "aria-label": "least severity", onchange: () => this.setLevel(this.levels.value) },
-      ...["all levels", "debug", "info", "warn", "error"].map((name) => h("option", { value: name }, name)));
+    this.levels = h("select", { "aria-label": "least severity", onchange: () => this.search() },
+      ...Object.keys(LEVELS).map((name) => h("option", { value: name }, name)));
     this.chart = h("canvas", { class: "minimap", title: "log records over time" });
     this.matches = h("p", { class: "matches" });
     const heads = ["time", "severity", "service", "body", "trace"];
@@ -27,20 +31,14 @@ export class LogsView {
       h("div", { class: "bar-of-tools" }, this.levels, this.chart),
       h("div", { class: "head" }, ...heads.map((text) => h("span", {}, text))), this.rows.element, this.matches);
     main.append(h("div", { class: "split" }, list, this.panel.element));
-    const given = /sev>=(\w+)/.exec(parameters.get("q") ?? "")?.[1];
-    if (given) this.levels.value = given;
+    if (parameters.get("level") in LEVELS) this.levels.value = parameters.get("level");
   }
 
-  setLevel(name) {
-    const rest = this.app.query.replace(/\s*sev>=\w+/, "").trim();
-    const query = name === "all levels" ? rest : `${rest} sev>=${name}`.trim();
-    document.getElementById("search").value = query;
-    this.app.query = query;
-    this.search(query);
-  }
-
-  async search(query) {
-    this.app.note(query ? `/logs?q=${encodeURIComponent(query)}` : "/logs");
+  async search() {
+    const parameters = new URLSearchParams();
+    if (this.app.query) parameters.set("q", this.app.query);
+    if (LEVELS[this.levels.value]) parameters.set("level", this.levels.value);
+    this.app.note(`/logs${parameters.size ? `?${parameters}` : ""}`);
     this.rows.element.scrollTop = 0;
     await this.update();
   }
@@ -49,16 +47,14 @@ export class LogsView {
     const query = this.app.query;
     let answer;
     try {
-      answer = await ask(`/api/logs?q=${encodeURIComponent(query)}`);
+      answer = await ask(`/api/logs?q=${encodeURIComponent(query)}&level=${LEVELS[this.levels.value]}`);
     } catch (error) {
       return this.app.problem(error.message);
     }
     if (query !== this.app.query || this.app.view !== this) return;
     this.app.problem();
-    const selected = this.listed[this.rows.selected]?.number;
     this.listed = answer.rows;
-    this.rows.selected = this.listed.findIndex((log) => log.number === selected);
-    this.rows.setCount(this.listed.length);
+    this.rows.replace(this.listed.map((log) => log.number));
     const { matched, rows } = answer;
     setText(this.matches, rows.length < matched ? `the latest ${grouped(rows.length)} of ${grouped(matched)}`
       : rows.length ? "" : query ? "no log record matches" : "no log records yet");
@@ -72,8 +68,7 @@ export class LogsView {
     setText(severity, log.severity);
     severity.className = `severity ${level(log.level)}`;
     row.classList.toggle("bad", log.level >= 17);
-    if (service.dataset.key !== String(log.service)) {
-      service.dataset.key = log.service;
+    if (service.textContent !== this.app.service(log.service)) {
       service.replaceChildren(h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service));
     }
     setText(body, `${log.event ? `${log.event}  ` : ""}${log.text}`);

@@ -19,7 +19,7 @@ export class MetricsView {
       this.drawList();
     };
     this.filter = "";
-    this.chosen = name === undefined ? undefined : decodeURIComponent(name);
+    this.chosen = name === undefined ? undefined : decoded(name);
     this.metrics = [];
     this.hidden = new Set();
     this.list = h("nav", { class: "metrics", "aria-label": "metrics" });
@@ -30,9 +30,10 @@ export class MetricsView {
   }
 
   async update() {
-    this.metrics = await ask("/api/metrics").catch(() => []);
+    const metrics = await ask("/api/metrics").catch(() => []);
     if (this.app.view !== this) return;
-    this.chosen ??= this.metrics[0]?.name;
+    this.metrics = metrics;
+    this.chosen ??= metrics[0]?.name;
     this.drawList();
     await this.load();
   }
@@ -40,13 +41,24 @@ export class MetricsView {
   async load() {
     const name = this.chosen;
     const series = name === undefined ? [] : await ask(`/api/series?name=${encodeURIComponent(name)}`).catch(() => []);
-    if (name !== this.chosen) return;
+    if (name !== this.chosen || this.app.view !== this) return;
+    const key = JSON.stringify([name, series, this.app.services]);
+    if (key === this.drawn) return;
+    this.drawn = key;
     this.series = series;
     this.drawChart();
   }
 
+  shownMetrics() {
+    return this.metrics.filter((metric) => metric.name.toLowerCase().includes(this.filter));
+  }
+
   drawList() {
-    const shown = this.metrics.filter((metric) => metric.name.toLowerCase().includes(this.filter));
+    const shown = this.shownMetrics();
+    // points come all the time, names seldom
+    const key = JSON.stringify([shown.map(({ points, ...metric }) => metric), this.chosen]);
+    if (key === this.drawnList) return;
+    this.drawnList = key;
     this.list.replaceChildren(...shown.map((metric) => h("a", {
       href: `/metrics/${encodeURIComponent(metric.name)}`,
       "aria-current": metric.name === this.chosen ? "true" : undefined,
@@ -63,35 +75,54 @@ export class MetricsView {
     const metric = this.metric();
     if (!metric || !this.series) {
       this.chart.replaceChildren();
+      this.plotOf = undefined;
       return;
     }
-    const isHistogram = this.series.some((series) => series.points.some((point) => point.bounds));
-    const canvas = h("canvas", { role: "img", "aria-label": `${metric.name} over time` });
-    const tip = h("div", { class: "tip", hidden: true });
-    const title = h("div", { class: "chart-head" }, h("h1", {}, metric.name),
-      h("p", {}, [metric.kind, metric.unit, metric.description].filter(Boolean).join(" · ")));
-    const legend = h("div", { class: "legend" });
-    this.chart.replaceChildren(title, h("div", { class: "plot" }, canvas, tip), legend);
-    const plot = new Plot(canvas, tip, metric.unit);
-    if (isHistogram) this.drawHistogram(plot, legend);
-    else this.drawLines(plot, legend, metric);
+    if (this.plotOf !== metric.name) {
+      this.plotOf = metric.name;
+      this.canvas = h("canvas", { role: "img", "aria-label": `${metric.name} over time` });
+      this.tip = h("div", { class: "tip", hidden: true });
+      this.legend = h("div", { class: "legend" });
+      const title = h("div", { class: "chart-head" }, h("h1", {}, metric.name),
+        h("p", {}, [metric.kind, metric.unit, metric.description].filter(Boolean).join(" · ")));
+      this.chart.replaceChildren(title, h("div", { class: "plot" }, this.canvas, this.tip), this.legend);
+    }
+    const plot = new Plot(this.canvas, this.tip, metric.unit);
+    if (this.series.some((series) => series.points.some((point) => point.bounds))) this.drawHistogram(plot);
+    else this.drawLines(plot, metric);
+  }
+
+  /** Replaces the legend only if it is another: it may be under the pointer. */
+  setLegend(...children) {
+    const drawn = h("div", {}, ...children);
+    const text = (element) => [...element.children].map((child) => child.textContent + child.className).join("\n");
+    if (text(drawn) !== text(this.legend)) this.legend.replaceChildren(...drawn.children);
   }
 
   label(series) {
-    return [this.metric().services.length > 1 ? this.app.service(series.service) : "", series.attributes].filter(Boolean).join("  ")
-      || this.app.service(series.service);
+    const isAmbiguous = this.series.some((other) =>
+      other !== series && other.service === series.service && other.attributes === series.attributes);
+    const parts = [this.metric().services.length > 1 ? this.app.service(series.service) : "", series.attributes, isAmbiguous ? series.instance : ""];
+    return parts.filter(Boolean).join("  ") || this.app.service(series.service);
   }
 
-  drawLines(plot, legend, metric) {
-    const isRate = metric.kind === "counter";
-    const lines = this.series.map((series, index) => {
-      const points = series.points.filter((point) => point.value !== null && point.value !== undefined)
-        .map((point) => [point.time, point.value]);
-      return { label: this.label(series), colour: index % MOST_LINES, points: isRate ? rates(points) : points, last: points.at(-1)?.[1], id: series.id };
-    });
+  drawLines(plot, metric) {
+    const isRate = metric.kind.startsWith("counter");
+    const isDelta = metric.kind.endsWith("delta");
+    const lines = this.series.flatMap((series) => {
+      const points = series.points.filter((point) => point.value !== null && point.value !== undefined);
+      const line = (label, values, id) => ({ label, points: values, last: values.at(-1)?.[1], id });
+      const quantiles = [...new Set(series.points.flatMap((point) => (point.quantiles ?? []).map(([q]) => q)))];
+      if (quantiles.length) {
+        return quantiles.map((q) => line(`${this.label(series)}  q${q}`, series.points.flatMap((point) =>
+          (point.quantiles ?? []).filter(([of]) => of === q).map(([, value]) => [point.time, value])), `${series.id} ${q}`));
+      }
+      const values = isRate ? rates(points, isDelta) : points.map((point) => [point.time, point.value]);
+      return [{ ...line(this.label(series), values, series.id), last: points.at(-1)?.value }];
+    }).map((line, index) => ({ ...line, colour: index % MOST_LINES }));
     const shown = lines.filter((line) => !this.hidden.has(line.id)).slice(0, MOST_LINES);
     plot.lines(shown, isRate ? " per second" : "");
-    legend.replaceChildren(...lines.map((line) => h("button", {
+    this.setLegend(...lines.map((line) => h("button", {
       class: this.hidden.has(line.id) ? "off" : "",
       onclick: () => {
         if (!this.hidden.delete(line.id)) this.hidden.add(line.id);
@@ -101,19 +132,19 @@ export class MetricsView {
   }
 
   /** One series at a time: the buckets of several do not add up to a picture. */
-  drawHistogram(plot, legend) {
+  drawHistogram(plot) {
     const histograms = this.series.filter((series) => series.points.some((point) => point.bounds));
     const chosen = histograms.find((series) => series.id === this.chosenSeries) ?? histograms[0];
+    const points = chosen.points.filter((point) => point.bounds);
     const isDelta = chosen.kind.endsWith("delta");
-    const columns = increments(chosen.points, isDelta);
-    plot.heatMap(columns);
-    const last = columns.at(-1);
-    const quantiles = last ? QUANTILES.map((q, index) =>
-      h("span", {}, h("i", { class: `dot quantile${index}` }), `p${q * 100} ${short(quantile(last, q))}`)) : [];
-    const total = chosen.points.at(-1);
-    legend.replaceChildren(
-      h("p", { class: "facts" }, [`${grouped(total.count)} values`, total.sum === null ? "" : `sum ${short(total.sum)}`,
-        total.min === null ? "" : `min ${short(total.min)}`, total.max === null ? "" : `max ${short(total.max)}`].filter(Boolean).join(" · "), ...quantiles),
+    plot.heatMap(increments(points, isDelta));
+    const total = isDelta ? points.findLast((point) => point.count) ?? points.at(-1) : points.at(-1);
+    const known = (name, value) => (value === null ? "" : `${name} ${short(value)}`);
+    const facts = [`${grouped(total.count)} values${isDelta ? " in the last interval" : ""}`, known("sum", total.sum), known("min", total.min), known("max", total.max)];
+    const quantiles = QUANTILES.map((q) => quantile(total, q));
+    this.setLegend(
+      h("p", { class: "facts" }, facts.filter(Boolean).join(" · "), ...quantiles.map((value, index) => Number.isFinite(value)
+        && h("span", {}, h("i", { class: `dot quantile${index}` }), `p${QUANTILES[index] * 100} ${short(value)}`))),
       ...histograms.map((series) => h("button", {
         class: series === chosen ? "on" : "",
         onclick: () => {
@@ -126,8 +157,10 @@ export class MetricsView {
   key(event) {
     const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
     if (!step || !this.metrics.length) return false;
-    const at = this.metrics.findIndex((metric) => metric.name === this.chosen);
-    const next = this.metrics[Math.max(0, Math.min(this.metrics.length - 1, at + step))];
+    const shown = this.shownMetrics();
+    const at = shown.findIndex((metric) => metric.name === this.chosen);
+    const next = shown[Math.max(0, Math.min(shown.length - 1, at + step))];
+    if (!next) return true;
     this.app.note(`/metrics/${encodeURIComponent(next.name)}`);
     this.chosen = next.name;
     this.drawList();
@@ -144,56 +177,61 @@ export class MetricsView {
   }
 }
 
-/** A counter that begins anew is not a fall. */
-function rates(points) {
+/** What came in each second. A counter that begins anew is not a fall. */
+function rates(points, isDelta) {
   const rates = [];
   for (let at = 1; at < points.length; at++) {
-    const [[before, from], [time, to]] = [points[at - 1], points[at]];
-    if (time > before) rates.push([time, Math.max(0, to < from ? to : to - from) / ((time - before) / 1000)]);
+    const [before, point] = [points[at - 1], points[at]];
+    const isNew = isDelta || point.start > before.start || point.value < before.value;
+    const more = isNew ? point.value : point.value - before.value;
+    if (point.time > before.time) rates.push([point.time, Math.max(0, more) / ((point.time - before.time) / 1000)]);
   }
   return rates;
 }
 
-/** What each point adds to the one before. */
+/** What each point adds to the one before. How long the first has gathered is not known: it is left out if there are others. */
 function increments(points, isDelta) {
-  const columns = [];
-  let before;
-  for (const point of points) {
-    if (!point.bounds) continue;
-    const isSame = before && before.bounds.length === point.bounds.length && before.bounds.every((bound, at) => bound === point.bounds[at]) && before.count <= point.count;
-    const counts = isDelta || !before ? point.counts : isSame ? point.counts.map((count, at) => count - before.counts[at]) : regrouped(before, point);
-    columns.push({ time: point.time, bounds: point.bounds, counts, min: point.min, max: point.max });
-    before = point;
-  }
-  return columns;
+  const columns = points.map((point, at) => {
+    const before = points[at - 1];
+    const isNew = isDelta || !before || point.start > before.start || point.count < before.count;
+    return { ...point, counts: isNew ? point.counts : less(point, before) };
+  });
+  return isDelta || columns.length < 2 ? columns : columns.slice(1);
 }
 
 /** Exponential histograms widen: what was in a narrow bucket is in the wider one that holds its end. */
-function regrouped(before, point) {
-  if (before.count > point.count) return point.counts;
+function less(point, before) {
   const counts = [...point.counts];
   before.counts.forEach((count, at) => {
     const end = before.bounds[at] ?? Infinity;
-    const found = point.bounds.findIndex((bound) => bound >= end * (1 - 1e-9));
+    const found = point.bounds.findIndex((bound) => bound >= end - Math.abs(end) * 1e-9);
     counts[found < 0 ? counts.length - 1 : found] -= count;
   });
   return counts.map((count) => Math.max(0, count));
 }
 
-/** Linear within the bucket, which ends at what is known of the least and the largest. */
+/** Linear within the bucket, and within what is known of the least and the largest; NaN without values. */
 function quantile({ bounds, counts, min, max }, q) {
   const total = counts.reduce((sum, count) => sum + count, 0);
-  if (!total) return NaN;
   let rest = q * total;
   for (let at = 0; at < counts.length; at++) {
     if (rest <= counts[at] && counts[at]) {
       const from = at ? bounds[at - 1] : (min ?? Math.min(0, bounds[0] ?? 0));
       const to = bounds[at] ?? max ?? bounds.at(-1) ?? from;
-      return from + ((to - from) * rest) / counts[at];
+      const value = from + ((to - from) * rest) / counts[at];
+      return Math.min(max ?? Infinity, Math.max(min ?? -Infinity, value));
     }
     rest -= counts[at];
   }
-  return bounds.at(-1);
+  return NaN;
+}
+
+function decoded(name) {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
 }
 
 /** A chart over time on a canvas. */
@@ -256,9 +294,11 @@ class Plot {
 
   ticks() {
     if (this.isLog) {
+      const [first, last] = [Math.ceil(Math.log10(this.low) - 1e-6), Math.floor(Math.log10(this.high) + 1e-6)];
+      const step = Math.max(1, Math.ceil((last - first) / 8));
       const decades = [];
-      for (let power = Math.floor(Math.log10(this.low)); 10 ** power <= this.high * 1.001; power++) decades.push(10 ** power);
-      return decades.filter((value) => value >= this.low * 0.999);
+      for (let power = first; power <= last; power += step) decades.push(10 ** power);
+      return decades;
     }
     const rough = (this.high - this.low) / 4;
     const power = 10 ** Math.floor(Math.log10(rough || 1));
@@ -348,10 +388,10 @@ class Plot {
       context.stroke();
     });
     this.hover((time) => {
-      const column = nearest(columns, time + wide / 2, (one) => one.time);
+      const column = columns.find((one) => one.time >= time) ?? columns.at(-1);
       const sum = column.counts.reduce((all, count) => all + count, 0);
       const rows = QUANTILES.map((q, index) =>
-        h("p", {}, h("i", { class: `dot quantile${index}` }), `p${q * 100}  ${short(quantile(column, q))} ${this.unit}`));
+        h("p", {}, h("i", { class: `dot quantile${index}` }), `p${q * 100}  ${sum ? short(quantile(column, q)) : "–"} ${this.unit}`));
       return [h("p", {}, `${timeOfDay(column.time)}  ${grouped(sum)} values`), ...rows];
     });
   }
@@ -381,7 +421,7 @@ class Plot {
 
   hover(describe) {
     const { canvas, tip } = this;
-    canvas.addEventListener("pointermove", (event) => {
+    const show = (event) => {
       const box = canvas.getBoundingClientRect();
       const part = (event.clientX - box.left - MARGIN.left) / (this.width - MARGIN.left - MARGIN.right);
       tip.hidden = part < 0 || part > 1;
@@ -391,8 +431,14 @@ class Plot {
       tip.style.left = isLeft ? `${event.clientX - box.left + 14}px` : "";
       tip.style.right = isLeft ? "" : `${this.width - (event.clientX - box.left) + 14}px`;
       tip.style.top = `${event.clientY - box.top + 10}px`;
-    });
-    canvas.addEventListener("pointerleave", () => (tip.hidden = true));
+    };
+    canvas.onpointermove = (event) => show((canvas.pointer = event));
+    canvas.onpointerleave = () => {
+      tip.hidden = true;
+      canvas.pointer = undefined;
+    };
+    // a chart that is drawn anew below the pointer
+    if (canvas.pointer) show(canvas.pointer);
   }
 }
 

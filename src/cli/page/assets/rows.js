@@ -21,7 +21,7 @@ export class Rows {
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
     this.element.addEventListener("click", (event) => {
       const row = event.target.closest(".row");
-      if (!row || event.defaultPrevented) return;
+      if (!row || event.ctrlKey || event.metaKey || event.shiftKey) return;
       this.select(Number(row.dataset.index));
       this.choose?.(this.selected, "click", event);
     });
@@ -37,6 +37,24 @@ export class Rows {
     this.draw();
   }
 
+  /**
+   * Shows another list. What is at the top stays there, unless that is the beginning, and what is selected stays selected.
+   * `keys` are those of the rows; gives how many are new above what is shown.
+   */
+  replace(keys) {
+    const { scrollTop } = this.element;
+    const topIndex = Math.floor(scrollTop / ROW);
+    const [top, selected] = [topIndex > 0 ? this.keys?.[topIndex] : undefined, this.keys?.[this.selected]];
+    this.keys = keys;
+    this.selected = selected === undefined ? -1 : keys.indexOf(selected);
+    this.setCount(keys.length);
+    const now = top === undefined ? -1 : keys.indexOf(top);
+    if (now < 0 || now === topIndex) return 0;
+    this.element.scrollTop = scrollTop + (now - topIndex) * ROW;
+    this.draw();
+    return Math.max(0, now - topIndex);
+  }
+
   draw() {
     const first = Math.max(0, Math.floor(this.element.scrollTop / ROW) - 3);
     const room = Math.ceil(this.element.clientHeight / ROW) + 6;
@@ -45,6 +63,8 @@ export class Rows {
       const row = this.make();
       row.classList.add("row");
       row.setAttribute("role", "row");
+      row.tabIndex = -1;
+      row.id = `row-${this.pool.length}`;
       this.pool.push(row);
       this.space.append(row);
     }
@@ -56,6 +76,7 @@ export class Rows {
       row.style.transform = `translateY(${index * ROW}px)`;
       row.setAttribute("aria-rowindex", index + 1);
       row.setAttribute("aria-selected", index === this.selected);
+      if (index === this.selected) this.element.setAttribute("aria-activedescendant", row.id);
       this.fill(row, index);
     });
   }

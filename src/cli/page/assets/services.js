@@ -57,13 +57,15 @@ export class ServicesView {
   node({ name, spans, errors }, { x, y }) {
     const number = this.app.services.indexOf(name);
     const title = svg("text", { x: x + 14, y: y + 22, class: "title" });
-    title.append(name.length > 20 ? `${name.slice(0, 19)}…` : name || "(no service)");
+    title.append(name.length > 18 ? `${name.slice(0, 17)}…` : name || "(no service)");
     const facts = svg("text", { x: x + 14, y: y + 41, class: errors ? "bad" : "" });
     facts.append(`${count(spans, "span")}${errors ? `  ✗ ${grouped(errors)}` : ""}`);
     const group = svg("g", { class: "node", tabindex: 0, role: "link", "aria-label": name },
       svg("rect", { x, y, width: BOX.width, height: BOX.height, rx: 6 }),
       svg("rect", { x, y, width: 4, height: BOX.height, rx: 2, class: `fill ${hue(Math.max(0, number))}` }), title, facts);
-    group.addEventListener("click", () => this.app.go(`/?q=${encodeURIComponent(`service:"${name}"`)}`));
+    const open = () => this.app.go(`/?q=${encodeURIComponent(`service:"${name}"`)}`);
+    group.addEventListener("click", open);
+    group.addEventListener("keydown", (event) => event.key === "Enter" && open());
     return group;
   }
 }
@@ -97,6 +99,9 @@ export class RequestsView {
     const refused = await ask("/api/requests").catch(() => []);
     if (this.app.view !== this || !this.app.state) return;
     const { counts } = this.app.state;
+    const key = JSON.stringify([refused, counts]);
+    if (key === this.drawn) return;
+    this.drawn = key;
     const rows = refused.map((row) => {
       const [what, ...advice] = row.what.split("; ");
       return h("tr", {}, h("td", { class: "time" }, timeOfDay(row.at)), h("td", { class: "bad" }, row.status),

@@ -1,9 +1,13 @@
 // What is known about a span, or a log record? All of it, at the side, so that no row moves.
 
-import { ask, copy, duration, h, hue, timeOfDay } from "./dom.js";
+import { ask, copy, count, duration, h, hue, offset, timeOfDay } from "./dom.js";
 
 /** What every record has and few look at is folded. */
 const FOLDED = /^(process|host|os|thread|code|telemetry|network\.protocol)\./;
+
+/** Items of a list, and characters of a text, that are shown at once. */
+const MOST_ITEMS = 100;
+const LONGEST = 5000;
 
 export class SpanPanel {
   constructor(app, onClose) {
@@ -26,9 +30,13 @@ export class SpanPanel {
       return;
     }
     if (this.wanted !== key) return;
+    // nothing moves below a reader if it is as it was
+    const content = JSON.stringify([key, span, self, this.app.services.length]);
+    if (content === this.content && !this.element.hidden) return;
+    this.content = content;
     const after = columns.start[index];
     const service = columns.service[index];
-    this.place(
+    this.place(key,
       h("h2", {}, span.name || "(no name)"),
       h("p", { class: "facts" }, h("i", { class: `dot ${hue(service)}` }), this.app.service(service),
         ` · ${span.kind} · ${duration(span.nanos)} · self ${duration(self)} · starts at +${duration(after)}`),
@@ -36,12 +44,12 @@ export class SpanPanel {
       span.status === "ok" && h("p", { class: "good status" }, "✓ ok"),
       ids([["trace", span.trace], ["span", span.id], ["parent", span.parent], ["state", span.state]]),
       attributes(this.app, "Attributes", span.attributes, { dropped: span.dropped_attributes, isOpen: true }),
-      section(`Events ${span.events.length || "–"}`, span.events.length > 0, span.events.map((event) =>
+      section(`Events ${span.events.length || "–"}`, span.events.length > 0, items(span.events, (event) =>
         h("div", { class: "item" }, h("p", {}, h("i", { class: "event" }), h("b", {}, event.name),
-          h("span", {}, `+${duration(event.offset)}`)), table(this.app, event.attributes)))
+          h("span", {}, offset(event.offset))), table(this.app, event.attributes)))
         .concat(dropped(span.dropped_events))),
-      section(`Logs ${span.logs.length || "–"}`, span.logs.length > 0, span.logs.map((log) => logItem(this.app, log))),
-      section(`Links ${span.links.length || "–"}`, span.links.length > 0, span.links.map((link) =>
+      section(`Logs ${span.logs.length || "–"}`, span.logs.length > 0, items(span.logs, (log) => logItem(this.app, log))),
+      section(`Links ${span.links.length || "–"}`, span.links.length > 0, items(span.links, (link) =>
         h("div", { class: "item" }, h("p", {}, h("a", { href: `/trace/${link.trace}?span=${link.span}` },
           `↗ span ${link.span} in trace ${link.trace.slice(0, 8)}`)), table(this.app, link.attributes)))
         .concat(dropped(span.dropped_links))),
@@ -51,12 +59,12 @@ export class SpanPanel {
   }
 
   showLog(log) {
-    this.wanted = undefined;
-    this.place(
+    this.wanted = this.content = undefined;
+    this.place(`log ${log.number}`,
       h("h2", {}, log.event || log.severity),
       h("p", { class: "facts" }, h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service),
         ` · ${timeOfDay(log.time)} · `, h("span", { class: level(log.level) }, log.severity)),
-      h("pre", { class: "body" }, log.body),
+      h("pre", { class: "body" }, long(log.body)),
       log.trace && h("p", {}, h("a", { href: `/trace/${log.trace}${log.span ? `?span=${log.span}` : ""}` }, "its span ↗")),
       ids([["trace", log.trace], ["span", log.span]]),
       attributes(this.app, "Attributes", log.attributes, { isOpen: true }),
@@ -65,12 +73,33 @@ export class SpanPanel {
     );
   }
 
-  place(...children) {
+  /** Of the same record, what is open stays open and where it was. */
+  place(key, ...children) {
+    const titles = (element) => [...element.querySelectorAll("details")].map((one) => [one.firstChild.textContent.split(" ")[0], one]);
+    const before = key === this.shown ? new Map(titles(this.element).map(([title, one]) => [title, one.open])) : new Map();
+    const scrolled = key === this.shown ? this.element.scrollTop : 0;
+    this.shown = key;
     this.element.hidden = false;
     const close = h("button", { class: "close", title: "close (Esc)", onclick: () => this.onClose() }, "×");
     this.element.replaceChildren(close, ...children.filter(Boolean));
-    this.element.scrollTop = 0;
+    titles(this.element).forEach(([title, one]) => before.has(title) && (one.open = before.get(title)));
+    this.element.scrollTop = scrolled;
   }
+}
+
+/** The beginning of a list, and a button for the rest. */
+function items(list, draw) {
+  const first = list.slice(0, MOST_ITEMS).map(draw);
+  if (list.length <= MOST_ITEMS) return first;
+  const more = h("button", { onclick: () => more.replaceWith(...list.slice(MOST_ITEMS).map(draw)) }, `show ${count(list.length - MOST_ITEMS, "more").replace("mores", "more")}`);
+  return [...first, more];
+}
+
+/** The beginning of a text, and a button for all of it. */
+function long(text) {
+  if (text.length <= LONGEST) return text;
+  const whole = h("span", {}, text.slice(0, LONGEST), "… ", h("button", { onclick: () => whole.replaceChildren(text) }, `show all ${count(text.length, "character")}`));
+  return whole;
 }
 
 /** The class of a severity. */
@@ -83,7 +112,7 @@ export function level(number) {
 function logItem(app, log) {
   return h("div", { class: "item" },
     h("p", {}, h("b", { class: level(log.level) }, log.severity), h("span", {}, timeOfDay(log.time))),
-    h("pre", {}, log.body), table(app, log.attributes));
+    h("pre", {}, long(log.body)), table(app, log.attributes));
 }
 
 function section(title, isOpen, children) {
@@ -119,10 +148,11 @@ function scope(app, { name, version, attributes: list }) {
 /** Keys and values, each with a search for it and a copy. */
 function table(app, list) {
   const rows = list.map(([key, kind, value]) => {
-    const quoted = /\s/.test(value) ? `"${key}=${value}"` : `${key}=${value}`;
+    const quoted = /[\s"\\]/.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : value;
+    const path = app.view?.isLogs ? "/logs" : "/";
     const button = h("button", { class: "copy", title: "copy the value", onclick: () => copy(value, button) }, "copy");
-    const search = h("a", { class: "copy", title: "traces with this value", href: `/?q=${encodeURIComponent(quoted)}` }, "=");
-    return h("tr", {}, h("th", { title: kind }, key), h("td", { class: kind }, h("span", {}, value), search, button));
+    const search = value.length < 200 && h("a", { class: "copy", title: "all with this value", href: `${path}?q=${encodeURIComponent(`${key}=${quoted}`)}` }, "=");
+    return h("tr", {}, h("th", { title: kind }, key), h("td", { class: kind }, h("span", {}, long(value)), search, button));
   });
   return h("table", { class: "attributes" }, ...rows);
 }

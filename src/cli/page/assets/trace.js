@@ -1,6 +1,6 @@
 // What happened in a trace? The tree of its spans, their bars over time, and at the side what is known about one of them.
 
-import { ask, copy, count, duration, h, hue, largest, setText, timeOfDay } from "./dom.js";
+import { Refused, ask, copy, count, duration, h, hue, largest, setText, timeOfDay } from "./dom.js";
 import { ROW, Rows } from "./rows.js";
 import { SpanPanel } from "./span.js";
 
@@ -8,12 +8,15 @@ import { SpanPanel } from "./span.js";
 const LIKE_LEAVES = 5;
 /** Marks of events and log records on one bar. */
 const MOST_MARKS = 24;
+/** Services in the legend. */
+const MOST_SERVICES = 8;
 const KINDS = ["", "", "server", "client", "producer", "consumer"];
 
 export class TraceView {
-  constructor(app, main, [id], parameters) {
+  constructor(app, main, [id = ""], parameters) {
     this.app = app;
     this.id = id;
+    app.opened = id;
     this.wanted = parameters.get("span");
     this.title = `trace ${id.slice(0, 8)} · standpipe`;
     this.placeholder = "find in this trace: names, services   (n N: next, previous)";
@@ -50,20 +53,34 @@ export class TraceView {
       trace = await ask(`/api/trace/${this.id}${changed === undefined ? "" : `?changed=${changed}&logs=${logs.length}`}`);
     } catch (error) {
       if (!this.trace) this.summary.replaceChildren(h("p", { class: "missing" }, error.message));
+      else if (error instanceof Refused) this.summary.prepend(this.goneNote ??= h("p", { class: "warn" }, error.message));
       return;
     }
-    // null: it is as it was
-    if (this.app.view !== this || !trace) return;
+    if (this.app.view !== this) return;
+    const known = this.app.services.length;
+    if (trace) this.take(trace);
+    else if (known !== this.known) this.drawSummary();
+    this.known = known;
+    this.rows.draw();
+  }
+
+  /** Shows the trace as it is now. Nothing moves that a person has put somewhere. */
+  take(trace) {
+    const isFirst = !this.trace;
     const selected = this.span();
+    const shift = isFirst ? 0 : Number(BigInt(this.trace.base) - BigInt(trace.base));
     this.trace = trace;
     this.grow();
-    this.range ??= [0, trace.nanos];
-    this.drawSummary();
+    this.range = this.isZoomed ? this.range.map((time) => time + shift) : [0, trace.nanos];
+    this.critical = this.critical && this.criticalPath();
+    this.find();
     this.flatten();
+    this.rows.selected = selected === undefined ? -1 : this.shown.findIndex((row) => row.span === selected);
+    this.drawSummary();
     this.drawMinimap();
-    const wanted = this.wanted ? this.indexOf(this.wanted) : selected;
-    this.wanted = undefined;
-    if (wanted !== undefined && wanted >= 0) this.open(wanted);
+    if (isFirst && this.app.query) this.search(this.app.query);
+    else if (isFirst && this.wanted && this.indexOf(this.wanted) >= 0) this.open(this.indexOf(this.wanted));
+    else if (selected !== undefined && !this.panel.element.hidden) this.show(selected);
   }
 
   indexOf(spanId) {
@@ -74,7 +91,9 @@ export class TraceView {
 
   /** Children by their start; each span is in the tree once, also when parents go round in a circle. */
   grow() {
-    const { parent, start, duration: nanos, error } = this.trace;
+    const { parent, start, duration: nanos, flags } = this.trace;
+    this.trace.error = flags.map((flag) => flag & 1);
+    const { error } = this.trace;
     const size = parent.length;
     const byStart = Uint32Array.from({ length: size }, (_, index) => index).sort((a, b) => start[a] - start[b] || a - b);
     const children = new Map();
@@ -119,7 +138,6 @@ export class TraceView {
     };
     this.trace.events.forEach(([span, time]) => mark(span, time, "event"));
     this.trace.logs.forEach(([span, time, level]) => span >= 0 && mark(span, time, level >= 17 ? "log bad" : "log"));
-    this.critical = undefined;
   }
 
   /** The rows that are shown: a span, or the like leaves of one parent as one. */
@@ -180,7 +198,7 @@ export class TraceView {
     const [bar, text, marks] = lane.children;
     const below = tree.children.get(span)?.length ?? 0;
     const isClosed = this.collapsed.has(span);
-    guides.style.width = `${Math.min(tree.depth[span], 24) * 14}px`;
+    guides.style.width = `min(${tree.depth[span] * 14}px, 45%)`;
     setText(twist, like ? "⋯" : below ? (isClosed ? "▸" : "▾") : "");
     twist.hidden = !like && !below;
     dot.className = `dot ${hue(trace.service[span])}`;
@@ -211,7 +229,7 @@ export class TraceView {
     const isRight = right < 84 || left <= 14;
     text.className = isRight ? (right < 84 ? "behind" : "inside") : "before";
     text.style.left = isRight && right < 84 ? `${Math.max(0, right)}%` : "";
-    text.style.right = isRight ? "" : `${100 - Math.min(100, left)}%`;
+    text.style.right = isRight ? (right < 84 ? "" : `${100 - Math.min(100, right)}%`) : `${100 - Math.min(100, left)}%`;
     this.fillMarks(marks, like ? undefined : this.marks.get(span));
   }
 
@@ -232,14 +250,22 @@ export class TraceView {
       this.unfolded.add(like[0]);
       return this.flatten();
     }
+    if (like) return this.panel.hide();
     this.show(span);
   }
 
   /** Shows what is known about a span. */
   async show(span) {
-    const id = this.trace.ids.slice(span * 16, span * 16 + 16);
-    this.app.note(`/trace/${this.id}?span=${id}`);
+    this.note(this.trace.ids.slice(span * 16, span * 16 + 16));
     await this.panel.show(this.id, span, this.trace, this.selfTime(span));
+  }
+
+  /** The address of what is shown. */
+  note(span) {
+    const parameters = new URLSearchParams();
+    if (span) parameters.set("span", span);
+    if (this.app.query) parameters.set("q", this.app.query);
+    this.app.note(`/trace/${this.id}${parameters.size ? `?${parameters}` : ""}`);
   }
 
   /** What no child covers. */
@@ -262,7 +288,7 @@ export class TraceView {
     this.rows.select(index);
     if (index < 0) {
       this.panel.hide();
-      this.app.note(`/trace/${this.id}`);
+      this.note();
     }
   }
 
@@ -291,14 +317,19 @@ export class TraceView {
   }
 
   /** Finds names and services. */
-  search(query) {
-    const text = query.toLowerCase();
+  find() {
+    const text = this.app.query.toLowerCase();
     const { trace, tree } = this;
-    if (!trace) return;
     const names = trace.names.map((name) => name.toLowerCase().includes(text));
     const services = this.app.services.map((name) => name.toLowerCase().includes(text));
     this.hits = text ? tree.order.filter((span) => names[trace.name[span]] || services[trace.service[span]]) : [];
     this.hitSet = new Set(this.hits);
+  }
+
+  search() {
+    if (!this.trace) return;
+    this.find();
+    this.note();
     this.drawSummary();
     this.rows.draw();
     if (this.hits.length) this.open(this.hits[0]);
@@ -314,35 +345,34 @@ export class TraceView {
     this.open(found ?? (forward ? sorted[0] : sorted.at(-1)));
   }
 
-  /** From the end back to the start: the span that the trace was waiting for at each moment. */
   toggleCritical() {
-    if (this.critical) {
-      this.critical = undefined;
-    } else {
-      const path = new Set();
-      const { children, end, order } = this.tree;
-      const { start } = this.trace;
-      const roots = order.filter((span) => this.tree.depth[span] === 0);
-      const waiting = roots.length ? [[roots.reduce((a, b) => (end[b] > end[a] ? b : a)), Infinity]] : [];
-      while (waiting.length) {
-        const [span, until] = waiting.pop();
-        path.add(span);
-        let time = Math.min(until, end[span]);
-        const byEnd = [...(children.get(span) ?? [])].sort((a, b) => end[b] - end[a]);
-        for (const child of byEnd) {
-          if (end[child] > time) continue;
-          waiting.push([child, time]);
-          time = start[child];
-        }
-      }
-      this.critical = path;
-    }
+    this.critical = this.critical ? undefined : this.criticalPath();
     this.drawSummary();
     this.rows.draw();
   }
 
+  /** From the end back to the start: the span that the trace was waiting for at each moment. */
+  criticalPath() {
+    const path = new Set();
+    const { children, depth, end, order } = this.tree;
+    const last = order.filter((span) => depth[span] === 0).reduce((a, b) => (end[b] > end[a] ? b : a));
+    const waiting = [[last, Infinity]];
+    while (waiting.length) {
+      const [span, until] = waiting.pop();
+      path.add(span);
+      let time = Math.min(until, end[span]);
+      for (const child of [...(children.get(span) ?? [])].sort((a, b) => end[b] - end[a])) {
+        if (end[child] > time) continue;
+        waiting.push([child, time]);
+        time = this.trace.start[child];
+      }
+    }
+    return path;
+  }
+
   zoom(range) {
     const all = this.trace.nanos;
+    this.isZoomed = Boolean(range);
     const [from, to] = range ?? [0, all];
     this.range = [Math.max(0, from), Math.min(all, Math.max(to, from + 1))];
     this.drawTicks();
@@ -384,7 +414,7 @@ export class TraceView {
       },
       y: () => this.copyText(),
       Y: () => this.copyJson(),
-      Escape: () => (this.rows.selected >= 0 ? this.select(-1) : this.app.go("/")),
+      Escape: () => (this.rows.selected >= 0 ? this.select(-1) : this.app.go(this.app.list)),
     }[event.key];
     if (!act) return this.rows.key(event);
     act();
@@ -393,7 +423,8 @@ export class TraceView {
 
   /** The selected span with all below it, or the whole trace. */
   part() {
-    const span = this.span();
+    const row = this.shown[this.rows.selected];
+    const span = row?.like ? this.tree.up[row.span] : row?.span;
     return span === undefined ? "" : `?span=${span}`;
   }
 
@@ -412,11 +443,12 @@ export class TraceView {
     const services = [...new Set(trace.service)];
     const missing = trace.parent.filter((parent) => parent === -2).length;
     const stray = trace.logs.filter(([span]) => span < 0).length;
-    const hits = this.hits.length ? h("span", { class: "found" }, count(this.hits.length, "match").replace("matchs", "matches")) : "";
+    const hits = this.app.query && h("span", { class: "found" }, this.hits.length === 1 ? "1 match" : `${this.hits.length || "no"} matches`);
+    const rest = services.length - MOST_SERVICES;
     this.textButton = h("button", { title: "copy as text (y)", onclick: () => this.copyText() }, "copy text");
     this.jsonButton = h("button", { title: "copy as OTLP JSON (Y)", onclick: () => this.copyJson() }, "copy JSON");
     this.summary.replaceChildren(
-      h("a", { href: "/", class: "back", title: "all traces (Esc)" }, "←"),
+      h("a", { href: this.app.list, class: "back", title: "all traces (Esc)" }, "←"),
       h("h1", {}, trace.names[trace.name[root]] || "(no name)"),
       h("code", { title: this.id }, this.id.slice(0, 8)),
       h("span", {}, timeOfDay(Number(BigInt(trace.base) / 1000000n))),
@@ -427,13 +459,27 @@ export class TraceView {
       missing ? h("span", { class: "warn" }, trace.parent.includes(-1) ? `${count(missing, "parent")} missing` : "root span missing") : "",
       trace.left_out ? h("span", { class: "warn" }, `${count(trace.left_out, "span")} more not kept: the trace is too large`) : "",
       stray ? h("span", { class: "warn" }, `${count(stray, "log record")} outside of its spans`) : "",
+      ...this.oddities().map((text) => h("span", { class: "warn" }, text)),
       hits,
-      h("span", { class: "legend" }, ...services.map((number) =>
-        h("span", {}, h("i", { class: `dot ${hue(number)}` }), this.app.service(number)))),
+      h("span", { class: "legend" }, ...services.slice(0, MOST_SERVICES).map((number) =>
+        h("span", {}, h("i", { class: `dot ${hue(number)}` }), this.app.service(number))), rest > 0 ? `+${rest}` : ""),
       h("span", { class: "tools" },
         h("button", { class: this.critical ? "on" : "", title: "the spans that the trace waited for (c)", onclick: () => this.toggleCritical() }, "critical path"),
         this.textButton, this.jsonButton));
     this.drawTicks();
+  }
+
+  /** What a sound sender does not do. */
+  oddities() {
+    const { flags, ids, parent } = this.trace;
+    const circles = parent.filter((above, span) => above >= 0 && this.tree.depth[span] === 0).length;
+    const different = new Set(parent.map((_, span) => ids.slice(span * 16, span * 16 + 16))).size;
+    const early = flags.filter((flag) => flag & 2).length;
+    return [
+      circles && `parents go round in ${count(circles, "circle")}`,
+      different < parent.length && `${count(parent.length - different, "id")} used again`,
+      early && `${count(early, "span")} with an end before the start`,
+    ].filter(Boolean);
   }
 
   drawTicks() {

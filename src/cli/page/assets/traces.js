@@ -16,7 +16,8 @@ export class TracesView {
         h("span", { class: "lane" }, h("i", {})), h("span", { class: "number duration" }),
         h("span", { class: "number" }), h("span", { class: "number" }), h("span", { class: "number errors" })),
       fill: (row, index) => this.fill(row, index),
-      choose: (index, how) => how !== "move" && this.app.go(`/trace/${this.listed[index].id}`),
+      // a click is that on a link
+      choose: (index, how) => how === "enter" && this.app.go(`/trace/${this.listed[index].id}`),
     });
     this.newer = h("button", { class: "newer", hidden: true, onclick: () => this.rows.element.scrollTo(0, 0) });
     const heads = ["time", "trace", "services", "", "duration", "spans", "logs", "errors"];
@@ -28,7 +29,8 @@ export class TracesView {
   }
 
   async search(query) {
-    this.app.note(query ? `/?q=${encodeURIComponent(query)}` : "/");
+    this.app.list = query ? `/?q=${encodeURIComponent(query)}` : "/";
+    this.app.note(this.app.list);
     this.rows.element.scrollTop = 0;
     await this.update();
   }
@@ -47,19 +49,16 @@ export class TracesView {
   }
 
   place({ matched, rows }) {
-    const scroller = this.rows.element;
-    const topIndex = Math.floor(scroller.scrollTop / ROW);
-    const top = topIndex > 0 ? this.listed[topIndex]?.id : undefined;
-    const selected = this.listed[this.rows.selected]?.id;
     this.listed = rows;
     this.longest = rows.reduce((most, row) => Math.max(most, row.nanos), 1);
-    this.rows.selected = rows.findIndex((row) => row.id === selected);
-    this.rows.setCount(rows.length);
-    const now = top ? rows.findIndex((row) => row.id === top) : -1;
-    if (now > topIndex) {
-      scroller.scrollTop += (now - topIndex) * ROW;
+    const above = this.rows.replace(rows.map((row) => row.id));
+    if (above) {
       this.newer.hidden = false;
-      setText(this.newer, `↑ ${count(now, "trace")} above`);
+      setText(this.newer, "↑ new traces above");
+    }
+    if (this.app.opened) {
+      this.rows.select(rows.findIndex((row) => row.id === this.app.opened));
+      this.app.opened = undefined;
     }
     const isEmpty = !rows.length && !this.app.query && Boolean(this.app.state);
     setText(this.matches, rows.length < matched ? `the latest ${grouped(rows.length)} of ${grouped(matched)}: narrow the search for others`
@@ -78,13 +77,11 @@ export class TracesView {
     row.setAttribute("href", `/trace/${trace.id}`);
     row.classList.toggle("bad", trace.errors > 0);
     setText(time, timeOfDay(trace.start));
-    setText(name, trace.has_root ? trace.name : `(no root span) ${trace.name}`);
+    setText(name, `${trace.has_root ? "" : "(no root span) "}${trace.name || "(no name)"}`);
     name.title = trace.name;
-    const key = trace.services.join();
-    if (services.dataset.key !== key) {
-      services.dataset.key = key;
-      const names = trace.services.map(([number, spans]) => `${this.app.service(number)}: ${count(spans, "span")}`);
-      services.title = names.join("\n");
+    const names = trace.services.map(([number, spans]) => `${this.app.service(number)}: ${count(spans, "span")}`).join("\n");
+    if (services.title !== names) {
+      services.title = names;
       const dots = trace.services.slice(0, 6).map(([number]) => h("i", { class: `dot ${hue(number)}` }));
       services.replaceChildren(...dots, this.app.service(trace.services[0][0]),
         trace.services.length > 1 ? ` +${trace.services.length - 1}` : "");

@@ -1,0 +1,151 @@
+//! How does one trace get to the page? By columns for the waterfall, and as text to be copied.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::Serialize;
+use standpipe::receiver::ReceivedSpan;
+
+use super::super::describe::{self, SpanView};
+use super::super::log_view::LogView;
+use super::super::style::{Palette, plain_style};
+use super::super::waterfall;
+use super::store::{KeptLog, KeptSpan, Trace, is_error, key_of};
+use super::{Shared, details};
+
+/// Cells of a trace that is copied as text.
+const TEXT_WIDTH: usize = 110;
+
+/// All spans of a trace by columns, in the order they came: a fraction of what rows with attributes would be. Names are
+/// numbers of a list, parents are indices, times are nanoseconds since the start.
+#[derive(Default, Serialize)]
+pub(super) struct Columns {
+    id: String,
+    /// Nanoseconds since 1970, which a number of JavaScript cannot hold.
+    base: String,
+    nanos: u64,
+    changed: u64,
+    left_out: u64,
+    names: Vec<String>,
+    name: Vec<u32>,
+    service: Vec<u32>,
+    /// Sixteen digits for each span.
+    ids: String,
+    /// −1 without one, −2 if it is not here.
+    parent: Vec<i32>,
+    start: Vec<u64>,
+    duration: Vec<u64>,
+    kind: Vec<u8>,
+    /// 1 for an error, 2 if it ends before it starts.
+    flags: Vec<u8>,
+    /// Span and time.
+    events: Vec<(usize, u64)>,
+    /// Span, time and severity; −1 for those of the trace that belong to none of these spans.
+    logs: Vec<(i32, u64, i32)>,
+}
+
+pub(super) fn columns(trace: &Trace, shared: &Shared) -> Columns {
+    let mut columns = Columns {
+        id: describe::id(&trace.key),
+        base: trace.start.to_string(),
+        nanos: trace.nanos(),
+        changed: trace.changed,
+        left_out: trace.left_out,
+        ..Columns::default()
+    };
+    let mut names: HashMap<&str, u32> = HashMap::new();
+    // of spans with one id the first has the children
+    let in_reverse = trace.spans.iter().enumerate().rev();
+    let indices: HashMap<&[u8], usize> =
+        in_reverse.map(|(index, kept)| (&kept.received.span.span_id[..], index)).collect();
+    for (index, KeptSpan { received, service }) in trace.spans.iter().enumerate() {
+        let span = &received.span;
+        let name = *names.entry(&span.name).or_insert_with(|| {
+            columns.names.push(details::shorten(&span.name));
+            columns.names.len() as u32 - 1
+        });
+        columns.name.push(name);
+        columns.service.push(*service);
+        let id: String = describe::id(&span.span_id).chars().chain("0".repeat(16).chars()).take(16).collect();
+        columns.ids.push_str(&id);
+        columns.parent.push(match (received.parent_id(), indices.get(&span.parent_span_id[..])) {
+            (None, _) => -1,
+            (Some(_), None) => -2,
+            (Some(_), Some(parent)) => *parent as i32,
+        });
+        columns.start.push(span.start_time_unix_nano - trace.start);
+        columns.duration.push(span.end_time_unix_nano.saturating_sub(span.start_time_unix_nano));
+        columns.kind.push(u8::try_from(span.kind).unwrap_or(0));
+        let ends_early = span.end_time_unix_nano < span.start_time_unix_nano;
+        columns.flags.push(u8::from(is_error(received)) | u8::from(ends_early) << 1);
+        let events = span.events.iter();
+        columns.events.extend(events.map(|event| (index, event.time_unix_nano.saturating_sub(trace.start))));
+    }
+    columns.logs = logs(trace, shared)
+        .iter()
+        .map(|kept| {
+            let span = indices.get(&kept.log.log.span_id[..]).map_or(-1, |index| *index as i32);
+            let time = LogView::from(&kept.log).unix_nanos().saturating_sub(trace.start);
+            (span, time, kept.log.log.severity_number)
+        })
+        .collect();
+    columns
+}
+
+/// The kept log records that carry the id of a trace, in the order they came.
+pub(super) fn logs(trace: &Trace, shared: &Shared) -> Vec<Arc<KeptLog>> {
+    let mut logs = {
+        let store = shared.lock();
+        if store.log_count_of(&trace.key) == 0 {
+            return Vec::new();
+        }
+        store.logs()
+    };
+    logs.retain(|kept| key_of(&kept.log.log.trace_id) == trace.key && !kept.log.log.trace_id.is_empty());
+    logs
+}
+
+/// The trace, or what is below one of its spans, as the terminal shows it.
+pub(super) fn text(trace: &Trace, top: Option<usize>, shared: &Shared) -> String {
+    let (chosen, logs) = part(trace, top, shared);
+    let spans: Vec<SpanView<'_>> = chosen.iter().map(|received| SpanView::from(*received)).collect();
+    let logs: Vec<LogView<'_>> = logs.iter().map(|kept| LogView::from(&kept.log)).collect();
+    let mut lines = waterfall::draw(&spans, &logs, &mut Palette::default(), &plain_style(TEXT_WIDTH));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// A span and all below it, or all spans, with the log records that belong to them.
+fn part<'t>(
+    trace: &'t Trace,
+    top: Option<usize>,
+    shared: &Shared,
+) -> (Vec<&'t ReceivedSpan>, Vec<Arc<KeptLog>>) {
+    let all = || trace.spans.iter().map(|kept| &kept.received);
+    let chosen: Vec<&ReceivedSpan> = match top.filter(|top| *top < trace.spans.len()) {
+        None => all().collect(),
+        Some(top) => below(trace, top).into_iter().map(|index| &trace.spans[index].received).collect(),
+    };
+    let mut logs = logs(trace, shared);
+    if chosen.len() < trace.spans.len() {
+        let ids: HashSet<&[u8]> = chosen.iter().map(|received| &received.span.span_id[..]).collect();
+        logs.retain(|kept| ids.contains(&kept.log.log.span_id[..]));
+    }
+    (chosen, logs)
+}
+
+/// The indices of a span and of all below it.
+fn below(trace: &Trace, top: usize) -> BTreeSet<usize> {
+    let mut children: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (index, kept) in trace.spans.iter().enumerate() {
+        children.entry(&kept.received.span.parent_span_id).or_default().push(index);
+    }
+    let mut chosen = BTreeSet::new();
+    let mut waiting = vec![top];
+    while let Some(index) = waiting.pop() {
+        chosen.insert(index);
+        // taken out: parents may go round in a circle
+        waiting.extend(children.remove(&trace.spans[index].received.span.span_id[..]).unwrap_or_default());
+    }
+    chosen
+}
