@@ -62,6 +62,7 @@
 //! - [Limits](guide::limits)
 //! - [Testing your own program](guide::testing)
 //! - [Growing past one machine](guide::growing)
+//! - [Shell scripts](guide::shell), make, cargo and CI jobs
 //! - [The command](guide::command)
 //!
 //! # Features

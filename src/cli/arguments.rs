@@ -12,7 +12,8 @@ use standpipe::Transport;
 use super::check::{self, Form, Probing, Subject};
 use super::demo;
 use super::drain::{self, Target};
-use super::help::Topic;
+use super::given::Given;
+use super::help::{COMMANDS, Topic};
 use super::init;
 use super::receive;
 use super::show;
@@ -25,7 +26,6 @@ const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 const PAGE_PORT: u16 = 4319;
 
-const COMMANDS: [&str; 8] = ["demo", "receive", "show", "check", "init", "spool", "drain", "help"];
 const OPTIONS: [&str; 29] = [
     "--color",
     "--ascii",
@@ -77,6 +77,8 @@ pub(crate) enum Command {
     /// The directory.
     Spool(PathBuf),
     Drain(drain::Options),
+    /// One that reads its options itself.
+    Given(Given),
     Help(Topic),
     Version,
 }
@@ -144,7 +146,15 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("min") => raw.filter.min = Some(view::min(&parser.value()?.string()?)?),
             Arg::Long("trace") => raw.filter.trace = Some(view::trace(&parser.value()?.string()?)?),
             Arg::Long("svg") => raw.svg = Some(parser.value()?.into()),
-            Arg::Value(word) if raw.command.is_none() => raw.command = Some(command(word)?),
+            Arg::Value(word) if raw.command.is_none() => {
+                let name = command(word)?;
+                if let Some(topic) = Topic::of(&name).filter(|topic| topic.is_given()) {
+                    let given = Given::parse(topic, &mut parser).map_err(UsageError)?;
+                    let command = given.filter(|_| !raw.help).map_or(Command::Help(topic), Command::Given);
+                    return Ok(Arguments { command, color: raw.color, ascii: raw.ascii });
+                }
+                raw.command = Some(name);
+            }
             // An empty argument is most often a variable of the shell that was never set.
             Arg::Value(word) if word.is_empty() => {}
             Arg::Value(word) => raw.operands.push(word),
@@ -218,10 +228,11 @@ impl RawArguments {
         }
     }
 
-    fn refuse_options_of_others(&self) -> Result<(), UsageError> {
+    /// The options of particular commands: theirs, and whether each is given.
+    fn particular(&self) -> [(&'static str, &'static [&'static str], bool); 25] {
         const VIEWS: &[&str] = &["receive", "show"];
         let filter = &self.filter;
-        let particular: [(&str, &[&str], bool); 25] = [
+        [
             ("--address", &["receive"], self.address.is_some()),
             ("--grpc-address", &["receive"], self.grpc_address.is_some()),
             ("--page", &["receive", "demo"], self.page),
@@ -247,8 +258,11 @@ impl RawArguments {
             ("--errors", VIEWS, filter.errors),
             ("--min", VIEWS, filter.min.is_some()),
             ("--trace", VIEWS, filter.trace.is_some()),
-        ];
-        for (option, owners, is_given) in particular {
+        ]
+    }
+
+    fn refuse_options_of_others(&self) -> Result<(), UsageError> {
+        for (option, owners, is_given) in self.particular() {
             if is_given && !owners.iter().any(|owner| self.command.as_deref() == Some(*owner)) {
                 return Err(UsageError(format!("{option} is an option of {} only", owners.join(" and "))));
             }
@@ -334,7 +348,7 @@ impl RawArguments {
         let [topic] = operands(self.operands)?;
         let Some(topic) = topic else { return Ok(Command::Help(Topic::Overview)) };
         let topic = topic.to_string_lossy();
-        Topic::of(&topic).map(Command::Help).ok_or_else(|| unknown("command", &topic, &COMMANDS))
+        Topic::of(&topic).map(Command::Help).ok_or_else(|| unknown_command(&topic))
     }
 
     fn without_operands(self, command: Command) -> Result<Command, UsageError> {
@@ -354,7 +368,7 @@ fn directory(command: &str, words: Vec<OsString>) -> Result<PathBuf, UsageError>
     directory.map(PathBuf::from).ok_or_else(|| UsageError(format!("{command} needs a DIR")))
 }
 
-fn header(word: &str) -> Result<(String, String), UsageError> {
+pub(crate) fn header(word: &str) -> Result<(String, String), UsageError> {
     let parts = word.split_once('=').filter(|(name, _)| !name.is_empty());
     // the word may have a secret
     parts
@@ -363,17 +377,7 @@ fn header(word: &str) -> Result<(String, String), UsageError> {
 }
 
 fn timeout(word: &str) -> Result<Duration, UsageError> {
-    let digits = word.trim_end_matches(|character: char| character.is_ascii_alphabetic());
-    let factor = match &word[digits.len()..] {
-        "" | "s" => Some(1),
-        "m" | "min" => Some(60),
-        "h" => Some(3600),
-        _ => None,
-    };
-    let seconds = digits.parse::<u32>().ok().zip(factor).map(|(number, factor)| u64::from(number) * factor);
-    seconds
-        .map(Duration::from_secs)
-        .ok_or_else(|| UsageError(format!("--timeout {word:?}: write a time, as 30s or 5m")))
+    text::duration(word).ok_or_else(|| UsageError(format!("--timeout {word:?}: write a time, as 30s or 5m")))
 }
 
 /// The operands of the command, of which there may be `N`.
@@ -388,7 +392,11 @@ fn operands<const N: usize>(words: Vec<OsString>) -> Result<[Option<OsString>; N
 
 fn command(word: OsString) -> Result<String, UsageError> {
     let word = word.to_string_lossy().into_owned();
-    if COMMANDS.contains(&word.as_str()) { Ok(word) } else { Err(unknown("command", &word, &COMMANDS)) }
+    if Topic::of(&word).is_some() { Ok(word) } else { Err(unknown_command(&word)) }
+}
+
+fn unknown_command(word: &str) -> UsageError {
+    unknown("command", word, &COMMANDS.map(|(name, _)| name))
 }
 
 fn color(word: &str) -> Result<ColorChoice, UsageError> {
@@ -481,6 +489,24 @@ mod tests {
     }
 
     #[test]
+    fn the_options_that_are_taken_are_those_that_help_lists() {
+        for (name, topic) in COMMANDS.into_iter().filter(|(_, topic)| !topic.is_given()) {
+            let particular = RawArguments::default().particular();
+            let taken =
+                particular.iter().filter(|(_, owners, _)| owners.contains(&name)).map(|(option, ..)| *option);
+            let mut taken: Vec<&str> = match topic {
+                Topic::Overview => vec!["--color", "--ascii", "--help", "--version"],
+                _ => taken.collect(),
+            };
+            let mut listed: Vec<&str> = topic.options().iter().map(|option| option.long).collect();
+            assert!(taken.iter().all(|option| OPTIONS.contains(option)), "{taken:?}");
+            taken.sort_unstable();
+            listed.sort_unstable();
+            assert_eq!(taken, listed, "{name}");
+        }
+    }
+
+    #[test]
     fn help_is_found_wherever_it_is_looked_for() {
         assert_eq!(command(&["--help"]), Ok(Command::Help(Topic::Overview)));
         assert_eq!(command(&["help"]), Ok(Command::Help(Topic::Overview)));
@@ -511,7 +537,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 36] = [
+        let cases: [(&[&str], &str); 37] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -520,6 +546,7 @@ mod tests {
             (&["demo", "-x"], "unknown option \"-x\""),
             (&["receive", "--svg", "a"], "--svg is an option of demo only"),
             (&["demo", "--svg"], "missing argument for option '--svg'"),
+            (&["exec", "--naem", "a", "b"], "unknown option \"--naem\"; did you mean \"--name\"?"),
             (&["demo", "now"], "unexpected argument \"now\""),
             (&["check"], "check needs a FILE or --env"),
             (&["check", ""], "check needs a FILE or --env"),

@@ -1,7 +1,7 @@
-//! Which trace was this command started in? Read from the environment.
+//! Which trace was this command started in? Read from the environment, or from what an option gives instead.
 
-use std::env;
 use std::ffi::OsString;
+use std::{env, fs};
 
 use standpipe::SpanContext;
 
@@ -19,6 +19,22 @@ impl Caller {
     /// From `TRACEPARENT` and `TRACESTATE` of this process.
     pub(crate) fn of_process() -> Self {
         Self::read(env::var_os(PARENT), env::var_os(STATE))
+    }
+
+    /// From a `traceparent`, or from a file that has it in a line of a shell, `TRACEPARENT=...`; where there is no such file,
+    /// from the environment.
+    pub(crate) fn of(parent: &str) -> Self {
+        if SpanContext::from_traceparent(parent).is_ok() {
+            return Self::read(Some(parent.into()), None);
+        }
+        match fs::read_to_string(parent) {
+            Ok(text) => Self::read(variable(&text, PARENT), variable(&text, STATE)),
+            Err(error) => {
+                let mut caller = Self::of_process();
+                caller.report_error(parent, &error.to_string());
+                caller
+            }
+        }
     }
 
     /// What cannot be used is reported and ignored, as W3C Trace Context requires.
@@ -68,6 +84,25 @@ impl Caller {
     }
 }
 
+/// A context as lines of a shell, which [`Caller::of`] reads. A state may have any sign in it, so it is in quotes; one that has
+/// a quote itself is left out.
+pub(crate) fn shell_lines(context: &SpanContext) -> String {
+    let (traceparent, state) = (context.traceparent(), context.tracestate());
+    match state {
+        state if state.is_empty() || state.contains('\'') => format!("{PARENT}={traceparent}\n"),
+        state => format!("{PARENT}={traceparent}\n{STATE}='{state}'\n"),
+    }
+}
+
+/// The last value that a file of a shell gives to a variable.
+fn variable(text: &str, name: &str) -> Option<OsString> {
+    let value = text.lines().rev().find_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("export ").unwrap_or(line).trim_start().strip_prefix(name)?.strip_prefix('=')
+    });
+    value.map(|value| value.trim().trim_matches(['"', '\'']).into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +133,27 @@ mod tests {
         let (context, complaints) = read(PARENT, "what?");
         assert_eq!(context, Some((PARENT.to_owned(), String::new())));
         assert_eq!(complaints, reported("TRACESTATE: not a list like key=value,key=value; it is ignored"));
+    }
+
+    #[test]
+    fn a_state_cannot_run_anything_in_a_shell() {
+        let lines = |state: &str| {
+            let context = SpanContext::from_traceparent(PARENT).expect("it is right");
+            shell_lines(&context.with_tracestate(state))
+        };
+        assert_eq!(lines(""), format!("TRACEPARENT={PARENT}\n"));
+        assert_eq!(lines("a=$(ls);`ls`"), format!("TRACEPARENT={PARENT}\nTRACESTATE='a=$(ls);`ls`'\n"));
+        assert_eq!(lines("a=';ls;'"), format!("TRACEPARENT={PARENT}\n"));
+    }
+
+    #[test]
+    fn a_file_of_a_shell_is_read_and_the_last_line_counts() {
+        let text = format!("# deploy\nTRACEPARENT=old\n export TRACEPARENT=\"{PARENT}\"\nTRACESTATE='a=1'\n");
+        assert_eq!(variable(&text, "TRACEPARENT"), Some(PARENT.into()));
+        assert_eq!(variable(&text, "TRACESTATE"), Some("a=1".into()));
+        assert_eq!(variable(&text, "BAGGAGE"), None);
+        let given = Caller::of(PARENT).context.map(|context| context.traceparent());
+        assert_eq!(given, Some(PARENT.to_owned()));
     }
 
     #[cfg(unix)]

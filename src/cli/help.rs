@@ -1,4 +1,5 @@
-//! The texts of `--help`.
+//! The texts of `--help`. They are the table of options, too: `given.rs` parses by them, and `completions.rs` and `man.rs`
+//! are made of them.
 
 /// What help can be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,38 +10,133 @@ pub(crate) enum Topic {
     Show,
     Check,
     Init,
+    Exec,
+    Span,
+    Log,
+    Metric,
     Spool,
     Drain,
+    Completions,
+    Man,
+}
+
+/// Every command with its topic, in the order of the overview.
+pub(crate) const COMMANDS: [(&str, Topic); 14] = [
+    ("demo", Topic::Demo),
+    ("receive", Topic::Receive),
+    ("show", Topic::Show),
+    ("check", Topic::Check),
+    ("init", Topic::Init),
+    ("exec", Topic::Exec),
+    ("span", Topic::Span),
+    ("log", Topic::Log),
+    ("metric", Topic::Metric),
+    ("spool", Topic::Spool),
+    ("drain", Topic::Drain),
+    ("completions", Topic::Completions),
+    ("man", Topic::Man),
+    ("help", Topic::Overview),
+];
+
+/// An option as the help lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OptionHelp {
+    /// With its dashes.
+    pub(crate) long: &'static str,
+    pub(crate) short: Option<char>,
+    /// What stands for its value, if it has one.
+    pub(crate) value: Option<&'static str>,
+    pub(crate) description: String,
+}
+
+impl OptionHelp {
+    /// From the first line of an entry: `  -n, --name NAME   the name of the span`.
+    fn read(line: &'static str) -> Option<Self> {
+        let entry = line.strip_prefix("  ").filter(|entry| entry.starts_with('-'))?;
+        let (names, description) = entry.split_once("  ").unwrap_or((entry, ""));
+        let (short, long) = match names.split_once(", ") {
+            Some((short, long)) => (short.chars().nth(1), long),
+            None => (None, names),
+        };
+        let (long, value) = match long.split_once(' ') {
+            Some((long, value)) => (long, Some(value)),
+            None => (long, None),
+        };
+        Some(Self { long, short, value, description: description.trim().to_owned() })
+    }
 }
 
 impl Topic {
     /// The topic of a command.
     pub(crate) fn of(command: &str) -> Option<Self> {
-        match command {
-            "demo" => Some(Self::Demo),
-            "receive" => Some(Self::Receive),
-            "show" => Some(Self::Show),
-            "check" => Some(Self::Check),
-            "init" => Some(Self::Init),
-            "spool" => Some(Self::Spool),
-            "drain" => Some(Self::Drain),
-            "help" => Some(Self::Overview),
-            _ => None,
-        }
+        COMMANDS.iter().find(|(name, _)| *name == command).map(|(_, topic)| *topic)
+    }
+
+    pub(crate) fn command(self) -> &'static str {
+        COMMANDS.iter().find(|(_, topic)| *topic == self).map_or("help", |(name, _)| name)
+    }
+
+    /// Whether the command's line is a [`Given`](super::given::Given).
+    pub(crate) fn is_given(self) -> bool {
+        matches!(self, Self::Exec | Self::Span | Self::Log | Self::Metric | Self::Completions | Self::Man)
     }
 
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Overview => OVERVIEW,
             Self::Demo => DEMO,
-            Self::Receive => RECEIVE,
-            Self::Show => SHOW,
+            Self::Receive => include_str!("help/receive.txt"),
+            Self::Show => include_str!("help/show.txt"),
             Self::Check => CHECK,
             Self::Init => INIT,
+            Self::Exec => include_str!("help/exec.txt"),
+            Self::Span => include_str!("help/span.txt"),
+            Self::Log => include_str!("help/log.txt"),
+            Self::Metric => include_str!("help/metric.txt"),
             Self::Spool => SPOOL,
             Self::Drain => DRAIN,
+            Self::Completions => COMPLETIONS,
+            Self::Man => MAN,
         }
     }
+
+    /// The entries below `options:`, and below `filters` where there are some.
+    pub(crate) fn options(self) -> Vec<OptionHelp> {
+        let mut options: Vec<OptionHelp> = Vec::new();
+        let mut is_listed = false;
+        for line in self.text().lines() {
+            match (OptionHelp::read(line), options.last_mut()) {
+                (None, _) if !line.starts_with(' ') => {
+                    is_listed = line == "options:" || line.starts_with("filters") && line.ends_with(':');
+                }
+                _ if !is_listed => {}
+                (Some(option), _) => options.push(option),
+                (None, Some(option)) => option.description += &format!(" {}", line.trim()),
+                (None, None) => {}
+            }
+        }
+        options
+    }
+}
+
+/// Each command with what the overview says of it.
+pub(crate) fn summaries() -> Vec<(&'static str, String)> {
+    let mut summaries: Vec<(&str, String)> = Vec::new();
+    let lines = OVERVIEW.lines().skip_while(|line| *line != "commands:").skip(1);
+    for line in lines.take_while(|line| !line.is_empty()) {
+        let entry = line.strip_prefix("  ").unwrap_or_default();
+        match summaries.last_mut() {
+            Some((_, summary)) if entry.starts_with(' ') => {
+                *summary = format!("{summary} {}", entry.trim()).trim().to_owned();
+            }
+            _ => {
+                let (head, summary) = entry.split_once("  ").unwrap_or((entry, ""));
+                let name = head.split(' ').next().unwrap_or_default();
+                summaries.push((name, summary.trim().to_owned()));
+            }
+        }
+    }
+    summaries
 }
 
 const OVERVIEW: &str = "\
@@ -58,15 +154,30 @@ commands:
                     show what a configuration comes to, what is wrong with it, and whether the
                     collector answers
   init [FLAVOUR]    write a commented configuration file to begin with
+  exec COMMAND      run a command inside a span
+  span NAME         send a span, or keep one in a file until it ends
+  log BODY          send a log record, or the lines of standard input
+  metric KIND NAME VALUE
+                    send a measurement
   spool DIR         show what processes have left in the directory of a spool
   drain DIR         send it to a collector, or print it
-  help [COMMAND]
+  completions SHELL
+                    print a script that completes command lines in bash, zsh or fish
+  man               print the manual page
+  help [COMMAND]    show this text, or that of a command
 
 options:
   --color WHEN   auto, always or never; auto colours on a terminal unless NO_COLOR is set
   --ascii        draw with ASCII only; this is also what a locale other than UTF-8 gets
   -h, --help     this text, or that of a command
   -V, --version  the version
+
+examples:
+  standpipe receive
+  standpipe exec -- make test
+  standpipe check --env
+
+exit code: 0 if all went well, 1 if not, 2 if the command line is invalid; exec ends as its command
 ";
 
 const DEMO: &str = "\
@@ -89,102 +200,11 @@ If TRACEPARENT is set, and TRACESTATE, the shop's traces continue that one.
 
 The drawing is as wide as COLUMNS, or else the terminal, or else 100 cells.
 
+examples:
+  standpipe demo
+  standpipe demo --grpc --svg traces.svg
+
 exit code: 0 if all that was accepted arrived, 1 if not or if FILE cannot be written
-";
-
-const RECEIVE: &str = "\
-usage: standpipe receive [--address ADDRESS] [--grpc-address ADDRESS] [--page] [--save FILE]
-                         [--tree|--flat|--json] [--full] [FILTERS] [--color WHEN] [--ascii]
-
-Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protobuf or JSON, gzip
-or not) and over gRPC (without TLS, gzip or not) and shows what arrives. Ctrl-C or SIGTERM (on
-Windows Ctrl-Break) ends it with a summary.
-
-On a terminal a trace is drawn as a tree, with its log records, once its root is there, no parent
-is missing and nothing came for 1 s. What is incomplete is drawn after 6 s of quiet or 30 s in
-all, or when open traces take 64 MiB, and says what is missing; spans that come later follow as
-late spans, below their ancestors. Log records of no trace are shown at once, metrics as far as
-they changed. Elsewhere, as in a pipe or a file, each record is one line, with up to 65,536
-characters of each text. What comes faster than the output is read is counted instead of shown,
-so that no sender waits.
-
-Refused requests are reported on standard error, once for each kind, with what to do about it. On a
-loopback address a request for a host other than this machine is refused too, so that no web page
-can send here. All requests together may take 256 MiB of memory: one that would decode to more is
-refused with 413, and one for which there is no memory now with 503, which is retryable.
-
-options:
-  --address ADDRESS        where to listen for HTTP; 127.0.0.1:4318 if not given, port 0 takes a
-                           free one
-  --grpc-address ADDRESS   where to listen for gRPC; if not given, port 4317 beside HTTP, or a
-                           free one if HTTP takes one
-  --page                   also show it on a page in a browser, at http://127.0.0.1:4319/: traces,
-                           logs, metrics, services and refused requests of the last while, within
-                           256 MiB. Only this machine is answered
-  --page-address ADDRESS   the same elsewhere; port 0 takes a free one
-  --save FILE              also add all that arrives, whatever the filters, to the end of FILE as
-                           OTLP JSON lines, for standpipe show
-  --tree                   draw trees, also where the output is no terminal
-  --flat                   an entry for each record as it arrives, also on a terminal
-  --json                   OTLP JSON, a line for each request; all else goes to standard error
-  --full                   all spans of a tree with all attributes, ids and stack traces, where
-                           else four attributes are shown (none of process, host, os, thread,
-                           code, telemetry or network.protocol) and like or deep spans are counted
-
-filters (a tree is shown as a whole if one of its spans is meant):
-  --service NAME   only this service; may be given more than once
-  --name TEXT      only spans, metrics and log records with TEXT in their name, event name or
-                   body; may be given more than once
-  --errors         only traces with an error, and log records from ERROR on
-  --min TIME       only traces of at least this time, as 100ms or 1.5s; with --flat or --json,
-                   spans
-  --trace ID       only the trace whose id begins so
-  --level LEVEL    only log records from this severity on: trace, debug, info, warn, error,
-                   fatal, or a number from 1 to 24
-  --hide TEXT      no spans with TEXT in their name, and in a tree none below them; may be given
-                   more than once
-
-examples:
-  standpipe receive
-  standpipe receive --errors --hide /health
-  standpipe receive --service payments --min 100ms --level warn
-  standpipe receive --save today.jsonl
-  standpipe receive --tree --color always | less -R
-  standpipe receive --json | jq -r '.resourceSpans[]?.scopeSpans[].spans[].name'
-
-exit code: 0; 1 if an address cannot be listened on or something could not be saved; 2 if an
-           option is wrong
-";
-
-const SHOW: &str = "\
-usage: standpipe show FILE|- [--tree|--flat|--json] [--full] [FILTERS] [--color WHEN] [--ascii]
-
-Shows a file of OTLP JSON lines, or with - what comes on standard input: each line is one export
-request of traces, logs or metrics. That is what standpipe receive --save and --json, standpipe
-drain --to-stdout, the console exporter and the file exporter of the OpenTelemetry Collector write.
-
-All is shown as standpipe receive would show it: trees on a terminal, elsewhere a line for each
-record. The traces of a file are drawn when it is read, within 256 MiB of memory; those of standard
-input as they become complete. A line that cannot be read is reported with its number, and the rest
-is shown.
-
-options:
-  --tree   draw trees, also where the output is no terminal
-  --flat   an entry for each record, also on a terminal
-  --json   OTLP JSON lines of what passes the filters
-  --full   all that is known of the spans of a tree
-
-filters, as standpipe receive --help explains them:
-  --service NAME   --name TEXT   --errors   --min TIME   --trace ID   --level LEVEL   --hide TEXT
-
-examples:
-  standpipe show today.jsonl
-  standpipe show today.jsonl --trace 36c3ef3e --full
-  standpipe show today.jsonl --json --service payments > payments.jsonl
-  tail -f collector.jsonl | standpipe show - --errors
-  standpipe drain /var/spool/shop --to-stdout | standpipe show - --tree
-
-exit code: 0; 1 if a line could not be read; 2 if FILE could not be opened or an option is wrong
 ";
 
 const CHECK: &str = "\
@@ -203,6 +223,11 @@ options:
   --env       check the environment instead of a file
   --offline   do not probe the endpoints
   --json      print one JSON object instead: exporters, warnings and errors
+
+examples:
+  standpipe check telemetry.toml
+  standpipe check --env --offline
+  standpipe check --json telemetry.toml | jq .errors
 
 exit code: 0 if every exporter can be used (there may be warnings), 1 if there are errors or an
            endpoint does not answer as it should, 2 if the file cannot be read at all
@@ -227,6 +252,11 @@ flavours:
 options:
   --stdout   print it instead; so does - as FILE
 
+examples:
+  standpipe init
+  standpipe init env /etc/shop/telemetry.env
+  standpipe init tracetest --stdout
+
 exit code: 0, or 1 if the file exists or cannot be written
 ";
 
@@ -238,7 +268,7 @@ its name, whether its process runs or has ended, the records of each signal that
 delivered, in how many requests, of what size and for how long they have waited, the spans that
 are open or were interrupted, and what cannot be read. Nothing is changed.
 
-example:
+examples:
   standpipe spool /var/spool/shop
 
 exit code: 0, or 1 if the directory cannot be read or is not this user's alone
@@ -270,6 +300,33 @@ examples:
 exit code: 0 if all was delivered, 1 if something is left or was lost
 ";
 
+const COMPLETIONS: &str = "\
+usage: standpipe completions bash|zsh|fish
+
+Prints a script that completes command lines of standpipe: commands, options and their values, and
+behind exec those of the command that it runs.
+
+examples:
+  source <(standpipe completions bash)
+  standpipe completions bash > ~/.local/share/bash-completion/completions/standpipe
+  standpipe completions zsh > ~/.zfunc/_standpipe
+  standpipe completions fish > ~/.config/fish/completions/standpipe.fish
+
+exit code: 0, or 2 if the shell is not known
+";
+
+const MAN: &str = "\
+usage: standpipe man
+
+Prints the manual page, in the form of man: all that the help of each command says.
+
+examples:
+  standpipe man | man -l -
+  standpipe man > /usr/local/share/man/man1/standpipe.1
+
+exit code: 0
+";
+
 #[cfg(test)]
 mod tests {
     use super::super::init::Flavour;
@@ -277,21 +334,43 @@ mod tests {
 
     #[test]
     fn every_help_text_fits_a_terminal() {
-        for topic in [
-            Topic::Overview,
-            Topic::Demo,
-            Topic::Receive,
-            Topic::Show,
-            Topic::Check,
-            Topic::Init,
-            Topic::Spool,
-            Topic::Drain,
-        ] {
+        for (_, topic) in COMMANDS {
             assert!(topic.text().ends_with('\n'));
             for line in topic.text().lines() {
                 assert!(line.is_ascii() && line.len() <= 100, "{line}");
             }
         }
+    }
+
+    #[test]
+    fn every_help_text_has_examples_and_states_its_exit_codes() {
+        for (name, topic) in COMMANDS {
+            assert!(topic.text().contains("\nexamples:\n  "), "{name}");
+            assert!(topic.text().contains("\nexit code: 0") || topic == Topic::Exec, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_command_is_in_the_overview() {
+        let summaries = summaries();
+        let names: Vec<&str> = summaries.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, COMMANDS.map(|(name, _)| name));
+        assert!(summaries.iter().all(|(_, summary)| !summary.is_empty()), "{summaries:?}");
+    }
+
+    #[test]
+    fn options_are_read_from_the_text() {
+        let options = Topic::Exec.options();
+        let name = OptionHelp {
+            long: "--name",
+            short: Some('n'),
+            value: Some("NAME"),
+            description: "the name of the span; the file name of COMMAND if it is not given".to_owned(),
+        };
+        assert_eq!(options[0], name);
+        let parent = options.iter().find(|option| option.long == "--parent").expect("it is listed");
+        assert!(parent.description.ends_with("of the environment; a file that is not there is ignored"));
+        assert!(options.iter().any(|option| option.long == "--grpc" && option.value.is_none()));
     }
 
     #[test]

@@ -7,32 +7,42 @@
 //! | `standpipe show` | `show.rs`, and `view/` again |
 //! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
 //! | `standpipe init` | `init/`, with the files that it writes |
+//! | `standpipe exec` | `exec/` |
+//! | `standpipe span`, `log`, `metric` | `record/`; where they and `exec` send: `sender.rs`, attributes: `attribute.rs` |
 //! | `standpipe spool` | `spool.rs` |
 //! | `standpipe drain` | `drain.rs` |
-//! | `--help`, options | `help.rs`, `arguments.rs` |
+//! | `standpipe completions`, `man` | `completions.rs`, `man.rs` |
+//! | `--help`, options | `help.rs`, `arguments.rs`; `given.rs` of commands whose help is their table |
 //!
 //! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
 //! `metrics_table/`, `ledger.rs`; how records are shown as text: `describe.rs` (spans), `log_view.rs`,
 //! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`, `spark.rs`.
 
 mod arguments;
+mod attribute;
 mod caller;
 mod check;
+mod completions;
 mod demo;
 mod demo_program;
 mod describe;
 mod drain;
 #[path = "../config/escape.rs"]
 mod escape;
+mod exec;
+mod given;
 mod help;
 mod init;
 mod interrupt;
 mod ledger;
 mod log_view;
+mod man;
 mod metrics_table;
 mod page;
 mod point_view;
 mod receive;
+mod record;
+mod sender;
 mod show;
 mod snippet;
 mod spark;
@@ -46,25 +56,38 @@ mod waterfall;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use arguments::Command;
 use caller::Caller;
+use given::Given;
+use help::Topic;
 use style::{Style, TerminalInfo};
 
 /// The exit code for an invalid command line, and for a file that cannot be read.
 const UNUSABLE: u8 = 2;
 
-/// Runs the command that the arguments after the program's name select.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+/// The name of a link to this program that is `standpipe exec --`: for tools that take the name of a program and nothing
+/// else, as `RUSTC_WRAPPER` of cargo.
+const EXEC_LINK: &str = "standpipe-exec";
+
+/// Runs the command that the program's name and its arguments select.
+pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut words = words.into_iter();
+    let program = words.next().map(PathBuf::from).unwrap_or_default();
+    let is_link = program.file_stem().is_some_and(|name| name == EXEC_LINK);
+    let before: &[&str] = if is_link { &["exec", "--"] } else { &[] };
+    let arguments = before.iter().map(OsString::from).chain(words);
     let arguments = match arguments::parse(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            report_error(&format!("{error}\ntry: standpipe --help"));
-            return ExitCode::from(UNUSABLE);
-        }
+        Err(error) => return exit_code(Err(Failure::Usage(format!("{error}\ntry: standpipe --help")))),
     };
-    let terminal = TerminalInfo::of_stdout();
+    let terminal = match &arguments.command {
+        // These draw nothing, and the terminal is asked by a process, which would be a second child of `exec`.
+        Command::Given(_) => TerminalInfo::default(),
+        _ => TerminalInfo::of_stdout(),
+    };
     let style = Style::decide(arguments.color, arguments.ascii, &terminal);
     let outcome = match arguments.command {
         Command::Demo(order) => demo::run(&order, &Caller::of_process(), &style),
@@ -74,9 +97,29 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Init(options) => init::run(&options, &style),
         Command::Spool(directory) => spool::run(&directory, &style),
         Command::Drain(options) => drain::run(&options, &style),
+        Command::Given(given) => run_given(&given),
         Command::Help(topic) => print_text(topic.text().trim_end()),
         Command::Version => print_text(concat!("standpipe ", env!("CARGO_PKG_VERSION"))),
     };
+    exit_code(outcome)
+}
+
+fn run_given(given: &Given) -> Result<ExitCode, Failure> {
+    let outcome = match given.topic {
+        Topic::Exec => exec::run(given),
+        Topic::Completions => completions::run(given),
+        Topic::Man => man::run(),
+        _ => record::run(given),
+    };
+    outcome.map_err(|failure| match failure {
+        Failure::Usage(message) => {
+            Failure::Usage(format!("{message}\ntry: standpipe {} --help", given.topic.command()))
+        }
+        other => other,
+    })
+}
+
+fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         // The reader has read enough: `standpipe receive | head`.
@@ -89,6 +132,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             report_error(&message);
             ExitCode::FAILURE
         }
+        Err(Failure::Usage(message)) => {
+            report_error(&message);
+            ExitCode::from(UNUSABLE)
+        }
     }
 }
 
@@ -97,6 +144,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 enum Failure {
     /// Standard output could not be written.
     Output(io::Error),
+    /// The command line is invalid: how, and which help explains it.
+    Usage(String),
     /// Anything else, as a message.
     Message(String),
 }

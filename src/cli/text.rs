@@ -1,8 +1,9 @@
 //! How does a string become safe to print? Nothing in it can move the cursor, and its width is known.
 //!
-//! Also: which known name a misspelt one stands for.
+//! Also: which known name a misspelt one stands for, and which time a word like `30s`.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use crate::cli::escape::{escape_all_but, shows_itself};
 
@@ -77,6 +78,19 @@ pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
             Cow::Owned(format!("{beginning}... ({} characters are not shown)", rest.chars().count()))
         }
     }
+}
+
+/// The time in `500ms`, `30s`, `5m` or `2h`; a number alone is in seconds.
+pub(crate) fn duration(word: &str) -> Option<Duration> {
+    let digits = word.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let milliseconds = match &word[digits.len()..] {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    Some(Duration::from_millis(u64::from(digits.parse::<u32>().ok()?) * milliseconds))
 }
 
 fn fits(text: &str, room: usize) -> bool {

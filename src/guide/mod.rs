@@ -19,6 +19,7 @@
 //! | [`testing`] | how do I test my program's telemetry? |
 //! | [`size`] | how small can a program become? |
 //! | [`growing`] | what comes when one machine is not enough? |
+//! | [`shell`] | how do I trace shell scripts, make, cargo and CI jobs? |
 //! | [`command`] | what does the `standpipe` command do? |
 
 // Programs of a chapter that need a feature are tested with it: the published crate is tested without, too.
@@ -75,6 +76,10 @@ pub mod operations {
 #[cfg(any(not(doctest), feature = "tracing"))]
 pub mod programs {
     #![doc = include_str!("programs.md")]
+}
+
+pub mod shell {
+    #![doc = include_str!("shell.md")]
 }
 
 pub mod signals {

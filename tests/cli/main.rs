@@ -4,9 +4,12 @@
 
 mod check;
 mod commands;
+mod completions;
 mod console;
+mod exec;
 mod init;
 mod page;
+mod records;
 mod spool;
 #[path = "../support/mod.rs"]
 mod support;

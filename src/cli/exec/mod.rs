@@ -1,0 +1,211 @@
+//! `standpipe exec`: a command, inside a span.
+
+mod mask;
+mod output;
+mod process;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::Duration;
+use std::{env, fs};
+
+use standpipe::{Baggage, Span, SpanContext, SpanKind, Status};
+
+use super::attribute::{AsValue, Attribute};
+use super::given::Given;
+use super::sender::{self, NAME, Sender};
+use super::{Failure, caller, report_error};
+
+/// How long the end of the command is delayed at most, unless an option says otherwise.
+const BUDGET: Duration = Duration::from_secs(1);
+/// As shells have them.
+const NOT_EXECUTABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
+
+struct Options {
+    program: OsString,
+    arguments: Vec<OsString>,
+    name: String,
+    kind: SpanKind,
+    attributes: Vec<Attribute>,
+    print_to: Option<PathBuf>,
+    logs_output: bool,
+    records_arguments: bool,
+    budget: Duration,
+    fails: bool,
+}
+
+impl Options {
+    fn new(given: &Given) -> Result<Self, String> {
+        let [program, arguments @ ..] = &given.operands[..] else {
+            return Err("exec needs a COMMAND".to_owned());
+        };
+        let name = sender::value_or(given, "--name", "OTEL_CLI_SPAN_NAME", |_| true)?;
+        let kind =
+            sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND", |word| sender::kind(word).is_ok())?;
+        Ok(Self {
+            name: name.unwrap_or_else(|| file_name(program)),
+            program: program.clone(),
+            arguments: arguments.to_vec(),
+            kind: kind.map_or(Ok(SpanKind::Client), |kind| sender::kind(&kind))?,
+            attributes: sender::attributes(given)?,
+            print_to: given.os_value("--print-to").map(PathBuf::from),
+            logs_output: given.has("--log-output"),
+            records_arguments: !given.has("--no-args"),
+            budget: sender::budget(given, BUDGET)?,
+            fails: sender::is_on(given, "--fail", "OTEL_CLI_FAIL"),
+        })
+    }
+}
+
+/// Runs the command and ends as it did; returns only if it was not started at all.
+pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
+    let options = Options::new(given).map_err(Failure::Usage)?;
+    let from = sender::caller(given).map_err(Failure::Usage)?;
+    let sender = Sender::start(given, &[], None)?;
+    let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
+    let tracer = sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"));
+    let span = tracer.build(&options.name).kind(options.kind);
+    let mut span = match &from.context {
+        Some(parent) => span.parent(parent).start(),
+        None => span.root().start(),
+    };
+    // A span that is sampled and not recorded has no exporter: the command then sees what this one saw.
+    let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());
+    let command = command(&options, context.as_ref());
+    describe(&mut span, &options, &command);
+    if let (Some(file), Some(context)) = (&options.print_to, &context) {
+        print_to(file, context)?;
+    }
+    if let (Some(context), true) = (&context, sender::is_verbose(given)) {
+        report_error(&format!("trace {} span {}", context.trace_id(), context.span_id()));
+    }
+    let ended = start(command, &options, &sender, &mut span);
+    let mut code = match &ended {
+        Ok(status) => record_end(&mut span, *status),
+        Err(error) => record_failure(&mut span, &options.program, error),
+    };
+    span.end();
+    let delivered = sender.finish(options.budget);
+    if let (Err(trouble), true) = (delivered, options.fails) {
+        report_error(&trouble);
+        code = if code == 0 { 1 } else { code };
+    }
+    // a code of Windows has 32 bits, and an `ExitCode` has 8
+    std::process::exit(code);
+}
+
+/// The command as it is started: its arguments without place-holders, and the span as its parent.
+fn command(options: &Options, context: Option<&SpanContext>) -> Command {
+    let mut command = Command::new(&options.program);
+    match context {
+        None => command.args(&options.arguments),
+        Some(context) => command.args(options.arguments.iter().map(|argument| fill(argument, context))),
+    };
+    if let Some(context) = context {
+        command.env_remove("TRACESTATE");
+        context.inject(|name, value| {
+            command.env(name.to_ascii_uppercase(), value);
+        });
+    }
+    command
+}
+
+/// An argument with the ids of the span in place of `{{traceparent}}` and the like.
+fn fill(argument: &OsStr, context: &SpanContext) -> OsString {
+    match argument.to_str() {
+        Some(text) if text.contains("{{") => text
+            .replace("{{traceparent}}", &context.traceparent())
+            .replace("{{trace_id}}", &context.trace_id().to_string())
+            .replace("{{span_id}}", &context.span_id().to_string())
+            .into(),
+        _ => argument.to_owned(),
+    }
+}
+
+/// Starts it and waits for its end, and for that of its output, if that is logged.
+fn start(
+    mut command: Command,
+    options: &Options,
+    sender: &Sender,
+    span: &mut Span,
+) -> io::Result<ExitStatus> {
+    if !options.logs_output {
+        return process::run(&mut command, |child| drop(span.set("process.pid", child.id())));
+    }
+    let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
+    let context = span.context().clone();
+    output::pipe(&mut command);
+    let mut copies = None;
+    let status = process::run(&mut command, |child| {
+        span.set("process.pid", child.id());
+        copies = Some(output::copy(child, &logger, &context));
+    });
+    // what the command started may still write there, as to any pipe
+    copies.into_iter().for_each(output::Copies::finish);
+    status
+}
+
+fn describe(span: &mut Span, options: &Options, command: &Command) {
+    span.set("process.executable.name", file_name(&options.program));
+    if options.records_arguments {
+        let arguments = [command.get_program()].into_iter().chain(command.get_args());
+        let arguments = mask::mask(arguments.map(|argument| argument.to_string_lossy().into_owned()));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        span.set("process.command_args", arguments.as_slice());
+    }
+    for (key, value) in &options.attributes {
+        span.set(key, AsValue(value));
+    }
+}
+
+/// The exit code that a shell would show.
+fn record_end(span: &mut Span, status: ExitStatus) -> i32 {
+    if let Some(usage) = process::usage_of_child() {
+        span.set("process.cpu.time.user", usage.user.as_secs_f64());
+        span.set("process.cpu.time.system", usage.system.as_secs_f64());
+        span.set("process.memory.max_rss", usage.max_rss.and_then(|bytes| i64::try_from(bytes).ok()));
+    }
+    let signal = process::signal_of(status);
+    let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
+    span.set("process.exit.code", code);
+    if let Some(signal) = signal {
+        let name = process::signal_name(signal);
+        span.set("process.exit.signal", name.as_str()).set("error.type", name.as_str());
+        span.status(Status::Error(&format!("ended by {name}")));
+    } else if code != 0 {
+        span.set("error.type", code.to_string()).status(Status::Error(&format!("exit code {code}")));
+    }
+    code
+}
+
+/// Reports a command that could not be started, as a shell does.
+fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
+    let (code, kind, reason) = match error.kind() {
+        io::ErrorKind::NotFound => (NOT_FOUND, "command_not_found", "command not found".to_owned()),
+        _ => {
+            let reason = error.to_string();
+            let reason = reason.split(" (os error").next().unwrap_or_default();
+            (NOT_EXECUTABLE, "command_not_executable", reason.to_owned())
+        }
+    };
+    report_error(&format!("{}: {reason}", program.to_string_lossy()));
+    span.set("process.exit.code", code).set("error.type", kind).status(Status::Error(&reason));
+    code
+}
+
+/// Writes the context as lines of a shell.
+fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
+    let lines = caller::shell_lines(context);
+    let written = match file {
+        file if file == "stderr" => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
+        file => fs::write(file, lines),
+    };
+    written.map_err(|error| Failure::Message(format!("write {}: {error}", file.display())))
+}
+
+fn file_name(program: &OsStr) -> String {
+    Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
+}

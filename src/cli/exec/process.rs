@@ -1,0 +1,236 @@
+//! A child process: how signals reach it, how it ended, what it used.
+
+use std::io;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+pub(super) use platform::{signal_name, signal_of, usage_of_child};
+
+/// What a child and the processes that it waited for have used.
+#[cfg_attr(not(unix), allow(dead_code, reason = "other systems are not asked"))]
+pub(super) struct Usage {
+    pub(super) user: Duration,
+    pub(super) system: Duration,
+    /// In bytes; `None` where the system only knows that it was no more than this process's own, which a child has until it
+    /// executes its program.
+    pub(super) max_rss: Option<u64>,
+}
+
+/// Starts the command, calls `started`, and waits for the end. Signals that this process is sent meanwhile are the child's.
+pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io::Result<ExitStatus> {
+    platform::take_signals();
+    let mut child = command.spawn()?;
+    platform::forward_to(&child);
+    started(&mut child);
+    platform::wait_for_end(&child);
+    child.wait()
+}
+
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "std neither forwards signals nor knows what a child used")]
+mod platform {
+    use std::ffi::c_int;
+    use std::mem::MaybeUninit;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Child, ExitStatus};
+    use std::ptr;
+    use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use super::Usage;
+
+    const FORWARDED: [c_int; 7] = [
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGHUP,
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGWINCH,
+    ];
+
+    /// Values of [`CHILD`] that are no process.
+    const NOT_STARTED: i32 = 0;
+    const ENDED: i32 = -1;
+
+    /// Whom signals are forwarded to.
+    static CHILD: AtomicI32 = AtomicI32::new(NOT_STARTED);
+    /// Signals that came and were not forwarded yet, a bit for each number: all of them are below 32.
+    static PENDING: AtomicU32 = AtomicU32::new(0);
+
+    /// Handles the signals that are forwarded, except those that are ignored: the child ignores them as well then, as
+    /// after `nohup`.
+    pub(super) fn take_signals() {
+        for number in FORWARDED {
+            // SAFETY: all zero is a valid `sigaction`, and both calls get one that outlives them. The handler has the
+            // signature that SA_SIGINFO asks for, and does only what a handler may.
+            unsafe {
+                let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+                if libc::sigaction(number, ptr::null(), &raw mut action) != 0
+                    || action.sa_sigaction == libc::SIG_IGN
+                {
+                    continue;
+                }
+                action.sa_sigaction =
+                    handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+                libc::sigaction(number, &raw const action, ptr::null_mut());
+            }
+        }
+    }
+
+    /// Forwards from now on, and first what came before there was a child.
+    pub(super) fn forward_to(child: &Child) {
+        CHILD.store(i32::try_from(child.id()).unwrap_or(ENDED), Ordering::SeqCst);
+        forward();
+    }
+
+    /// Waits until the child has ended, and leaves it for `Child::wait`: until that has been called no other process can
+    /// have its number, so that no signal goes astray.
+    pub(super) fn wait_for_end(child: &Child) {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        // SAFETY: `info` is written to, and outlives the call.
+        let mut wait = || unsafe {
+            libc::waitid(
+                libc::P_PID,
+                child.id() as libc::id_t,
+                info.as_mut_ptr(),
+                libc::WEXITED | libc::WNOWAIT,
+            )
+        };
+        while wait() != 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted {}
+        CHILD.store(ENDED, Ordering::SeqCst);
+    }
+
+    extern "C" fn handle(number: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        // A terminal's Ctrl-C, Ctrl-\, hang-up or change of size goes to each process of its foreground group, of which
+        // the child is one as we are: forwarding it would deliver it twice. The system says who has sent a signal.
+        // SAFETY: with SA_SIGINFO the handler is given a valid `siginfo_t`.
+        if !unsafe { is_from_system(&*info) } {
+            PENDING.fetch_or(1 << number, Ordering::SeqCst);
+            forward();
+        }
+    }
+
+    /// Codes of signals that a process sends are not positive on Linux. A number of the sender would not do: it is 0 as
+    /// well if that is outside of our namespace, as `docker stop` is.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    unsafe fn is_from_system(info: &libc::siginfo_t) -> bool {
+        info.si_code > 0
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    unsafe fn is_from_system(info: &libc::siginfo_t) -> bool {
+        // SAFETY: the signals that are handled have a sender in their `siginfo_t`.
+        unsafe { info.si_pid() == 0 }
+    }
+
+    /// Each signal once: by the handler, or by [`forward_to`] if it came before the child.
+    fn forward() {
+        let child = CHILD.load(Ordering::SeqCst);
+        if child <= 0 {
+            return;
+        }
+        let pending = PENDING.swap(0, Ordering::SeqCst);
+        for number in FORWARDED.into_iter().filter(|number| pending & (1 << number) != 0) {
+            // SAFETY: sends a signal to a child that has not been waited for; a handler may call it.
+            unsafe { libc::kill(child, number) };
+        }
+    }
+
+    pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
+        status.signal()
+    }
+
+    pub(crate) fn signal_name(number: i32) -> String {
+        let name = match number {
+            libc::SIGHUP => "SIGHUP",
+            libc::SIGINT => "SIGINT",
+            libc::SIGQUIT => "SIGQUIT",
+            libc::SIGILL => "SIGILL",
+            libc::SIGTRAP => "SIGTRAP",
+            libc::SIGABRT => "SIGABRT",
+            libc::SIGBUS => "SIGBUS",
+            libc::SIGFPE => "SIGFPE",
+            libc::SIGKILL => "SIGKILL",
+            libc::SIGUSR1 => "SIGUSR1",
+            libc::SIGSEGV => "SIGSEGV",
+            libc::SIGUSR2 => "SIGUSR2",
+            libc::SIGPIPE => "SIGPIPE",
+            libc::SIGALRM => "SIGALRM",
+            libc::SIGTERM => "SIGTERM",
+            libc::SIGXCPU => "SIGXCPU",
+            libc::SIGXFSZ => "SIGXFSZ",
+            libc::SIGSYS => "SIGSYS",
+            _ => return format!("signal {number}"),
+        };
+        name.to_owned()
+    }
+
+    /// This process has one child, so that what all children used is what that one used.
+    pub(crate) fn usage_of_child() -> Option<Usage> {
+        let (child, own) = (usage(libc::RUSAGE_CHILDREN)?, usage(libc::RUSAGE_SELF)?);
+        // in kibibytes, except by Apple
+        let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
+        let max_rss = u64::try_from(child.ru_maxrss).ok().filter(|_| child.ru_maxrss > own.ru_maxrss);
+        Some(Usage {
+            user: duration(&child.ru_utime),
+            system: duration(&child.ru_stime),
+            max_rss: max_rss.map(|kibibytes| kibibytes * unit),
+        })
+    }
+
+    fn usage(of: c_int) -> Option<libc::rusage> {
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the structure is written to, and outlives the call; all zero, it is valid as well.
+        unsafe { (libc::getrusage(of, usage.as_mut_ptr()) == 0).then(|| usage.assume_init()) }
+    }
+
+    fn duration(time: &libc::timeval) -> Duration {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or_default())
+    }
+}
+
+#[cfg(not(unix))]
+mod platform {
+    use std::process::{Child, ExitStatus};
+
+    use super::Usage;
+
+    /// A console's Ctrl-C and Ctrl-Break go to all its processes, the child included. This one stays until the child has
+    /// ended, whatever that makes of it.
+    #[cfg(windows)]
+    #[allow(unsafe_code, reason = "std does not ask for the events of a console")]
+    pub(super) fn take_signals() {
+        #[link(name = "kernel32")]
+        unsafe extern "system" {
+            fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
+        }
+        const CTRL_BREAK_EVENT: u32 = 1;
+        extern "system" fn handle(event: u32) -> i32 {
+            i32::from(event <= CTRL_BREAK_EVENT)
+        }
+        // SAFETY: the handler is a function for the life of the process, and does nothing but return.
+        unsafe { SetConsoleCtrlHandler(handle, 1) };
+    }
+
+    #[cfg(not(windows))]
+    pub(super) fn take_signals() {}
+
+    pub(super) fn forward_to(_: &Child) {}
+
+    pub(super) fn wait_for_end(_: &Child) {}
+
+    pub(crate) fn signal_of(_: ExitStatus) -> Option<i32> {
+        None
+    }
+
+    pub(crate) fn signal_name(number: i32) -> String {
+        format!("signal {number}")
+    }
+
+    pub(crate) fn usage_of_child() -> Option<Usage> {
+        None
+    }
+}

@@ -1,0 +1,241 @@
+//! `standpipe span`: whole spans, and spans that go on in a file.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+use standpipe::{SpanContext, SpanKind, Status, Tracer};
+
+use super::super::Failure;
+use super::super::attribute::{AsValue, Attribute};
+use super::super::given::Given;
+use super::super::sender::{self, NAME, Sender};
+use super::{STDIN, each_line, finish, from_line, span_file, start, time, with_own};
+
+/// A span as JSON: a line of standard input, and the line of a span file.
+#[derive(Deserialize, Serialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpanLine {
+    pub(super) name: String,
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub(super) start: Json,
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub(super) end: Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    #[serde(default)]
+    pub(super) attributes: Map<String, Json>,
+    #[serde(default)]
+    pub(super) events: Vec<EventLine>,
+    /// The parent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) traceparent: Option<String>,
+}
+
+/// An event of a span as JSON.
+#[derive(Deserialize, Serialize, Clone)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventLine {
+    pub(super) name: String,
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub(super) time: Json,
+    #[serde(default)]
+    pub(super) attributes: Map<String, Json>,
+}
+
+/// What the options say.
+struct Options {
+    start: Option<SystemTime>,
+    end: Option<SystemTime>,
+    kind: Option<String>,
+    status: Option<String>,
+    message: Option<String>,
+    attributes: Vec<Attribute>,
+    events: Vec<EventLine>,
+    parent: Option<SpanContext>,
+}
+
+impl Options {
+    fn new(given: &Given) -> Result<Self, String> {
+        let now = SystemTime::now();
+        let moment = |option| given.value(option)?.map(|word| time::parse(word, now)).transpose();
+        let kind =
+            sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND", |word| sender::kind(word).is_ok())?;
+        let status = sender::value_or(given, "--status", "OTEL_CLI_STATUS_CODE", |word| {
+            matches!(word, "ok" | "error")
+        })?;
+        let options = Self {
+            start: moment("--start")?,
+            end: moment("--end")?,
+            kind,
+            status,
+            message: sender::value_or(given, "--message", "OTEL_CLI_STATUS_DESCRIPTION", |_| true)?,
+            attributes: sender::attributes(given)?,
+            events: given.values("--event")?.into_iter().map(|word| event(word, now)).collect(),
+            parent: sender::caller(given)?.context,
+        };
+        options.kind.as_deref().map(sender::kind).transpose()?;
+        status_of(options.status.as_deref(), "")?;
+        Ok(options)
+    }
+
+    /// The line of a span that begins with these options and goes on.
+    fn into_line(self, name: &str) -> SpanLine {
+        SpanLine {
+            name: name.to_owned(),
+            start: nanos(self.start.unwrap_or_else(SystemTime::now)),
+            end: Json::Null,
+            kind: self.kind,
+            status: self.status,
+            message: self.message,
+            attributes: self.attributes.into_iter().collect(),
+            events: self.events,
+            traceparent: self.parent.map(|parent| parent.traceparent()),
+        }
+    }
+}
+
+pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
+    let words = given.words().map_err(Failure::Usage)?;
+    let options = Options::new(given).map_err(Failure::Usage)?;
+    let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
+    match (&words[..], given.os_value("--file").map(Path::new)) {
+        (["start", name], Some(file)) => begin(given, options, name, file),
+        (["event", name], Some(file)) => {
+            let attributes = options.attributes.into_iter().collect();
+            let event = EventLine { attributes, ..event(name, SystemTime::now()) };
+            span_file::add(file, &event).map_err(Failure::Message)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        (["end"], Some(file)) => end(given, options, file),
+        (_, Some(_)) => usage("--file is for span start NAME, span event NAME and span end"),
+        (["start" | "event" | "end", ..], None) => usage("span start, event and end need --file FILE"),
+        ([STDIN], None) => {
+            let (sender, budget) = start(given, &[])?;
+            let tracer = tracer(&sender);
+            let is_whole = each_line(|line| emit(&tracer, from_line(line)?, &options, None))?;
+            finish(sender, budget, is_whole)
+        }
+        ([name], None) => {
+            let (sender, budget) = start(given, &[])?;
+            let line = SpanLine { name: (*name).to_owned(), ..SpanLine::default() };
+            emit(&tracer(&sender), line, &options, None).map_err(Failure::Usage)?;
+            finish(sender, budget, true)
+        }
+        ([], None) => usage("span needs a NAME, or - for standard input"),
+        ([_, word, ..], None) => usage(&format!("unexpected argument {word:?}")),
+    }
+}
+
+fn tracer(sender: &Sender) -> Tracer {
+    sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"))
+}
+
+/// Writes the file of a span that goes on.
+fn begin(given: &Given, options: Options, name: &str, file: &Path) -> Result<ExitCode, Failure> {
+    let sender = Sender::start(given, &[], None)?;
+    let tracer = tracer(&sender);
+    let span = match &options.parent {
+        Some(parent) => tracer.build(name).parent(parent).start(),
+        None => tracer.build(name).root().start(),
+    };
+    // The sampler has decided, and the ids are known. The telemetry ends before the span does, so that only `span end` sends
+    // it.
+    sender.telemetry.shutdown(Duration::ZERO);
+    span_file::create(file, span.context(), &options.into_line(name)).map_err(Failure::Message)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sends the span of a file, with what the options add, and removes the file once it was delivered.
+fn end(given: &Given, options: Options, file: &Path) -> Result<ExitCode, Failure> {
+    let named = |error: &dyn std::fmt::Display| Failure::Message(format!("{}: {error}", file.display()));
+    let (context, mut line) = span_file::read(file).map_err(Failure::Message)?;
+    if options.status.is_some() {
+        (line.status, line.message) = (None, None);
+    }
+    line.events.extend(options.events);
+    line.attributes.extend(options.attributes);
+    let parent = line.traceparent.take().and_then(|parent| SpanContext::from_traceparent(&parent).ok());
+    let options = Options { parent, attributes: Vec::new(), events: Vec::new(), ..options };
+    let (sender, budget) = start(given, &[])?;
+    emit(&tracer(&sender), line, &options, Some(&context)).map_err(|error| named(&error))?;
+    let code = finish(sender, budget, true)?;
+    fs::remove_file(file).map_err(|error| named(&error))?;
+    Ok(code)
+}
+
+/// Starts and ends the span of a line; the options hold for what it does not say.
+fn emit(
+    tracer: &Tracer,
+    line: SpanLine,
+    options: &Options,
+    identity: Option<&SpanContext>,
+) -> Result<(), String> {
+    let now = SystemTime::now();
+    let moment = |json: &Json, or: Option<SystemTime>| match json {
+        Json::Null => Ok(or.unwrap_or(now)),
+        json => time::of_json(json, now),
+    };
+    let (begin, end) = (moment(&line.start, options.start)?, moment(&line.end, options.end)?);
+    let kind =
+        line.kind.as_deref().or(options.kind.as_deref()).map_or(Ok(SpanKind::Internal), sender::kind)?;
+    let message = line.message.as_deref().or(options.message.as_deref()).unwrap_or_default();
+    let status = status_of(line.status.as_deref().or(options.status.as_deref()), message)?;
+    let of_line = line.traceparent.as_deref().map(SpanContext::from_traceparent).transpose();
+    let parent = of_line.map_err(|error| error.to_string())?;
+    let parent = parent.as_ref().or(options.parent.as_ref());
+    let events = if line.events.is_empty() { &options.events } else { &line.events };
+    let times = events.iter().map(|event| moment(&event.time, None)).collect::<Result<Vec<_>, _>>()?;
+    let mut span = tracer.build(&line.name).kind(kind).start_time(begin);
+    span = match parent {
+        Some(parent) => span.parent(parent),
+        None => span.root(),
+    };
+    if let Some(identity) = identity {
+        span = span.identity(identity);
+    }
+    let mut span = span.start();
+    for (key, value) in with_own(&options.attributes, line.attributes) {
+        span.set(&key, AsValue(&value));
+    }
+    for (event, time) in events.iter().zip(times) {
+        let mut recorded = span.event_with_time(&event.name, time);
+        for (key, value) in &event.attributes {
+            recorded.set(key, AsValue(value));
+        }
+    }
+    if let Some(status) = status {
+        span.status(status);
+    }
+    span.end_at(end);
+    Ok(())
+}
+
+fn status_of<'a>(status: Option<&str>, message: &'a str) -> Result<Option<Status<'a>>, String> {
+    match status {
+        None => Ok(None),
+        Some("ok") => Ok(Some(Status::Ok)),
+        Some("error") => Ok(Some(Status::Error(message))),
+        Some(word) => Err(format!("status {word:?}: write ok or error")),
+    }
+}
+
+/// `NAME`, or `NAME@TIME`; an `@` that no time follows belongs to the name.
+fn event(word: &str, now: SystemTime) -> EventLine {
+    let timed = word.rsplit_once('@').and_then(|(name, time)| Some((name, time::parse(time, now).ok()?)));
+    let (name, time) = timed.unwrap_or((word, now));
+    EventLine { name: name.to_owned(), time: nanos(time), attributes: Map::new() }
+}
+
+/// As [`time::parse`] reads it.
+fn nanos(time: SystemTime) -> Json {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{}.{:09}", since.as_secs(), since.subsec_nanos()).into()
+}

@@ -1,0 +1,135 @@
+//! Moments as people and programs write them. Pure: the present is an argument.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value as Json;
+
+use crate::cli::text;
+
+/// The moment of an option or of a field: RFC 3339, a number since 1970, `-5s` before now, or `now`.
+pub(super) fn parse(word: &str, now: SystemTime) -> Result<SystemTime, String> {
+    let ago = || now.checked_sub(text::duration(word.strip_prefix('-')?)?);
+    let since_1970 = || SystemTime::UNIX_EPOCH.checked_add(number(word).or_else(|| rfc3339(word))?);
+    let moment = if word == "now" { Some(now) } else { ago().or_else(since_1970) };
+    moment
+        .ok_or_else(|| format!("time {word:?}: write 2026-11-17T14:00:00Z, seconds since 1970, -5s, or now"))
+}
+
+/// The same of JSON, where it is text or a number.
+pub(super) fn of_json(json: &Json, now: SystemTime) -> Result<SystemTime, String> {
+    match json {
+        Json::String(text) => parse(text, now),
+        other => parse(&other.to_string(), now),
+    }
+}
+
+/// Seconds with decimals; a longer number is in milliseconds, microseconds or nanoseconds.
+fn number(word: &str) -> Option<Duration> {
+    let (whole, decimals) = word.split_once('.').unwrap_or((word, ""));
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !are_digits(whole) || !are_digits(decimals) {
+        return None;
+    }
+    let whole: u64 = whole.parse().ok()?;
+    Some(match whole {
+        0..100_000_000_000 => Duration::from_secs(whole) + fraction(decimals)?,
+        100_000_000_000..100_000_000_000_000 => Duration::from_millis(whole),
+        100_000_000_000_000..100_000_000_000_000_000 => Duration::from_micros(whole),
+        _ => Duration::from_nanos(whole),
+    })
+}
+
+/// The digits behind a point as a part of a second; what is less than a nanosecond is left out.
+fn fraction(digits: &str) -> Option<Duration> {
+    let nanos = format!("{:0<9}", digits.get(..9).unwrap_or(digits));
+    nanos.parse().ok().map(Duration::from_nanos)
+}
+
+/// `2026-11-17T14:00:00.5+01:00`, since 1970.
+fn rfc3339(word: &str) -> Option<Duration> {
+    let (date, time) = word.split_at_checked(10)?;
+    let [year, month, day] = parts(date, '-')?;
+    let time = time.strip_prefix(['T', 't', ' '])?;
+    let (time, offset) = match time.strip_suffix(['Z', 'z']) {
+        Some(time) => (time, 0),
+        None => {
+            let (time, offset) = time.split_at(time.rfind(['+', '-'])?);
+            let [hours, minutes] = parts(&offset[1..], ':')?;
+            let seconds = hours * 3600 + minutes * 60;
+            (time, if offset.starts_with('-') { -seconds } else { seconds })
+        }
+    };
+    let (time, decimals) = time.split_once('.').unwrap_or((time, ""));
+    let [hour, minute, second] = parts(time, ':')?;
+    let is_valid =
+        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
+    if !is_valid || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
+    Some(Duration::from_secs(u64::try_from(seconds).ok()?) + fraction(decimals)?)
+}
+
+fn parts<const N: usize>(text: &str, separator: char) -> Option<[i64; N]> {
+    let mut parts = text.split(separator);
+    let mut numbers = [0; N];
+    for number in &mut numbers {
+        *number = parts.next()?.parse::<u16>().ok()?.into();
+    }
+    parts.next().is_none().then_some(numbers)
+}
+
+/// By the Gregorian calendar: the year begins in March here, so that a leap day is its last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let months_since_march = (month + 9) % 12;
+    let day_of_year = (153 * months_since_march + 2) / 5 + day - 1;
+    year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nanos(word: &str) -> Option<u128> {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        parse(word, now).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok().map(|since| since.as_nanos())
+    }
+
+    #[test]
+    fn moments_are_read_in_all_forms() {
+        for (word, expected) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2000-02-29T12:00:00.25Z", 951_825_600_250_000_000),
+            ("2026-11-17T14:00:00+01:30", 1_794_918_600_000_000_000),
+            ("2026-11-17 14:00:00-00:30", 1_794_925_800_000_000_000),
+            ("1700000000", 1_700_000_000_000_000_000),
+            ("1700000000.0000000019", 1_700_000_000_000_000_001),
+            ("1700000000123", 1_700_000_000_123_000_000),
+            ("1700000000123456", 1_700_000_000_123_456_000),
+            ("1700000000123456789", 1_700_000_000_123_456_789),
+            ("-250ms", 999_750_000_000),
+            ("-5s", 995_000_000_000),
+            ("now", 1_000_000_000_000),
+        ] {
+            assert_eq!(nanos(word), Some(expected), "{word}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_moment_is_refused() {
+        for word in [
+            "",
+            "later",
+            "2026-11-17",
+            "2026-13-01T00:00:00Z",
+            "2026-11-17T25:00:00Z",
+            "1.2.3",
+            "-5",
+            "ü-11-17T14:00:00Z",
+        ] {
+            assert!(nanos(word).is_none() || word == "-5", "{word}");
+        }
+        assert!(of_json(&Json::Null, SystemTime::UNIX_EPOCH).is_err());
+    }
+}

@@ -1,0 +1,470 @@
+//! `standpipe exec`: the command behaves as it does alone, and its span arrives.
+
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use standpipe::receiver::{Answer, ReceivedSpan, Receiver};
+use standpipe::{SpanKind, Status};
+
+use crate::support::command::{finish, standpipe, stderr, stdout};
+use crate::support::scratch::Scratch;
+use crate::support::stubborn::Unanswered;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How much longer than its budget a process may take on a machine that is busy.
+const SLACK: Duration = Duration::from_secs(5);
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// `standpipe exec` that sends to the receiver.
+fn exec(receiver: &Receiver, arguments: &[&str]) -> Command {
+    let mut command = standpipe(&[&["exec"], arguments].concat());
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()).env_remove("BAGGAGE");
+    command
+}
+
+/// Runs it, and gives what arrived.
+fn recorded(arguments: &[&str]) -> (Output, ReceivedSpan) {
+    let receiver = Receiver::start().unwrap();
+    let output = finish(&mut exec(&receiver, arguments));
+    let mut spans = receiver.spans();
+    assert_eq!(spans.len(), 1, "{output:?}");
+    (output, spans.remove(0))
+}
+
+fn text(span: &ReceivedSpan, key: &str) -> String {
+    span.attribute(key).as_str().unwrap_or_default().to_owned()
+}
+
+/// The scripts of the guide, in its order.
+fn guide_scripts() -> Vec<&'static str> {
+    let guide = include_str!("../../src/guide/shell.md");
+    guide.split("```sh\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
+}
+
+/// Runs a script by `exec`, with the command under test as `standpipe`.
+fn run_script(receiver: &Receiver, name: &str, script: &str) -> Output {
+    let scratch = Scratch::new();
+    let script = scratch.write(name, script);
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_standpipe"));
+    let path = format!("{}:{}", program.parent().unwrap().display(), env::var("PATH").unwrap());
+    let mut command = exec(receiver, &["--", script.to_str().unwrap()]);
+    finish(command.env("PATH", path).env("TMPDIR", scratch.path()))
+}
+
+#[test]
+fn the_nested_script_of_the_guide_gives_one_tree() {
+    let receiver = Receiver::start().unwrap();
+    let output = run_script(&receiver, "release.sh", guide_scripts()[0]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let trace = receiver.only_trace();
+    trace.assert_tree("release.sh\n  build\n    compile\n    link\n  test");
+    assert!(trace.root().parent_id().is_none());
+    assert_eq!(trace.span("compile").parent_id(), Some(trace.span("build").span_id()));
+}
+
+#[test]
+fn the_span_file_of_the_guide_holds_a_script_together_however_it_ends() {
+    let [_, script] = guide_scripts()[..] else { panic!("the guide has two scripts") };
+    for (end, code) in [("", 0), ("exit 3\n", 3), ("kill -TERM $$\n", 143)] {
+        let receiver = Receiver::start().unwrap();
+        let output = run_script(&receiver, "deploy.sh", &format!("{script}{end}"));
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(code), ""));
+        let trace = receiver.only_trace();
+        trace.assert_tree("deploy.sh\n  deploy\n    migrate");
+        let deploy = trace.span("deploy");
+        assert_eq!(deploy.attribute("exit.code").as_i64(), Some(code.into()));
+        assert_eq!(deploy.events()[0].name(), "migrated");
+        assert_eq!(deploy.logs().len(), 1);
+        assert_eq!(receiver.point_count(), 1);
+    }
+}
+
+#[test]
+fn a_link_called_standpipe_exec_runs_what_follows_it() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    let link = scratch.path().join("standpipe-exec");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_standpipe"), &link).unwrap();
+    let mut command = Command::new(link);
+    crate::support::command::forget_surroundings(&mut command);
+    command.args(["sh", "-c", "exit 3", "--name", "x"]);
+    assert_eq!(
+        finish(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint())).status.code(),
+        Some(3)
+    );
+    assert_eq!(receiver.spans()[0].name(), "sh");
+}
+
+#[test]
+fn it_ends_as_the_command_does_and_records_how() {
+    for (script, code, signal) in [
+        ("exit 0", 0, ""),
+        ("exit 3", 3, ""),
+        ("kill -TERM $$", 143, "SIGTERM"),
+        ("kill -KILL $$", 137, "SIGKILL"),
+    ] {
+        let (output, span) = recorded(&["--", "sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(code), "{script}");
+        assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()), "{script}");
+        assert_eq!(span.attribute("process.exit.code").as_i64(), Some(i64::from(code)));
+        assert_eq!(text(&span, "process.exit.signal"), signal);
+        assert_eq!(matches!(span.status(), Some(Status::Error(_))), code != 0, "{script}");
+        assert!(span.attribute("process.pid").as_i64().unwrap() > 0);
+        assert!(span.attribute("process.cpu.time.user").as_f64().is_some());
+        assert_eq!((span.name(), span.kind()), ("sh", SpanKind::Client));
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_reported_as_a_shell_does() {
+    let scratch = Scratch::new();
+    let file = scratch.write("data", "no program");
+    let file = file.to_str().unwrap();
+    for (program, code, reason) in
+        [("no-such-command", 127, "command not found"), (file, 126, "Permission denied")]
+    {
+        let (output, span) = recorded(&["--", program]);
+        assert_eq!(output.status.code(), Some(code));
+        assert_eq!(stderr(&output), format!("standpipe: {program}: {reason}\n"));
+        assert_eq!(span.status(), Some(Status::Error(reason)));
+        assert_eq!(span.attribute("process.exit.code").as_i64(), Some(i64::from(code)));
+    }
+}
+
+#[test]
+fn peak_memory_and_processor_time_are_those_of_the_command() {
+    // a variable of 64 MiB, made of doublings
+    let script = "a=0123456789abcdef; i=0; while [ $i -lt 22 ]; do a=$a$a; i=$((i+1)); done; exit 0";
+    let (_, span) = recorded(&["--", "sh", "-c", script]);
+    assert!(span.attribute("process.memory.max_rss").as_i64().unwrap() > 64 << 20, "{span:?}");
+    assert!(span.attribute("process.cpu.time.user").as_f64().unwrap() > 0.0);
+}
+
+/// A running `exec` whose output is read line by line.
+struct Running {
+    process: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        Self { lines: lines_of(process.stdout.take().unwrap()), process }
+    }
+
+    fn next_line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line comes in time")
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = Command::new("kill").args([format!("-{name}"), self.process.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+    }
+}
+
+impl Drop for Running {
+    /// Where a test has failed, the command itself is still to be ended.
+    fn drop(&mut self) {
+        if matches!(self.process.try_wait(), Ok(None)) {
+            self.signal("TERM");
+            let _ = self.lines.iter().find(|line| line == "TERM");
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn lines_of(output: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
+    lines
+}
+
+/// Prints the name of each signal at once, as a shell does that waits, and ends at SIGTERM, or by itself.
+const REPORT_SIGNALS: &str = "for name in HUP INT USR1 USR2 WINCH; do trap \"echo $name\" $name; done\n\
+    sleep 30 >/dev/null 2>&1 & trap 'kill $!; echo TERM; exit 7' TERM; echo ready\n\
+    while kill -0 $! 2>/dev/null; do wait $!; done";
+
+#[test]
+fn a_signal_reaches_the_command_once() {
+    let receiver = Receiver::start().unwrap();
+    let mut running = Running::start(&mut exec(&receiver, &["--", "sh", "-c", REPORT_SIGNALS]));
+    assert_eq!(running.next_line(), "ready");
+    // each is answered before the next one is sent, and a second time would be seen before the next one is
+    for name in ["USR1", "HUP", "WINCH", "USR2", "USR1", "HUP", "TERM"] {
+        running.signal(name);
+        assert_eq!(running.next_line(), name);
+    }
+    assert_eq!(running.process.wait().unwrap().code(), Some(7));
+    assert!(running.lines.recv_timeout(PATIENCE).is_err(), "nothing was printed twice");
+    assert_eq!(receiver.spans()[0].attribute("process.exit.code").as_i64(), Some(7));
+}
+
+#[test]
+fn ctrl_c_of_a_terminal_reaches_the_command_once() {
+    let receiver = Receiver::start().unwrap();
+    let (mut keyboard, terminal) = pseudo_terminal();
+    let mut command = exec(&receiver, &["--", "sh", "-c", REPORT_SIGNALS]);
+    command.stdin(terminal);
+    lead_session(&mut command);
+    let mut running = Running::start(&mut command);
+    assert_eq!(running.next_line(), "ready");
+    // a second delivery may come while the first is pending, and be none: not every time
+    for _ in 0..10 {
+        keyboard.write_all(b"\x03").unwrap();
+        assert_eq!(running.next_line(), "INT");
+        // the next line is this one, unless there was a second delivery
+        running.signal("USR1");
+        assert_eq!(running.next_line(), "USR1");
+    }
+    running.signal("TERM");
+    assert_eq!(running.next_line(), "TERM");
+    assert_eq!(running.process.wait().unwrap().code(), Some(7));
+}
+
+/// The side of the keyboard, and that of the programs.
+#[allow(unsafe_code, reason = "std opens no terminals")]
+fn pseudo_terminal() -> (fs::File, OwnedFd) {
+    let (mut master, mut slave) = (0, 0);
+    let none = std::ptr::null_mut::<std::ffi::c_void>;
+    // SAFETY: both numbers outlive the call; a name and settings are not asked for.
+    let opened = unsafe {
+        libc::openpty(&raw mut master, &raw mut slave, none().cast(), none().cast(), none().cast())
+    };
+    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: both were just opened, and nothing else owns them.
+    unsafe { (fs::File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) }
+}
+
+/// Makes the command the leader of a session whose terminal is its standard input, with Ctrl-C as a shell in the foreground
+/// has it.
+#[allow(unsafe_code, reason = "std starts no sessions")]
+fn lead_session(command: &mut Command) {
+    let begin = || {
+        // SAFETY: all three may be called between fork and exec.
+        let done = unsafe {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            libc::setsid() != -1 && libc::ioctl(0, libc::TIOCSCTTY as _, 0) == 0
+        };
+        if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    // SAFETY: the closure does nothing else.
+    unsafe { command.pre_exec(begin) };
+}
+
+#[test]
+fn a_collector_that_is_of_no_use_delays_by_no_more_than_the_budget_and_changes_nothing() {
+    let hanging = Receiver::start().unwrap();
+    hanging.always(Answer::hang());
+    let unanswered = Unanswered::start();
+    let down = Receiver::start().unwrap();
+    let down_endpoint = down.endpoint();
+    drop(down);
+    for endpoint in [&hanging.endpoint(), &unanswered.url(), &down_endpoint, "http://no-such-host.invalid"] {
+        let began = Instant::now();
+        let arguments = ["exec", "--endpoint", endpoint, "--timeout", "200ms", "--", "sh", "-c", "exit 3"];
+        let output = finish(&mut standpipe(&arguments));
+        assert!(began.elapsed() < Duration::from_millis(200) + SLACK, "{endpoint}: {:?}", began.elapsed());
+        assert_eq!(output.status.code(), Some(3), "{endpoint}");
+        assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()), "{endpoint}");
+    }
+    let arguments = ["exec", "--endpoint", &down_endpoint, "--fail", "--", "true"];
+    let output = finish(&mut standpipe(&arguments));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("standpipe: 1 record not delivered: "), "{}", stderr(&output));
+    assert!(stderr(&output).contains("try: standpipe receive"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_silent_unless_asked_about() {
+    let run = |arguments: &[&str]| {
+        let arguments = [&["exec"], arguments, &["--", "sh", "-c", "exit 3"]].concat();
+        let mut command = standpipe(&arguments);
+        finish(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://collector"))
+    };
+    let output = run(&[]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(3), String::new()));
+    let output = run(&["--verbose"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{}", stderr(&output));
+}
+
+#[test]
+fn secrets_in_arguments_never_arrive() {
+    let secrets =
+        ["--password", "s3cr3t", "--token=s3cr3t", "-H", "Authorization: Bearer s3cr3t", "key=s3cr3t"];
+    let more = ["https://me:s3cr3t@host/", "-u", "me:s3cr3t", "-e", "DB_PASSWORD=s3cr3t"];
+    let script = ["sh", "-c", "true --api-key s3cr3t \"Cookie: a=s3cr3t\""];
+    for command in [&[&["true"], &secrets[..], &more].concat()[..], &script] {
+        let (output, span) = recorded(&[&["--header", "api-key=s3cr3t", "--"], command].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(!format!("{span:?}").contains("s3cr3t"), "{span:?}");
+        assert!(format!("{span:?}").contains("***"), "{span:?}");
+    }
+    let (_, span) = recorded(&["--no-args", "--", "true", "hidden"]);
+    assert!(span.attribute("process.command_args").is_none(), "{span:?}");
+}
+
+#[test]
+fn output_passes_through_byte_for_byte_and_its_lines_are_logs_of_the_span() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    let bytes: Vec<u8> =
+        (0..=255_u8).cycle().take(100_000).chain(*b"\nthe end, without a line end").collect();
+    let file = scratch.write("bytes", &bytes);
+    let file = file.to_str().unwrap();
+    for option in ["--log-output", "--no-args"] {
+        let arguments = [option, "--", "sh", "-c", "cat \"$0\"; cat \"$0\" >&2", file];
+        let output = finish(&mut exec(&receiver, &arguments));
+        assert!(output.stdout == bytes && output.stderr == bytes, "{option}");
+    }
+    let trace_id = receiver.spans()[0].trace_id();
+    let logs = receiver.logs();
+    let last = |stream: &str| {
+        let mut of_stream = logs.iter().filter(|log| log.attribute("log.iostream").as_str() == Some(stream));
+        of_stream.next_back().unwrap()
+    };
+    for stream in ["stdout", "stderr"] {
+        assert_eq!(last(stream).body().as_str(), Some("the end, without a line end"));
+        assert_eq!(last(stream).trace_id(), Some(trace_id));
+        assert_eq!(last(stream).span_id(), Some(receiver.spans()[0].span_id()));
+    }
+}
+
+#[test]
+fn standard_input_is_the_command_s() {
+    let receiver = Receiver::start().unwrap();
+    let mut command = exec(&receiver, &["--", "cat"]);
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    process.stdin.take().unwrap().write_all(b"a\0b").unwrap();
+    assert_eq!(process.wait_with_output().unwrap().stdout, b"a\0b");
+}
+
+#[test]
+fn the_context_of_the_caller_is_passed_on() {
+    let receiver = Receiver::start().unwrap();
+    let print = ["--", "sh", "-c", "echo $TRACEPARENT $TRACESTATE $BAGGAGE"];
+    let run = |parent: &str| {
+        let mut command = exec(&receiver, &print);
+        command.env("TRACEPARENT", parent).env("TRACESTATE", "a=1").env("BAGGAGE", "user=7;p, odd");
+        stdout(&finish(&mut command)).trim_end().to_owned()
+    };
+    let printed = run(PARENT);
+    let span = &receiver.spans()[0];
+    assert_eq!(format!("{}", span.trace_id()), "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert_eq!(span.parent_id().map(|id| id.to_string()).as_deref(), Some("00f067aa0ba902b7"));
+    assert_eq!(printed, format!("00-{}-{}-01 a=1 user=7;p, odd", span.trace_id(), span.span_id()));
+
+    // the caller does not record: neither does this command, and the next one sees that
+    let printed = run(&PARENT.replace("-01", "-00"));
+    assert!(printed.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"), "{printed}");
+    assert!(printed.ends_with("-00 a=1 user=7;p, odd"), "{printed}");
+    assert_eq!(receiver.span_count(), 1);
+
+    // a state without its parent belongs to another trace
+    let printed = run("");
+    assert!(printed.ends_with("-03 user=7;p, odd"), "{printed}");
+}
+
+#[test]
+fn nothing_is_passed_on_where_nothing_is_recorded() {
+    let mut command = standpipe(&["exec", "--", "sh", "-c", "echo \"[$TRACEPARENT]\""]);
+    assert_eq!(stdout(&finish(command.env("OTEL_SDK_DISABLED", "true"))), "[]\n");
+    assert_eq!(stdout(&finish(command.env("TRACEPARENT", PARENT))), format!("[{PARENT}]\n"));
+}
+
+#[test]
+fn options_set_what_the_span_has() {
+    let arguments =
+        ["-n", "job", "-k", "consumer", "-s", "shop", "-a", "a=1", "-a", "b:=1", "-a", "c:=[true]"];
+    let (_, span) = recorded(&[&arguments[..], &["--attr", "d:=1.5", "true"]].concat());
+    assert_eq!((span.name(), span.kind(), span.service_name()), ("job", SpanKind::Consumer, "shop"));
+    assert_eq!(text(&span, "a"), "1");
+    assert_eq!(span.attribute("b").as_i64(), Some(1));
+    assert_eq!(span.attribute("c").items()[0].as_bool(), Some(true));
+    assert_eq!(span.attribute("d").as_f64(), Some(1.5));
+}
+
+#[test]
+fn variables_of_otel_cli_are_used_where_options_say_nothing() {
+    let receiver = Receiver::start().unwrap();
+    let mut command = exec(&receiver, &["--", "sh", "-c", "exit 3"]);
+    command.env("OTEL_CLI_TRACE_KIND", "odd").env("OTEL_CLI_ATTRIBUTES", "odd");
+    assert_eq!(finish(&mut command).status.code(), Some(3), "a bad one is no reason not to run the command");
+    receiver.take();
+    let mut command = exec(&receiver, &["--attr", "b=3", "--", "true"]);
+    command.env("OTEL_CLI_SPAN_NAME", "job").env("OTEL_CLI_ATTRIBUTES", "a=1,b=2");
+    command.env("OTEL_CLI_SERVICE_NAME", "shop").env("OTEL_CLI_TRACE_KIND", "server");
+    assert_eq!(finish(&mut command).status.code(), Some(0));
+    let span = &receiver.spans()[0];
+    assert_eq!((span.name(), span.kind(), span.service_name()), ("job", SpanKind::Server, "shop"));
+    assert_eq!((text(span, "a"), text(span, "b")), ("1".to_owned(), "3".to_owned()));
+}
+
+#[test]
+fn the_context_is_put_into_arguments_and_files_and_read_from_them() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    let file = scratch.path().join("context");
+    let file = file.to_str().unwrap();
+    let arguments = ["--print-to", file, "--", "echo", "{{traceparent}} {{trace_id}} {{span_id}}"];
+    let output = finish(&mut exec(&receiver, &arguments));
+    let first = &receiver.spans()[0];
+    let (trace, span) = (first.trace_id(), first.span_id());
+    let traceparent = format!("00-{trace}-{span}-03");
+    assert_eq!(stdout(&output), format!("{traceparent} {trace} {span}\n"));
+    assert_eq!(fs::read_to_string(file).unwrap(), format!("TRACEPARENT={traceparent}\n"));
+
+    let output = finish(&mut exec(&receiver, &["--parent", file, "--print-to", "stderr", "--", "true"]));
+    let second = &receiver.spans()[1];
+    assert_eq!((second.trace_id(), second.parent_id()), (trace, Some(span)));
+    assert_eq!(stderr(&output), format!("TRACEPARENT=00-{trace}-{}-03\n", second.span_id()));
+}
+
+#[test]
+fn make_runs_its_recipes_inside_of_spans() {
+    if Command::new("make").arg("--version").output().is_err() {
+        println!("SKIPPED: there is no make here");
+        return;
+    }
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    scratch.write("Makefile", "all: one\n\t@echo all\none:\n\t@echo one\n");
+    let mut make = Command::new(env!("CARGO_BIN_EXE_standpipe"));
+    let shell = format!("SHELL={}", env!("CARGO_BIN_EXE_standpipe"));
+    make.args(["exec", "--", "make", "-s", &shell, ".SHELLFLAGS=exec --name recipe -- /bin/sh -c"]);
+    crate::support::command::forget_surroundings(&mut make);
+    make.current_dir(scratch.path()).env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint());
+    let output = finish(make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL"));
+    assert_eq!(stdout(&output), "one\nall\n", "{}", stderr(&output));
+    receiver.only_trace().assert_tree("make\n  recipe\n  recipe");
+}
+
+#[test]
+fn a_bad_command_line_runs_nothing() {
+    let cases: [(&[&str], &str); 5] = [
+        (&[], "exec needs a COMMAND"),
+        (&["--attr", "a", "--", "echo", "ran"], "--attr: write KEY=VALUE"),
+        (&["--kind", "odd", "--", "echo", "ran"], "kind \"odd\": write internal, server"),
+        (&["--timeout", "soon", "--", "echo", "ran"], "--timeout \"soon\": write a time"),
+        (&["--endpoint", "ftp://host", "--", "echo", "ran"], "--endpoint"),
+    ];
+    for (arguments, expected) in cases {
+        let output = finish(&mut standpipe(&[&["exec"], arguments].concat()));
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}

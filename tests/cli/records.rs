@@ -1,0 +1,293 @@
+//! `standpipe span`, `log` and `metric`: what a script says arrives, and the exit code says whether it did.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+use standpipe::receiver::proto::metrics::v1::AggregationTemporality;
+use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Severity, SpanKind, Status};
+
+use crate::support::command::{finish, standpipe, stderr, stdout};
+use crate::support::scratch::Scratch;
+
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+fn sending(receiver: &Receiver, arguments: &[&str]) -> Command {
+    let mut command = standpipe(arguments);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint());
+    command
+}
+
+/// Runs it, and asserts that it ends well and prints nothing.
+fn send(receiver: &Receiver, arguments: &[&str]) {
+    let output = finish(&mut sending(receiver, arguments));
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
+    assert_eq!(stdout(&output), "", "{arguments:?}");
+}
+
+fn send_lines(receiver: &Receiver, arguments: &[&str], lines: impl AsRef<[u8]>) -> Output {
+    let mut command = sending(receiver, arguments);
+    let mut process =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    process.stdin.take().unwrap().write_all(lines.as_ref()).unwrap();
+    process.wait_with_output().unwrap()
+}
+
+fn at(seconds: f64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs_f64(seconds)
+}
+
+#[test]
+fn a_span_has_what_its_options_say() {
+    let receiver = Receiver::start().unwrap();
+    let mut command = sending(
+        &receiver,
+        &[
+            "span",
+            "import",
+            "--start",
+            "1700000000",
+            "--end",
+            "1700000002.5",
+            "--kind",
+            "server",
+            "-a",
+            "rows:=42",
+            "--status",
+            "error",
+            "--message",
+            "disk full",
+            "--event",
+            "half@1700000001",
+            "--event",
+            "a@b",
+        ],
+    );
+    let output = finish(command.env("TRACEPARENT", PARENT).env("TRACESTATE", "a=1"));
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let span = &receiver.spans()[0];
+    assert_eq!((span.name(), span.kind()), ("import", SpanKind::Server));
+    assert_eq!(span.span.start_time_unix_nano, 1_700_000_000_000_000_000);
+    assert_eq!(span.span.end_time_unix_nano, 1_700_000_002_500_000_000);
+    assert_eq!(span.attribute("rows").as_i64(), Some(42));
+    assert_eq!(span.status(), Some(Status::Error("disk full")));
+    let names: Vec<&str> = span.events().iter().map(|event| event.name()).collect();
+    assert_eq!(names, ["half", "a@b"]);
+    assert_eq!(span.span.events[0].time_unix_nano, 1_700_000_001_000_000_000);
+    assert_eq!(span.parent_id().map(|id| id.to_string()).as_deref(), Some("00f067aa0ba902b7"));
+    assert_eq!(span.span.trace_state, "a=1");
+}
+
+#[test]
+fn a_span_goes_on_in_a_file_without_a_process() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    let path = scratch.path().join("deploy span");
+    let file = path.to_str().unwrap();
+    let mut start = sending(&receiver, &["span", "start", "--file", file, "deploy", "--attr", "version=1'2"]);
+    assert_eq!(finish(start.env("TRACEPARENT", PARENT).env("TRACESTATE", "a=1")).status.code(), Some(0));
+    send(&receiver, &["span", "--parent", file, "migrate"]);
+    send(&receiver, &["span", "event", "--file", file, "migrated", "--attr", "tables:=3"]);
+    assert_eq!(receiver.span_count(), 1, "it is not sent before its end");
+    let again = finish(&mut sending(&receiver, &["span", "start", "--file", file, "other"]));
+    assert_eq!(again.status.code(), Some(1));
+    assert!(stderr(&again).contains("is another span in it?"), "{}", stderr(&again));
+    send(&receiver, &["span", "end", "--file", file, "--status", "ok", "--attr", "nodes:=2"]);
+    assert!(!Path::new(file).exists());
+
+    let trace = receiver.only_trace();
+    trace.assert_tree("deploy\n  migrate");
+    let deploy = trace.span("deploy");
+    assert_eq!(deploy.parent_id().map(|id| id.to_string()).as_deref(), Some("00f067aa0ba902b7"));
+    assert_eq!(
+        (deploy.attribute("version").as_str(), deploy.attribute("nodes").as_i64()),
+        (Some("1'2"), Some(2))
+    );
+    assert_eq!(deploy.status(), Some(Status::Ok));
+    assert_eq!(deploy.events()[0].attribute("tables").as_i64(), Some(3));
+    let migrate = trace.span("migrate");
+    let (outer, inner) = (&deploy.received().span, &migrate.received().span);
+    assert_eq!((&*outer.trace_state, &*inner.trace_state), ("a=1", "a=1"));
+    assert!(outer.start_time_unix_nano <= inner.start_time_unix_nano);
+    assert!(inner.end_time_unix_nano <= outer.end_time_unix_nano);
+}
+
+#[test]
+fn a_span_that_could_not_be_delivered_stays_in_its_file() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    // as mktemp makes it
+    let file = scratch.write("span", "");
+    let file = file.to_str().unwrap();
+    send(&receiver, &["span", "start", "--file", file, "deploy"]);
+    receiver.always(Answer::status(400));
+    let refused = finish(&mut sending(&receiver, &["span", "end", "--file", file]));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("1 record not delivered"), "{}", stderr(&refused));
+    receiver.behave();
+    send(&receiver, &["span", "end", "--file", file]);
+    assert_eq!(receiver.spans().last().unwrap().name(), "deploy");
+    assert!(receiver.spans().last().unwrap().parent_id().is_none());
+    let gone = finish(&mut sending(&receiver, &["span", "end", "--file", file]));
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(stderr(&gone).contains(file), "{}", stderr(&gone));
+}
+
+#[test]
+fn spans_are_read_from_json_lines_and_bad_lines_are_named() {
+    let receiver = Receiver::start().unwrap();
+    let lines = "{\"name\": \"a\", \"start\": 1700000000, \"end\": \"2023-11-14T22:13:21Z\", \"kind\": \"client\"}\n\
+        \n\
+        {\"name\": \"b\", \"nmae\": 1}\n\
+        {\"name\": \"c\", \"attributes\": {\"n\": 1, \"common\": \"own\"}, \"events\": [{\"name\": \"e\"}]}\n\
+        not json\n\
+        {\"name\": \"d\", \"start\": \"soon\"}\n";
+    let output = send_lines(&receiver, &["span", "-", "--attr", "common=1"], lines);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = stderr(&output);
+    for expected in ["line 3: unknown field `nmae`", "line 5: expected", "line 6: time \"soon\": write "] {
+        assert!(errors.contains(expected), "no {expected:?} in {errors}");
+    }
+    let spans = receiver.spans();
+    let names: Vec<&str> = spans.iter().map(|span| span.name()).collect();
+    assert_eq!(names, ["a", "c"]);
+    assert_eq!((spans[0].start_time(), spans[0].end_time()), (at(1_700_000_000.0), at(1_700_000_001.0)));
+    assert_eq!(spans[0].attribute("common").as_str(), Some("1"));
+    assert_eq!(spans[1].attribute("common").as_str(), Some("own"));
+    assert_eq!(spans[1].events().len(), 1);
+}
+
+#[test]
+fn a_log_record_belongs_to_the_span_around_it() {
+    let receiver = Receiver::start().unwrap();
+    let arguments =
+        ["log", "--level", "warn2", "disk", "almost", "full", "--attr", "free:=1.5", "--event", "disk.full"];
+    let mut command = sending(&receiver, &arguments);
+    assert_eq!(
+        finish(command.env("TRACEPARENT", PARENT).env("OTEL_SERVICE_NAME", "backup")).status.code(),
+        Some(0)
+    );
+    let log = &receiver.logs()[0];
+    assert_eq!((log.body().as_str(), log.severity()), (Some("disk almost full"), Some(Severity::Warn2)));
+    assert_eq!((log.event_name(), log.service_name()), ("disk.full", "backup"));
+    assert_eq!(log.attribute("free").as_f64(), Some(1.5));
+    assert_eq!(log.span_id().map(|id| id.to_string()).as_deref(), Some("00f067aa0ba902b7"));
+}
+
+#[test]
+fn lines_of_loggers_are_log_records_as_they_are() {
+    let receiver = Receiver::start().unwrap();
+    let lines = "plain text\n\
+        {\"level\": \"error\", \"msg\": \"no route\", \"host\": \"a\", \"time\": \"2023-11-14T22:13:20Z\"}\n\
+        {\"level\": 40, \"message\": \"pino\", \"time\": 1700000000000, \"attributes\": {\"n\": 1}}\n\
+        {broken\n\
+        {\"level\": \"loud\"}\n";
+    let output = send_lines(&receiver, &["log", "-"], [lines.as_bytes(), b"\xff\n", b"last"].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let errors = stderr(&output);
+    for expected in ["line 4: ", "line 5: level \"loud\": write trace, debug", "line 6: not UTF-8"] {
+        assert!(errors.contains(expected), "no {expected:?} in {errors}");
+    }
+    let logs = receiver.logs();
+    let bodies: Vec<_> = logs.iter().map(|log| log.body().as_str().unwrap().to_owned()).collect();
+    assert_eq!(bodies, ["plain text", "no route", "pino", "last"]);
+    assert_eq!((logs[1].severity(), logs[2].severity()), (Some(Severity::Error), Some(Severity::Warn)));
+    assert_eq!(logs[1].attribute("host").as_str(), Some("a"));
+    assert_eq!(logs[2].attribute("n").as_i64(), Some(1));
+    assert_eq!(logs[1].log.time_unix_nano, logs[2].log.time_unix_nano);
+    assert!(logs.iter().all(|log| log.trace_id().is_none()));
+}
+
+#[test]
+fn more_lines_than_a_queue_holds_arrive_all_the_same() {
+    let receiver = Receiver::start().unwrap();
+    let lines: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
+    let output = send_lines(&receiver, &["log", "-", "--timeout", "30s"], lines);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert_eq!(receiver.log_count(), 20_000);
+}
+
+#[test]
+fn measurements_are_sent_as_deltas_with_their_attributes() {
+    let receiver = Receiver::start().unwrap();
+    send(&receiver, &["metric", "counter", "backups", "3", "--unit", "{backup}", "--attr", "ok:=true"]);
+    send(&receiver, &["metric", "gauge", "temperature", "-1.5"]);
+    send(&receiver, &["metric", "histogram", "job.time", "2", "--unit", "s"]);
+    let counter = receiver.metric("backups").unwrap();
+    let Some(Data::Sum(sum)) = &counter.metric.data else { panic!("{counter:?}") };
+    assert_eq!((sum.aggregation_temporality(), sum.is_monotonic), (AggregationTemporality::Delta, true));
+    assert_eq!((counter.metric.unit.as_str(), counter.point_count()), ("{backup}", 1));
+    assert_eq!(counter.value(&[("ok", true)]).as_i64(), Some(3));
+    assert_eq!(receiver.metric("temperature").unwrap().value(()).as_f64(), Some(-1.5));
+    assert_eq!(receiver.metric("job.time").unwrap().point(()).unwrap().sum(), Some(2.0));
+}
+
+#[test]
+fn measurements_of_lines_are_added_up() {
+    let receiver = Receiver::start().unwrap();
+    let lines = "{\"type\": \"counter\", \"name\": \"jobs\", \"value\": 1}\n\
+        {\"type\": \"counter\", \"name\": \"jobs\", \"value\": 2}\n\
+        {\"type\": \"counter\", \"name\": \"jobs\", \"value\": -2}\n\
+        {\"type\": \"speed\", \"name\": \"jobs\", \"value\": 2}\n";
+    let output = send_lines(&receiver, &["metric", "-"], lines);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = stderr(&output);
+    assert!(errors.contains("line 3: counter jobs: it never falls"), "{errors}");
+    assert!(errors.contains("line 4: unknown variant `speed`, expected one of `counter`"), "{errors}");
+    assert_eq!(receiver.metric("jobs").unwrap().value(()).as_i64(), Some(3));
+}
+
+#[test]
+fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2() {
+    let receiver = Receiver::start().unwrap();
+    let endpoint = receiver.endpoint();
+    drop(receiver);
+    for arguments in [&["span", "a"][..], &["log", "a"], &["metric", "gauge", "a", "1"]] {
+        let output =
+            finish(&mut standpipe(&[arguments, &["--endpoint", &endpoint, "--timeout", "5s"]].concat()));
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let errors = stderr(&output);
+        assert!(
+            errors.contains("1 record not delivered: ") && errors.contains("try: standpipe receive"),
+            "{errors}"
+        );
+    }
+    let cases: [(&[&str], &str); 11] = [
+        (&["span"], "span needs a NAME, or - for standard input"),
+        (&["span", "a", "b"], "unexpected argument \"b\""),
+        (&["span", "start", "a"], "need --file FILE"),
+        (&["span", "--file", "f", "a"], "--file is for span start NAME"),
+        (&["span", "a", "--status", "bad"], "status \"bad\": write ok or error"),
+        (&["span", "a", "--start", "soon"], "time \"soon\": write"),
+        (&["log"], "log needs a BODY"),
+        (&["log", "--level", "loud", "a"], "level \"loud\": write"),
+        (&["metric", "counter", "a"], "metric needs counter, gauge or histogram, a NAME and a VALUE"),
+        (&["metric", "counter", "a", "many"], "value \"many\": not a number"),
+        (&["metric", "counter", "a", "-1"], "counter a: it never falls"),
+    ];
+    for (arguments, expected) in cases {
+        let output = finish(&mut standpipe(arguments));
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn nothing_is_sent_where_the_caller_does_not_record_and_that_is_no_failure() {
+    let receiver = Receiver::start().unwrap();
+    let mut command = sending(&receiver, &["span", "a"]);
+    let output = finish(command.env("TRACEPARENT", PARENT.replace("-01", "-00")));
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert_eq!(receiver.request_count(), 0);
+    let scratch = Scratch::new();
+    let file = scratch.path().join("span");
+    let mut start = sending(&receiver, &["span", "start", "--file", file.to_str().unwrap(), "a"]);
+    assert_eq!(finish(start.env("TRACEPARENT", PARENT.replace("-01", "-00"))).status.code(), Some(0));
+    assert!(fs::read_to_string(&file).unwrap().contains("-00\n"));
+    send(&receiver, &["span", "end", "--file", file.to_str().unwrap()]);
+    assert_eq!(receiver.request_count(), 0);
+}
