@@ -268,6 +268,18 @@ provider.shutdown()
   await done(page);
 });
 
+test("commands in a nested shell script are one tree", async () => {
+  const script = `"$S" exec --name outer -- sh -c '"$S" exec --name middle -- sh -c "\\"$S\\" exec --name inner -- true"'`;
+  const env = { PATH: process.env.PATH, S: STANDPIPE, OTEL_EXPORTER_OTLP_ENDPOINT: receiver.http, OTEL_SERVICE_NAME: "script" };
+  execFileSync("sh", ["-c", script], { timeout: LONG, env });
+  const page = await open("?q=service:script");
+  await page.click(".row");
+  await page.waitForFunction(() => document.querySelectorAll(".trace .row:not([hidden])").length === 3);
+  assert.deepEqual(await page.locator(".trace .row:not([hidden]) b").allTextContents(), ["outer", "middle", "inner"]);
+  assert.deepEqual(await page.locator(".trace .row:not([hidden])").evaluateAll((rows) => rows.map((row) => row.ariaLevel)), ["1", "2", "3"]);
+  await done(page);
+});
+
 test("what a hostile sender writes is text and nothing else", async () => {
   const traceId = "cc".repeat(16);
   const time = now();
