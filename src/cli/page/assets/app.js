@@ -1,4 +1,4 @@
-// Which view is shown? The one of the address; all of them are told when something is new, unless the page is paused.
+// Which view is shown? The one of the address. It is updated when something is new, unless the page is paused.
 
 import { ask, bytes, count, grouped, h, setText } from "./dom.js";
 import { TracesView } from "./traces.js";
@@ -44,6 +44,15 @@ export const app = {
 
   service(number) {
     return this.services[number] || "(no service)";
+  },
+
+  /** What the server finds for the words of the search, if the view still wants it; an error of them is shown. */
+  async find(view, path) {
+    const { query } = app;
+    const [answer, error] = await ask(`${path}q=${encodeURIComponent(query)}`).then((found) => [found], (refused) => [undefined, refused]);
+    if (query !== app.query || app.view !== view) return undefined;
+    app.problem(error?.message);
+    return answer;
   },
 
   /** An error of the search, below it. */

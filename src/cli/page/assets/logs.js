@@ -44,20 +44,13 @@ export class LogsView {
   }
 
   async update() {
-    const query = this.app.query;
-    let answer;
-    try {
-      answer = await ask(`/api/logs?q=${encodeURIComponent(query)}&level=${LEVELS[this.levels.value]}`);
-    } catch (error) {
-      return this.app.problem(error.message);
-    }
-    if (query !== this.app.query || this.app.view !== this) return;
-    this.app.problem();
+    const answer = await this.app.find(this, `/api/logs?level=${LEVELS[this.levels.value]}&`);
+    if (!answer) return;
     this.listed = answer.rows;
     this.rows.replace(this.listed.map((log) => log.number));
     const { matched, rows } = answer;
     setText(this.matches, rows.length < matched ? `the latest ${grouped(rows.length)} of ${grouped(matched)}`
-      : rows.length ? "" : query ? "no log record matches" : "no log records yet");
+      : rows.length ? "" : this.app.query ? "no log record matches" : "no log records yet");
     this.drawChart();
   }
 

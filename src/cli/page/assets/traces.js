@@ -1,6 +1,6 @@
 // Which traces came? The latest first. Rows never jump below the pointer: new ones are announced, unless the top is shown.
 
-import { ask, copy, count, duration, flash, grouped, h, hue, setText, timeOfDay } from "./dom.js";
+import { copy, count, duration, flash, grouped, h, hue, setText, timeOfDay } from "./dom.js";
 import { ROW, Rows } from "./rows.js";
 
 export class TracesView {
@@ -36,16 +36,8 @@ export class TracesView {
   }
 
   async update() {
-    const query = this.app.query;
-    let answer;
-    try {
-      answer = await ask(`/api/traces?q=${encodeURIComponent(query)}`);
-    } catch (error) {
-      return this.app.problem(error.message);
-    }
-    if (query !== this.app.query || this.app.view !== this) return;
-    this.app.problem();
-    this.place(answer);
+    const answer = await this.app.find(this, "/api/traces?");
+    if (answer) this.place(answer);
   }
 
   place({ matched, rows }) {
