@@ -43,6 +43,7 @@ mod point_view;
 mod receive;
 mod record;
 mod sender;
+mod series_identity;
 mod show;
 mod snippet;
 mod spark;
@@ -53,6 +54,7 @@ mod terminal;
 mod text;
 mod view;
 mod waterfall;
+mod weight;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

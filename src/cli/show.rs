@@ -34,7 +34,7 @@ pub(crate) struct Options {
 
 /// What was read.
 enum Line {
-    Records(Records, usize),
+    Records(Records),
     /// With its number, and why it cannot be shown.
     Bad(u64, String),
     /// The rest cannot be read.
@@ -97,8 +97,8 @@ fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::
         };
         let mut out = BufWriter::new(io::stdout().lock());
         match line {
-            Ok(Line::Records(records, length)) => {
-                view.add(Incoming::of_text(&records, length), pace.now(), &mut out)?;
+            Ok(Line::Records(records)) => {
+                view.add(Incoming::of_text(&records), pace.now(), &mut out)?;
             }
             Ok(Line::Bad(number, reason)) => {
                 bad += 1;
@@ -151,7 +151,7 @@ fn line(number: u64, text: &[u8]) -> Option<Line> {
         return None;
     }
     Some(match Records::from_json(text) {
-        Ok(records) => Line::Records(records, text.len()),
+        Ok(records) => Line::Records(records),
         // what is wrong may quote the line
         Err(error) => Line::Bad(number, text::printable(&error.to_string(), Charset::Ascii).into_owned()),
     })
@@ -173,7 +173,7 @@ mod tests {
         let read: Vec<String> = lines
             .iter()
             .map(|line| match line {
-                Line::Records(records, _) => format!("{} records", records.count()),
+                Line::Records(records) => format!("{} records", records.count()),
                 Line::Bad(number, reason) => format!("{number}: {reason}"),
                 Line::Failed(error) => error.to_string(),
             })

@@ -4,6 +4,7 @@
 
 mod series;
 
+pub(crate) use self::series::Group;
 use self::series::Series;
 use super::point_view::PointView;
 use super::style::{Ink, Palette, Style};
@@ -34,15 +35,14 @@ pub(crate) fn draw(points: &[PointView<'_>], palette: &mut Palette, style: &Styl
 
 /// Draws what came lately: up to `most` series with what they changed by, under a heading with these facts.
 pub(crate) fn draw_lately(
-    points: &[PointView<'_>],
+    groups: Vec<Group<'_>>,
     facts: &str,
     most: usize,
     palette: &mut Palette,
     style: &Style,
 ) -> Vec<String> {
-    points.iter().for_each(|view| palette.assign(view.service));
-    let mut all = series::gather(points);
-    all.iter_mut().for_each(|series| series.shows_change = true);
+    let all = series::of_groups(groups);
+    all.iter().for_each(|series| palette.assign(series.service));
     draw_series(all, facts, most, palette, style)
 }
 

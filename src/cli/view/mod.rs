@@ -7,8 +7,11 @@ mod foot;
 mod history;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Instant;
 
+use standpipe::receiver::proto::common::v1::InstrumentationScope;
+use standpipe::receiver::proto::resource::v1::Resource;
 use standpipe::receiver::{Batch, Protocol, ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
 
 use self::assembler::{Assembler, Block, Cause, State};
@@ -20,6 +23,7 @@ use super::describe::{self, SpanView};
 use super::log_view::LogView;
 use super::style::{Palette, Style};
 use super::waterfall::{self, Heading};
+use super::weight;
 
 /// Records in one line of JSON.
 const MOST_IN_LINE: usize = 4096;
@@ -50,8 +54,6 @@ pub(crate) struct Incoming<'a> {
     pub(crate) spans: &'a [ReceivedSpan],
     pub(crate) logs: &'a [ReceivedLog],
     pub(crate) metrics: &'a [ReceivedMetric],
-    /// The memory that they take, about.
-    pub(crate) bytes: usize,
     /// How they came, if they came over the network.
     pub(crate) protocol: Option<Protocol>,
 }
@@ -59,19 +61,15 @@ pub(crate) struct Incoming<'a> {
 impl<'a> From<&'a Batch> for Incoming<'a> {
     fn from(batch: &'a Batch) -> Self {
         let Batch { spans, logs, metrics, .. } = batch;
-        Self { spans, logs, metrics, bytes: batch.memory_bytes(), protocol: Some(batch.request.protocol) }
+        Self { spans, logs, metrics, protocol: Some(batch.request.protocol) }
     }
 }
 
 impl<'a> Incoming<'a> {
-    /// Records that were read from a text of this length.
-    pub(crate) fn of_text(records: &'a Records, length: usize) -> Self {
+    /// Records that were read from a text.
+    pub(crate) fn of_text(records: &'a Records) -> Self {
         let Records { spans, logs, metrics, .. } = records;
-        Self { spans, logs, metrics, bytes: 2 * length, protocol: None }
-    }
-
-    fn bytes_of_each(&self) -> usize {
-        self.bytes / (self.spans.len() + self.logs.len() + self.metrics.len()).max(1)
+        Self { spans, logs, metrics, protocol: None }
     }
 }
 
@@ -151,10 +149,21 @@ impl View {
         }
     }
 
-    fn add_to_trees(&mut self, incoming: Incoming<'_>, now: Instant, out: &mut impl Write) -> io::Result<()> {
-        let bytes = incoming.bytes_of_each();
+    fn add_to_trees<'i>(
+        &mut self,
+        incoming: Incoming<'i>,
+        now: Instant,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        // successive records share their resource and their scope
+        let mut last_scope: Option<&Arc<InstrumentationScope>> = None;
+        let mut origin_bytes = |resource: &Resource, scope: &'i Arc<InstrumentationScope>| {
+            let is_same = last_scope.replace(scope).is_some_and(|last| Arc::ptr_eq(last, scope));
+            if is_same { 0 } else { weight::origin(resource, scope) }
+        };
         for received in incoming.spans {
             if self.filter.shows_id(&received.span.trace_id) {
+                let bytes = weight::span(&received.span) + origin_bytes(&received.resource, &received.scope);
                 self.assembler.add_span(received, bytes, now);
                 self.draw_due(now, out)?;
             }
@@ -164,6 +173,8 @@ impl View {
             match describe::is_id(&received.log.trace_id) {
                 false if self.filter.shows_log(&view) => self.print_log(&view, out)?,
                 true if self.filter.has_level(&view) && self.filter.shows_id(&received.log.trace_id) => {
+                    let bytes =
+                        weight::log(&received.log) + origin_bytes(&received.resource, &received.scope);
                     self.assembler.add_log(received, bytes, now);
                     self.draw_due(now, out)?;
                 }
@@ -175,8 +186,7 @@ impl View {
         if metrics.is_empty() {
             return Ok(());
         }
-        let bytes = bytes * metrics.len();
-        let lines = self.history.add(metrics, bytes, self.full, &mut self.palette, &self.style);
+        let lines = self.history.add(&metrics, self.full, &mut self.palette, &self.style);
         self.print_block(&lines, out)
     }
 

@@ -24,6 +24,8 @@ const QUIET_IF_INCOMPLETE: Duration = Duration::from_secs(6);
 const LONGEST_OPEN: Duration = Duration::from_secs(30);
 /// What a record takes beside its own bytes: its place here, and the ids.
 const OVERHEAD: usize = 256;
+/// What a trace takes beside its records: its places here, and room for the first of them.
+const TRACE_OVERHEAD: usize = 1024;
 
 type TraceId = Arc<[u8]>;
 type SpanId = Box<[u8]>;
@@ -127,6 +129,7 @@ impl Assembler {
         let id = self.open.get_key_value(id).map_or_else(|| TraceId::from(id), |(id, _)| id.clone());
         let trace = self.open.entry(id.clone()).or_insert_with(|| {
             self.opened += 1;
+            self.bytes += TRACE_OVERHEAD;
             OpenTrace::new(self.opened, outline.is_some(), now)
         });
         self.due.remove(&(trace.due, trace.number));
@@ -201,7 +204,7 @@ impl OpenTrace {
         Self {
             spans: Vec::new(),
             logs: Vec::new(),
-            bytes: 0,
+            bytes: TRACE_OVERHEAD,
             number,
             opened_at: now,
             due: now,

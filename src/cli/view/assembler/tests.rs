@@ -201,15 +201,15 @@ fn circles_and_repeated_ids_are_drawn_too() {
 #[test]
 fn beyond_its_bytes_the_trace_that_is_due_next_is_drawn() {
     let mut bench = Bench::new();
-    bench.assembler.max_bytes = 3 * (100 + OVERHEAD);
+    bench.assembler.max_bytes = 3 * (100 + OVERHEAD + TRACE_OVERHEAD);
     bench.add(0, &[span(1, 2, 1)]);
     bench.add(1, &[span(2, 1, 0), span(3, 1, 0)]);
     assert_eq!(bench.drawn(1), []);
     bench.add(2, &[span(4, 2, 1)]);
     assert_eq!(bench.drawn(2), one(1, "complete"));
     // a trace that is too large alone is drawn as far as it is there
-    bench.add(3, &[span(4, 3, 1), span(4, 4, 1), span(4, 5, 1), span(4, 6, 1)]);
-    let expected = [(1, "complete"), (1, "no root 1 Memory"), (5, "no root 1 Memory")];
+    bench.add(3, &(3..=16).map(|id| span(4, id, 1)).collect::<Vec<_>>());
+    let expected = [(1, "complete"), (1, "no root 1 Memory"), (15, "no root 1 Memory")];
     assert_eq!(bench.drawn(3), expected.map(|(spans, text)| (spans, text.to_owned())));
 }
 
