@@ -17,8 +17,10 @@ use super::{Failure, UNUSABLE, describe, report_error};
 
 /// What traces may take that are not complete.
 const TRACE_MEMORY: usize = 256 * 1024 * 1024;
-/// Longer lines are passed over.
-const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+/// Longer lines are passed over. A request of 64 MiB may take six times as much in JSON, if all of it is to be escaped.
+const LONGEST_LINE: u64 = 6 * 64 * 1024 * 1024;
+/// What some editors begin a file with.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Lines that wait to be shown.
 const MOST_LINES: usize = 4;
 /// Bad lines that are reported; the rest is counted.
@@ -58,7 +60,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     // on a thread of its own: a trace is drawn when it is quiet, though the next line is still to come
     thread::Builder::new()
         .name("standpipe-read".to_owned())
-        .spawn(move || read(BufReader::new(source), &sender))
+        .spawn(move || read(BufReader::new(source), LONGEST_LINE, &sender))
         .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
     let pace = if options.file == "-" { Pace::Live } else { Pace::AtOnce(Instant::now()) };
@@ -122,12 +124,15 @@ fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::
 }
 
 /// Reads lines until there are no more, or until they are not shown any more.
-fn read(mut source: impl BufRead, lines: &SyncSender<Line>) {
+fn read(mut source: impl BufRead, longest: u64, lines: &SyncSender<Line>) {
     let mut text = Vec::new();
     for number in 1.. {
         text.clear();
-        let line = match (&mut source).take(LONGEST_LINE).read_until(b'\n', &mut text) {
+        let read = (&mut source).take(longest + 1).read_until(b'\n', &mut text);
+        let is_too_long = text.len() as u64 > longest && !text.ends_with(b"\n");
+        let line = match read {
             Ok(0) => return,
+            Ok(_) if is_too_long => Some(Line::Bad(number, format!("it is longer than {longest} bytes"))),
             Ok(_) => line(number, &text),
             Err(error) => Some(Line::Failed(error)),
         };
@@ -135,7 +140,7 @@ fn read(mut source: impl BufRead, lines: &SyncSender<Line>) {
         if line.is_some_and(|line| lines.send(line).is_err()) || is_over {
             return;
         }
-        if text.len() as u64 == LONGEST_LINE && source.skip_until(b'\n').is_err() {
+        if is_too_long && source.skip_until(b'\n').is_err() {
             return;
         }
     }
@@ -143,9 +148,7 @@ fn read(mut source: impl BufRead, lines: &SyncSender<Line>) {
 
 /// Nothing for a line without content.
 fn line(number: u64, text: &[u8]) -> Option<Line> {
-    if text.len() as u64 == LONGEST_LINE {
-        return Some(Line::Bad(number, format!("it is longer than {} MiB", LONGEST_LINE >> 20)));
-    }
+    let text = if number == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
     let text = text.trim_ascii();
     if text.is_empty() {
         return None;
@@ -167,17 +170,31 @@ mod tests {
 
     #[test]
     fn bad_lines_have_their_number_and_empty_ones_are_passed_over() {
+        let text = "\u{feff}{}\n\n  \nhello\n{\"resourceSpans\":[]}";
+        assert_eq!(outcomes(text, 1000), ["0 records", "4: expected value at column 1", "0 records"]);
+    }
+
+    #[test]
+    fn only_a_line_that_is_too_long_is_passed_over() {
+        let longest = "{   }";
+        for end in ["\n{}\n{}", "\n"] {
+            let all = outcomes(&format!("{longest}{end}"), 5);
+            assert!(all.iter().all(|outcome| outcome == "0 records"), "{all:?}");
+        }
+        assert_eq!(outcomes("{    }\n{}", 5), ["1: it is longer than 5 bytes", "0 records"]);
+    }
+
+    fn outcomes(text: &str, longest: u64) -> Vec<String> {
         let (sender, lines) = mpsc::sync_channel(10);
-        read(&b"{}\n\n  \nhello\n{\"resourceSpans\":[]}"[..], &sender);
+        read(text.as_bytes(), longest, &sender);
         drop(sender);
-        let read: Vec<String> = lines
+        lines
             .iter()
             .map(|line| match line {
                 Line::Records(records) => format!("{} records", records.count()),
                 Line::Bad(number, reason) => format!("{number}: {reason}"),
                 Line::Failed(error) => error.to_string(),
             })
-            .collect();
-        assert_eq!(read, ["0 records", "4: expected value at column 1", "0 records"]);
+            .collect()
     }
 }

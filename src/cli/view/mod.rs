@@ -228,6 +228,7 @@ impl View {
             .iter()
             .map(|ancestor| SpanView { is_past: true, ..SpanView::bare(&ancestor.span, &ancestor.service) });
         let mut spans: Vec<SpanView<'_>> = block.spans.iter().map(SpanView::from).chain(past).collect();
+        spans.iter_mut().for_each(|view| view.is_wanted = !view.is_past && self.filter.is_match(view));
         let mut logs: Vec<LogView<'_>> = block.logs.iter().map(LogView::from).collect();
         if spans.is_empty() {
             logs.retain(|view| self.filter.shows_log(view));
@@ -235,7 +236,7 @@ impl View {
         }
         let hidden = self.filter.hidden_ids(&spans);
         let all = spans.len();
-        spans.retain(|view| !hidden.contains(view.span.span_id.as_slice()));
+        spans.retain(|view| !hidden.contains(view.span.span_id.as_slice()) && !self.filter.hides(view));
         logs.retain(|view| !hidden.contains(view.log.span_id.as_slice()));
         let has_new = spans.iter().any(|view| !view.is_past) || !logs.is_empty();
         if !has_new || !self.filter.shows_trace(&spans, &logs) {

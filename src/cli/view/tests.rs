@@ -113,3 +113,14 @@ fn what_is_late_of_a_trace_that_is_not_shown_is_not_shown_either() {
     assert_eq!(bench.after(8), "");
     assert_eq!(bench.add(&log("", "alone")), "");
 }
+
+#[test]
+fn a_trace_is_found_by_what_was_logged_in_it() {
+    let mut bench = Bench::new(Filter { names: vec!["declined".to_owned()], ..Filter::default() });
+    bench.add(&log("aa", "card declined"));
+    bench.add(&span("aa", 1, ""));
+    bench.add(&log("bb", "card accepted"));
+    bench.add(&span("bb", 1, ""));
+    let drawn = bench.after(1);
+    assert!(drawn.contains("trace aa ") && !drawn.contains("trace bb "), "{drawn}");
+}
