@@ -19,6 +19,9 @@ use super::{Failure, UNUSABLE, describe, report_error};
 const TRACE_MEMORY: usize = 256 * 1024 * 1024;
 /// Longer lines are passed over. A request of 64 MiB may take six times as much in JSON, if all of it is to be escaped.
 const LONGEST_LINE: u64 = 6 * 64 * 1024 * 1024;
+/// What is said of the records of an older Collector.
+const OUTDATED: &str =
+    "it is OTLP before 0.15, with instrumentation libraries in place of scopes; use a newer Collector";
 /// What some editors begin a file with.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Lines that wait to be shown.
@@ -91,7 +94,7 @@ impl Pace {
 
 /// Returns how many lines could not be shown.
 fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::Result<u64> {
-    let mut bad = 0;
+    let (mut bad, mut read) = (0, 0);
     loop {
         let line = match (pace, view.next_due()) {
             (Pace::Live, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
@@ -100,6 +103,7 @@ fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::
         let mut out = BufWriter::new(io::stdout().lock());
         match line {
             Ok(Line::Records(records)) => {
+                read += records.count() as u64;
                 view.add(Incoming::of_text(&records), pace.now(), &mut out)?;
             }
             Ok(Line::Bad(number, reason)) => {
@@ -115,11 +119,23 @@ fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 view.finish(&mut out)?;
-                return out.flush().map(|()| bad);
+                out.flush()?;
+                if bad == 0 && !view.has_printed() {
+                    report_error(&format!("{name}: {}", nothing_of(read)));
+                }
+                return Ok(bad);
             }
         }
         view.draw_due(pace.now(), &mut out)?;
         out.flush()?;
+    }
+}
+
+/// Why nothing is shown of this many records.
+fn nothing_of(records: u64) -> String {
+    match records {
+        0 => "it has no records".to_owned(),
+        records => format!("nothing to show of {}", describe::count(records, "record")),
     }
 }
 
@@ -154,10 +170,16 @@ fn line(number: u64, text: &[u8]) -> Option<Line> {
         return None;
     }
     Some(match Records::from_json(text) {
+        Ok(records) if records.count() == 0 && has_libraries(text) => Line::Bad(number, OUTDATED.to_owned()),
         Ok(records) => Line::Records(records),
         // what is wrong may quote the line
         Err(error) => Line::Bad(number, text::printable(&error.to_string(), Charset::Ascii).into_owned()),
     })
+}
+
+fn has_libraries(text: &[u8]) -> bool {
+    const FIELD: &[u8] = b"\"instrumentationLibrary";
+    text.windows(FIELD.len()).any(|part| part == FIELD)
 }
 
 fn name(file: &OsStr) -> String {
@@ -172,6 +194,8 @@ mod tests {
     fn bad_lines_have_their_number_and_empty_ones_are_passed_over() {
         let text = "\u{feff}{}\n\n  \nhello\n{\"resourceSpans\":[]}";
         assert_eq!(outcomes(text, 1000), ["0 records", "4: expected value at column 1", "0 records"]);
+        let outdated = r#"{"resourceSpans":[{"instrumentationLibrarySpans":[{"spans":[{"name":"x"}]}]}]}"#;
+        assert_eq!(outcomes(outdated, 1000), [format!("1: {OUTDATED}")]);
     }
 
     #[test]

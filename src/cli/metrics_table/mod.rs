@@ -6,10 +6,10 @@ mod series;
 
 pub(crate) use self::series::Group;
 use self::series::Series;
+use super::describe;
 use super::point_view::PointView;
 use super::style::{Ink, Palette, Style};
 use super::table::{self, Column, GAP, Table, Text};
-use super::{describe, spark};
 
 const LONGEST_SERVICE: usize = 14;
 /// Cells between a name and its unit.
@@ -122,7 +122,7 @@ impl<'d> Layout<'d> {
 
     fn row(&self, series: &Series<'_>, ink: Ink, style: &Style) -> Vec<String> {
         let service = Text::new(ink, series.service);
-        let bars = |cells| Text::new(ink, spark::bars(&series.line(), cells, style));
+        let bars = |cells| Text::new(ink, series.bars(cells, style));
         let newest = Text::new(Ink::PLAIN, series.newest());
         match self {
             Self::OneLine(table) => {

@@ -7,8 +7,9 @@ use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
 use standpipe::receiver::proto::metrics::v1::{AggregationTemporality, NumberDataPoint};
 
-use crate::cli::describe;
 use crate::cli::point_view::{self, Measures, Point, PointView};
+use crate::cli::style::Style;
+use crate::cli::{describe, spark};
 
 /// What tells the replicas of a service apart.
 const INSTANCE: &str = "service.instance.id";
@@ -152,15 +153,22 @@ impl<'a> Series<'a> {
 
     /// What is drawn as a line: the buckets of a histogram; the rise of a counter with each push, and what it was with
     /// each push for everything else.
-    pub(super) fn line(&self) -> Vec<f64> {
+    fn line(&self) -> Vec<f64> {
         if let Some(newest) = self.points.last().filter(|view| !matches!(view.point, Point::Number(_))) {
             return newest.buckets();
         }
         let values: Vec<f64> = self.points.iter().filter_map(number).collect();
-        let line = if self.is_rising_total() { rises(&values) } else { values };
-        // what is measured later than the rest ends together with it
-        let missing = self.pushes.saturating_sub(line.len());
-        std::iter::repeat_n(0.0, missing).chain(line).collect()
+        if self.is_rising_total() { rises(&values) } else { values }
+    }
+
+    /// The line in up to `cells`. What is measured later than the rest of its service ends together with it.
+    pub(super) fn bars(&self, cells: usize, style: &Style) -> String {
+        let line = self.line();
+        let is_number = matches!(self.points.last(), Some(PointView { point: Point::Number(_), .. }));
+        let pushes = if is_number { self.pushes.max(line.len()) } else { line.len() };
+        let cells = cells.min(pushes);
+        let own = (line.len() * cells).div_ceil(pushes.max(1));
+        " ".repeat(cells - own) + &spark::bars(&line, own, style)
     }
 
     pub(super) fn point_count(&self) -> usize {

@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let save = options.save.as_deref().map(save::start).transpose()?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
-    let foot = Foot::new(terminal.can_erase());
+    let foot = Foot::new(terminal.can_erase(), terminal.known_columns());
     let (queue, greet) = printer::start(view, foot, printed).map_err(cannot_start)?;
     let refusals = Arc::new(Mutex::new(Refusals::default()));
     let page = options.addresses.page.map(start_page).transpose()?;

@@ -102,8 +102,9 @@ impl Printer {
         if !self.foot.is_possible() || self.width_asked.elapsed() < WIDTH_INTERVAL {
             return;
         }
-        if let Some(width) = TerminalInfo::current_width() {
-            self.view.set_width(width);
+        if let Some(columns) = TerminalInfo::current_columns() {
+            self.view.set_columns(columns);
+            self.foot.set_columns(columns);
         }
         self.width_asked = Instant::now();
     }

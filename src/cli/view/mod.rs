@@ -14,7 +14,7 @@ use standpipe::receiver::proto::common::v1::InstrumentationScope;
 use standpipe::receiver::proto::resource::v1::Resource;
 use standpipe::receiver::{Batch, Protocol, ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
 
-use self::assembler::{Assembler, Block, Cause, State};
+use self::assembler::{Assembler, Block, Cause, Root, State};
 pub(crate) use self::filter::{Filter, level, min, trace};
 pub(crate) use self::flat::Layout;
 pub(crate) use self::foot::Foot;
@@ -123,9 +123,14 @@ impl View {
         &self.style
     }
 
-    /// Draws from here on as wide as the terminal is now.
-    pub(crate) fn set_width(&mut self, width: usize) {
-        self.style.width = width;
+    /// Draws from here on for a terminal of this many columns.
+    pub(crate) fn set_columns(&mut self, columns: usize) {
+        self.style.set_columns(columns);
+    }
+
+    /// Whether anything was to be shown so far.
+    pub(crate) fn has_printed(&self) -> bool {
+        self.last != Printed::Nothing
     }
 
     /// Takes the records of a request and writes what is to be shown now.
@@ -139,11 +144,13 @@ impl View {
         match self.form {
             Form::Flat => {
                 let records = self.filter.select(spans, logs, metrics);
+                self.note_rows(&records);
                 flat::print(&records, protocol, self.layout, &self.style, out)
             }
             Form::Json => {
-                let Records { spans, logs, metrics, .. } = self.filter.select(spans, logs, metrics);
-                write_json(&spans, &logs, &metrics, out)
+                let records = self.filter.select(spans, logs, metrics);
+                self.note_rows(&records);
+                write_json(&records.spans, &records.logs, &records.metrics, out)
             }
             Form::Tree => self.add_to_trees(incoming, now, out),
         }
@@ -221,7 +228,7 @@ impl View {
 
     fn draw(&mut self, block: &Block, out: &mut impl Write) -> io::Result<()> {
         let past = match &block.state {
-            State::Late(ancestors) => ancestors.as_slice(),
+            State::Late { ancestors, .. } => ancestors.as_slice(),
             _ => &[],
         };
         let past = past
@@ -239,18 +246,27 @@ impl View {
         spans.retain(|view| !hidden.contains(view.span.span_id.as_slice()) && !self.filter.hides(view));
         logs.retain(|view| !hidden.contains(view.log.span_id.as_slice()));
         let has_new = spans.iter().any(|view| !view.is_past) || !logs.is_empty();
-        if !has_new || !self.filter.shows_trace(&spans, &logs) {
+        let is_shown = has_new && self.filter.shows_trace(&spans, &logs);
+        spans.first().iter().for_each(|view| self.assembler.set_shown(&view.span.trace_id, is_shown));
+        if !is_shown {
             return Ok(());
         }
         let note = note(block, self.style.glyphs.separator);
         let heading = match &block.state {
             State::Complete => Heading::Complete,
-            State::Partial { .. } => Heading::Partial(&note),
-            State::Late(_) => Heading::Late(&note),
+            State::Partial { .. } | State::Late { was_shown: false, .. } => Heading::Partial(&note),
+            State::Late { was_shown: true, .. } => Heading::Late(&note),
         };
-        let options = waterfall::Options { full: self.full, heading, hidden: all - spans.len() };
+        let is_cut = matches!(block.state, State::Late { is_cut: true, .. });
+        let options = waterfall::Options { full: self.full, heading, hidden: all - spans.len(), is_cut };
         let lines = waterfall::draw(&spans, &logs, options, &mut self.palette, &self.style);
         self.print_block(&lines, out)
+    }
+
+    fn note_rows(&mut self, records: &Records) {
+        if records.count() > 0 {
+            self.last = Printed::Row;
+        }
     }
 
     fn print_log(&mut self, view: &LogView<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -302,10 +318,13 @@ pub(crate) fn write_json(
 fn note(block: &Block, separator: &str) -> String {
     match &block.state {
         State::Complete => String::new(),
-        State::Partial { is_root_missing, missing_parents, cause } => {
-            let missing = match (is_root_missing, missing_parents) {
-                (true, _) => "root span missing".to_owned(),
-                (false, parents) => format!("{} missing", describe::count(*parents as u64, "parent")),
+        State::Partial { root, missing_parents, cause } => {
+            let missing = match (root, missing_parents) {
+                (Root::Missing, _) => "root span missing".to_owned(),
+                (Root::Open, 0) => "root span has not ended".to_owned(),
+                (Root::Open | Root::Ended, parents) => {
+                    format!("{} missing", describe::count(*parents as u64, "parent"))
+                }
             };
             match cause {
                 Cause::Quiet | Cause::End => missing,
@@ -313,7 +332,8 @@ fn note(block: &Block, separator: &str) -> String {
                 Cause::Memory => format!("{missing}{separator}too many are open"),
             }
         }
-        State::Late(_) => {
+        State::Late { was_shown: false, .. } => "what came before was filtered out".to_owned(),
+        State::Late { was_shown: true, .. } => {
             let spans = block.spans.len() as u64;
             let logs = block.logs.len() as u64;
             let parts = [(spans, "late span"), (logs, "late log record")]

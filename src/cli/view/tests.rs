@@ -124,3 +124,15 @@ fn a_trace_is_found_by_what_was_logged_in_it() {
     let drawn = bench.after(1);
     assert!(drawn.contains("trace aa ") && !drawn.contains("trace bb "), "{drawn}");
 }
+
+#[test]
+fn a_trace_that_was_filtered_out_is_not_continued_as_if_it_had_been_shown() {
+    let mut bench = Bench::new(Filter { names: vec!["span 2".to_owned()], ..Filter::default() });
+    bench.add(&span("aa", 1, ""));
+    assert_eq!(bench.after(1), "");
+    bench.add(&span("aa", 2, "01"));
+    let first = bench.after(3);
+    assert!(first.contains("partial · what came before was filtered out"), "{first}");
+    bench.add(&span("aa", 12, "02"));
+    assert!(bench.after(5).contains("trace aa +1 late span "));
+}

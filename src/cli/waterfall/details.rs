@@ -162,7 +162,8 @@ impl<'a> Drawing<'_, 'a> {
         }
         if node.is_orphan && !view.is_past {
             let parent = describe::short_id(&span.parent_span_id);
-            add(&[(Ink::FAINT, format!("its parent {parent} is not here"), 0)]);
+            let where_to = if self.options.is_cut { "not kept any more" } else { "not here" };
+            add(&[(Ink::FAINT, format!("its parent {parent} is {where_to}"), 0)]);
         }
         if node.hidden > 0 {
             let spans = describe::count(node.hidden as u64, "span");

@@ -42,6 +42,8 @@ pub(crate) struct Options<'o> {
     pub(crate) heading: Heading<'o>,
     /// How many spans the user does not want to see.
     pub(crate) hidden: usize,
+    /// Whether spans that came before may have been forgotten.
+    pub(crate) is_cut: bool,
 }
 
 /// What the line over a trace says.

@@ -62,10 +62,15 @@ impl Bench {
 fn summary(state: &State) -> String {
     match state {
         State::Complete => "complete".to_owned(),
-        State::Partial { is_root_missing, missing_parents, cause } => {
-            format!("{} {missing_parents} {cause:?}", if *is_root_missing { "no root" } else { "root" })
+        State::Partial { root, missing_parents, cause } => {
+            let root = match root {
+                Root::Missing => "no root",
+                Root::Open => "open root",
+                Root::Ended => "root",
+            };
+            format!("{root} {missing_parents} {cause:?}")
         }
-        State::Late(ancestors) => {
+        State::Late { ancestors, .. } => {
             let mut names: Vec<&str> = ancestors.iter().map(|ancestor| ancestor.span.name.as_str()).collect();
             names.sort_unstable();
             format!("late under {}", names.join(", "))
@@ -111,7 +116,7 @@ fn a_root_without_an_end_is_still_under_way() {
     let mut bench = Bench::new();
     bench.add(0, &[ended_span(1, 1, 0, 0)]);
     assert_eq!(bench.drawn(5999), []);
-    assert_eq!(bench.drawn(6000), one(1, "no root 0 Quiet"));
+    assert_eq!(bench.drawn(6000), one(1, "open root 0 Quiet"));
 }
 
 #[test]
@@ -240,4 +245,15 @@ fn at_the_end_all_that_is_open_is_drawn_by_its_start() {
     let drawn: Vec<_> = bench.assembler.finish().iter().map(|block| summary(&block.state)).collect();
     assert_eq!(drawn, ["complete", "complete", "no root 1 End"]);
     assert_eq!((bench.assembler.next_due(), bench.assembler.bytes), (None, 0));
+}
+
+#[test]
+fn a_parent_that_was_forgotten_is_not_waited_for() {
+    let mut bench = Bench::new();
+    let all: Vec<ReceivedSpan> = (1..=2000).map(|id| span(1, id, id - 1)).collect();
+    bench.add(0, &all);
+    assert_eq!(bench.drawn(1000), one(2000, "complete"));
+    bench.add(2000, &[span(1, 3000, 2000)]);
+    let block = bench.take(3000).expect("it does not wait");
+    assert!(matches!(block.state, State::Late { is_cut: true, .. }));
 }
