@@ -209,8 +209,8 @@ mod tests {
             format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{"attributes":[{value}]}}]}}]}}]}}"#)
         };
         let deepest = (40..60).rfind(|levels| Records::from_json(nested(*levels).as_bytes()).is_ok());
-        assert_eq!(deepest, Some(47));
-        let records = read(&nested(47));
+        assert_eq!(deepest, Some(48));
+        let records = read(&nested(48));
         assert_eq!(read(&records.to_json_lines()), records);
         let reason = Records::from_json(nested(100_000).as_bytes()).unwrap_err().to_string();
         assert!(reason.contains("more than 160 levels deep"), "{reason}");
