@@ -47,6 +47,8 @@ pub(crate) struct SpanView<'a> {
     pub(crate) resource: &'a [KeyValue],
     /// Whether it was drawn before, and is only here to show where others belong.
     pub(crate) is_past: bool,
+    /// Whether it is what is looked for: it keeps its row where there are too many.
+    pub(crate) is_wanted: bool,
 }
 
 impl<'a> From<&'a ReceivedSpan> for SpanView<'a> {
@@ -63,7 +65,7 @@ impl<'a> From<&'a ReceivedSpan> for SpanView<'a> {
 impl<'a> SpanView<'a> {
     /// A span of which no more than its service is known.
     pub(crate) fn bare(span: &'a Span, service: &'a str) -> Self {
-        Self { span, service, scope: "", scope_version: "", resource: &[], is_past: false }
+        Self { span, service, scope: "", scope_version: "", resource: &[], is_past: false, is_wanted: true }
     }
 }
 

@@ -41,7 +41,7 @@ impl LogView<'_> {
     }
 
     pub(crate) fn ink(&self) -> Ink {
-        match self.log.severity_number {
+        match self.severity_number() {
             1..=8 => Ink::FAINT,
             9..=12 => Ink::GOOD,
             13..=16 => Ink::WARNING.bold(),
@@ -52,7 +52,17 @@ impl LogView<'_> {
     }
 
     pub(crate) fn is_error(&self) -> bool {
-        (17..=24).contains(&self.log.severity_number)
+        (17..=24).contains(&self.severity_number())
+    }
+
+    /// The number of its severity, by its text if it came without; 0 if neither is known.
+    pub(crate) fn severity_number(&self) -> i32 {
+        let text = self.log.severity_text.as_str();
+        let is_meant = |number: &i32| name_of(*number).is_some_and(|name| is_usual(text, name));
+        match self.log.severity_number {
+            0 if !text.is_empty() => (1..=24).find(is_meant).unwrap_or(0),
+            number => number,
+        }
     }
 
     /// A text as it is, anything else as an attribute would be written; empty if there is none.
@@ -117,6 +127,14 @@ mod tests {
         for (number, text, expected) in cases {
             assert_eq!(severity(number, text), expected, "{number} {text:?}");
         }
+    }
+
+    #[test]
+    fn a_severity_without_a_number_is_known_by_its_text() {
+        let view = |text: &str| LogRecord { severity_text: text.to_owned(), ..LogRecord::default() };
+        let number = |text: &str| LogView { log: &view(text), service: "" }.severity_number();
+        let texts = ["ERROR", "error", "Warning", "INFO2", "fatal", "strange", ""];
+        assert_eq!(texts.map(number), [17, 17, 13, 10, 21, 0, 0]);
     }
 
     #[test]

@@ -43,6 +43,7 @@ mod point_view;
 mod receive;
 mod record;
 mod sender;
+mod series_identity;
 mod show;
 mod snippet;
 mod spark;
@@ -53,6 +54,7 @@ mod terminal;
 mod text;
 mod view;
 mod waterfall;
+mod weight;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -78,10 +80,14 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let program = words.next().map(PathBuf::from).unwrap_or_default();
     let is_link = program.file_stem().is_some_and(|name| name == EXEC_LINK);
     let before: &[&str] = if is_link { &["exec", "--"] } else { &[] };
-    let arguments = before.iter().map(OsString::from).chain(words);
+    let arguments: Vec<OsString> = before.iter().map(OsString::from).chain(words).collect();
+    let command = arguments.iter().find_map(|word| Topic::of(word.to_str()?));
     let arguments = match arguments::parse(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return exit_code(Err(Failure::Usage(format!("{error}\ntry: standpipe --help")))),
+        Err(error) => {
+            let command = command.map(|topic| format!("{} ", topic.command())).unwrap_or_default();
+            return exit_code(Err(Failure::Usage(format!("{error}\ntry: standpipe {command}--help"))));
+        }
     };
     let terminal = match &arguments.command {
         // These draw nothing, and the terminal is asked by a process, which would be a second child of `exec`.

@@ -36,6 +36,19 @@ pub(crate) fn of_received(received: &ReceivedMetric) -> Vec<PointView<'_>> {
     of(&received.metric, received.service_name())
 }
 
+/// One point of a metric.
+pub(crate) fn nth(received: &ReceivedMetric, index: usize) -> Option<PointView<'_>> {
+    let point = match received.metric.data.as_ref()? {
+        Data::Gauge(gauge) => gauge.data_points.get(index).map(Point::Number),
+        Data::Sum(sum) => sum.data_points.get(index).map(Point::Number),
+        Data::Histogram(histogram) => histogram.data_points.get(index).map(Point::Histogram),
+        Data::ExponentialHistogram(histogram) => histogram.data_points.get(index).map(Point::Exponential),
+        Data::Summary(summary) => summary.data_points.get(index).map(Point::Summary),
+    };
+    let (metric, service) = (&*received.metric, received.service_name());
+    point.map(|point| PointView { metric, service, point })
+}
+
 pub(crate) fn of<'a>(metric: &'a Metric, service: &'a str) -> Vec<PointView<'a>> {
     let mut points: Vec<Point<'_>> = match &metric.data {
         None => Vec::new(),
@@ -85,23 +98,29 @@ impl<'a> PointView<'a> {
         }
     }
 
+    /// Whether it counts since the point before it, and not since a start that all points share.
+    pub(crate) fn is_delta(&self) -> bool {
+        let temporality = match &self.metric.data {
+            Some(Data::Sum(sum)) => sum.aggregation_temporality(),
+            Some(Data::Histogram(histogram)) => histogram.aggregation_temporality(),
+            Some(Data::ExponentialHistogram(histogram)) => histogram.aggregation_temporality(),
+            None | Some(Data::Gauge(_) | Data::Summary(_)) => AggregationTemporality::Unspecified,
+        };
+        temporality == AggregationTemporality::Delta
+    }
+
     /// `counter`, `up-down delta`.
     pub(crate) fn kind(&self) -> String {
-        let (kind, temporality) = match &self.metric.data {
-            None => ("unset", AggregationTemporality::Unspecified),
-            Some(Data::Gauge(_)) => ("gauge", AggregationTemporality::Unspecified),
-            Some(Data::Sum(sum)) if sum.is_monotonic => ("counter", sum.aggregation_temporality()),
-            Some(Data::Sum(sum)) => ("up-down", sum.aggregation_temporality()),
-            Some(Data::Histogram(histogram)) => ("histogram", histogram.aggregation_temporality()),
-            Some(Data::ExponentialHistogram(histogram)) => {
-                ("exponential", histogram.aggregation_temporality())
-            }
-            Some(Data::Summary(_)) => ("summary", AggregationTemporality::Unspecified),
+        let kind = match &self.metric.data {
+            None => "unset",
+            Some(Data::Gauge(_)) => "gauge",
+            Some(Data::Sum(sum)) if sum.is_monotonic => "counter",
+            Some(Data::Sum(_)) => "up-down",
+            Some(Data::Histogram(_)) => "histogram",
+            Some(Data::ExponentialHistogram(_)) => "exponential",
+            Some(Data::Summary(_)) => "summary",
         };
-        match temporality {
-            AggregationTemporality::Delta => format!("{kind} delta"),
-            _ => kind.to_owned(),
-        }
+        if self.is_delta() { format!("{kind} delta") } else { kind.to_owned() }
     }
 
     /// The value of a number, if it has one.

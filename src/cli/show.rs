@@ -17,8 +17,13 @@ use super::{Failure, UNUSABLE, describe, report_error};
 
 /// What traces may take that are not complete.
 const TRACE_MEMORY: usize = 256 * 1024 * 1024;
-/// Longer lines are passed over.
-const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+/// Longer lines are passed over. A request of 64 MiB may take six times as much in JSON, if all of it is to be escaped.
+const LONGEST_LINE: u64 = 6 * 64 * 1024 * 1024;
+/// What is said of the records of an older Collector.
+const OUTDATED: &str =
+    "it is OTLP before 0.15, with instrumentation libraries in place of scopes; use a newer Collector";
+/// What some editors begin a file with.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Lines that wait to be shown.
 const MOST_LINES: usize = 4;
 /// Bad lines that are reported; the rest is counted.
@@ -34,7 +39,7 @@ pub(crate) struct Options {
 
 /// What was read.
 enum Line {
-    Records(Records, usize),
+    Records(Records),
     /// With its number, and why it cannot be shown.
     Bad(u64, String),
     /// The rest cannot be read.
@@ -58,7 +63,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     // on a thread of its own: a trace is drawn when it is quiet, though the next line is still to come
     thread::Builder::new()
         .name("standpipe-read".to_owned())
-        .spawn(move || read(BufReader::new(source), &sender))
+        .spawn(move || read(BufReader::new(source), LONGEST_LINE, &sender))
         .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
     let pace = if options.file == "-" { Pace::Live } else { Pace::AtOnce(Instant::now()) };
@@ -89,7 +94,7 @@ impl Pace {
 
 /// Returns how many lines could not be shown.
 fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::Result<u64> {
-    let mut bad = 0;
+    let (mut bad, mut read) = (0, 0);
     loop {
         let line = match (pace, view.next_due()) {
             (Pace::Live, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
@@ -97,8 +102,9 @@ fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::
         };
         let mut out = BufWriter::new(io::stdout().lock());
         match line {
-            Ok(Line::Records(records, length)) => {
-                view.add(Incoming::of_text(&records, length), pace.now(), &mut out)?;
+            Ok(Line::Records(records)) => {
+                read += records.count() as u64;
+                view.add(Incoming::of_text(&records), pace.now(), &mut out)?;
             }
             Ok(Line::Bad(number, reason)) => {
                 bad += 1;
@@ -113,7 +119,11 @@ fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 view.finish(&mut out)?;
-                return out.flush().map(|()| bad);
+                out.flush()?;
+                if bad == 0 && !view.has_printed() {
+                    report_error(&format!("{name}: {}", nothing_of(read)));
+                }
+                return Ok(bad);
             }
         }
         view.draw_due(pace.now(), &mut out)?;
@@ -121,13 +131,24 @@ fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::
     }
 }
 
+/// Why nothing is shown of this many records.
+fn nothing_of(records: u64) -> String {
+    match records {
+        0 => "it has no records".to_owned(),
+        records => format!("nothing to show of {}", describe::count(records, "record")),
+    }
+}
+
 /// Reads lines until there are no more, or until they are not shown any more.
-fn read(mut source: impl BufRead, lines: &SyncSender<Line>) {
+fn read(mut source: impl BufRead, longest: u64, lines: &SyncSender<Line>) {
     let mut text = Vec::new();
     for number in 1.. {
         text.clear();
-        let line = match (&mut source).take(LONGEST_LINE).read_until(b'\n', &mut text) {
+        let read = (&mut source).take(longest + 1).read_until(b'\n', &mut text);
+        let is_too_long = text.len() as u64 > longest && !text.ends_with(b"\n");
+        let line = match read {
             Ok(0) => return,
+            Ok(_) if is_too_long => Some(Line::Bad(number, format!("it is longer than {longest} bytes"))),
             Ok(_) => line(number, &text),
             Err(error) => Some(Line::Failed(error)),
         };
@@ -135,7 +156,7 @@ fn read(mut source: impl BufRead, lines: &SyncSender<Line>) {
         if line.is_some_and(|line| lines.send(line).is_err()) || is_over {
             return;
         }
-        if text.len() as u64 == LONGEST_LINE && source.skip_until(b'\n').is_err() {
+        if is_too_long && source.skip_until(b'\n').is_err() {
             return;
         }
     }
@@ -143,18 +164,22 @@ fn read(mut source: impl BufRead, lines: &SyncSender<Line>) {
 
 /// Nothing for a line without content.
 fn line(number: u64, text: &[u8]) -> Option<Line> {
-    if text.len() as u64 == LONGEST_LINE {
-        return Some(Line::Bad(number, format!("it is longer than {} MiB", LONGEST_LINE >> 20)));
-    }
+    let text = if number == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
     let text = text.trim_ascii();
     if text.is_empty() {
         return None;
     }
     Some(match Records::from_json(text) {
-        Ok(records) => Line::Records(records, text.len()),
+        Ok(records) if records.count() == 0 && has_libraries(text) => Line::Bad(number, OUTDATED.to_owned()),
+        Ok(records) => Line::Records(records),
         // what is wrong may quote the line
         Err(error) => Line::Bad(number, text::printable(&error.to_string(), Charset::Ascii).into_owned()),
     })
+}
+
+fn has_libraries(text: &[u8]) -> bool {
+    const FIELD: &[u8] = b"\"instrumentationLibrary";
+    text.windows(FIELD.len()).any(|part| part == FIELD)
 }
 
 fn name(file: &OsStr) -> String {
@@ -167,17 +192,33 @@ mod tests {
 
     #[test]
     fn bad_lines_have_their_number_and_empty_ones_are_passed_over() {
+        let text = "\u{feff}{}\n\n  \nhello\n{\"resourceSpans\":[]}";
+        assert_eq!(outcomes(text, 1000), ["0 records", "4: expected value at column 1", "0 records"]);
+        let outdated = r#"{"resourceSpans":[{"instrumentationLibrarySpans":[{"spans":[{"name":"x"}]}]}]}"#;
+        assert_eq!(outcomes(outdated, 1000), [format!("1: {OUTDATED}")]);
+    }
+
+    #[test]
+    fn only_a_line_that_is_too_long_is_passed_over() {
+        let longest = "{   }";
+        for end in ["\n{}\n{}", "\n"] {
+            let all = outcomes(&format!("{longest}{end}"), 5);
+            assert!(all.iter().all(|outcome| outcome == "0 records"), "{all:?}");
+        }
+        assert_eq!(outcomes("{    }\n{}", 5), ["1: it is longer than 5 bytes", "0 records"]);
+    }
+
+    fn outcomes(text: &str, longest: u64) -> Vec<String> {
         let (sender, lines) = mpsc::sync_channel(10);
-        read(&b"{}\n\n  \nhello\n{\"resourceSpans\":[]}"[..], &sender);
+        read(text.as_bytes(), longest, &sender);
         drop(sender);
-        let read: Vec<String> = lines
+        lines
             .iter()
             .map(|line| match line {
-                Line::Records(records, _) => format!("{} records", records.count()),
+                Line::Records(records) => format!("{} records", records.count()),
                 Line::Bad(number, reason) => format!("{number}: {reason}"),
                 Line::Failed(error) => error.to_string(),
             })
-            .collect();
-        assert_eq!(read, ["0 records", "4: expected value at column 1", "0 records"]);
+            .collect()
     }
 }

@@ -67,17 +67,22 @@ impl TerminalInfo {
         }
     }
 
-    /// The width that the terminal has now, unless the environment says which one to use.
-    pub(crate) fn current_width() -> Option<usize> {
+    /// The columns that the terminal has now, unless the environment says how many to use.
+    pub(crate) fn current_columns() -> Option<usize> {
         let is_given = env::var_os("COLUMNS").is_some_and(|columns| !columns.is_empty());
         let columns = if is_given { None } else { terminal::columns() };
-        columns?.parse().ok().map(|columns: usize| columns.clamp(NARROWEST, WIDEST))
+        columns?.parse().ok()
     }
 
-    fn width(&self) -> usize {
-        let columns = self.columns.as_deref().and_then(|columns| columns.parse().ok());
-        columns.unwrap_or(DEFAULT_WIDTH).clamp(NARROWEST, WIDEST)
+    /// The columns that the terminal had at the start, if that is known.
+    pub(crate) fn known_columns(&self) -> Option<usize> {
+        self.columns.as_deref()?.parse().ok()
     }
+}
+
+/// How wide lines are on a terminal of this many columns.
+fn width_in(columns: usize) -> usize {
+    columns.clamp(NARROWEST, WIDEST)
 }
 
 /// How everything is drawn.
@@ -103,10 +108,15 @@ impl Style {
             Charset::Unicode => &UNICODE,
             Charset::Ascii => &ASCII,
         };
-        Self { color, charset, width: terminal.width(), glyphs }
+        Self { color, charset, width: width_in(terminal.known_columns().unwrap_or(DEFAULT_WIDTH)), glyphs }
     }
 
     /// How many cells `text` takes once its characters are made harmless.
+    /// Draws from here on for a terminal of this many columns.
+    pub(crate) fn set_columns(&mut self, columns: usize) {
+        self.width = width_in(columns);
+    }
+
     pub(crate) fn width_of(&self, text: &str) -> usize {
         text::width(&text::printable(text, self.charset))
     }

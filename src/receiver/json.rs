@@ -1,7 +1,7 @@
 //! OTLP/JSON, read as it comes and written as protobuf: what holds for the one form holds for the other.
 //!
-//! No tree of values is built, and the message is weighed and decoded like any other. The text goes no deeper than
-//! serde_json allows.
+//! No tree of values is built, and the message is weighed and decoded like any other. The text goes no deeper than what a
+//! protobuf message of the same content may.
 
 mod schema;
 
@@ -22,13 +22,40 @@ use serde_json::json;
 
 use schema::{Field, Kind, Message};
 
+/// How deep a text may be. An array in an array is two messages, of which a decoder of protobuf takes 100 in each other, and
+/// three levels of JSON: 153 at most, with those around it.
+const DEEPEST: usize = 160;
+
 /// The protobuf of an export request that is written in JSON.
 pub(super) fn to_protobuf(signal: Signal, text: &[u8]) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::new();
+    if is_too_deep(text) {
+        return Err(serde_json::Error::custom(format_args!("it is nested more than {DEEPEST} levels deep")));
+    }
     let mut text = serde_json::Deserializer::from_slice(text);
+    // its own is less than what senders of protobuf are allowed
+    text.disable_recursion_limit();
     Request { message: schema::request(signal), out: &mut out }.deserialize(&mut text)?;
     text.end()?;
     Ok(out)
+}
+
+fn is_too_deep(text: &[u8]) -> bool {
+    let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b'{' | b'[' if !is_string => depth += 1,
+            b'}' | b']' if !is_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return true;
+        }
+    }
+    false
 }
 
 /// The most bytes of protobuf that a text of this length becomes: where `0,` is a double of eight bytes.

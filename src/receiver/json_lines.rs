@@ -202,6 +202,21 @@ mod tests {
     }
 
     #[test]
+    fn what_protobuf_may_nest_is_read_again_and_no_more() {
+        let nested = |levels: usize| {
+            let (open, close) = (r#"{"arrayValue":{"values":["#.repeat(levels), "]}}".repeat(levels));
+            let value = format!(r#"{{"key":"[{{\"","value":{open}{close}}}"#);
+            format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{"attributes":[{value}]}}]}}]}}]}}"#)
+        };
+        let deepest = (40..60).rfind(|levels| Records::from_json(nested(*levels).as_bytes()).is_ok());
+        assert_eq!(deepest, Some(48));
+        let records = read(&nested(48));
+        assert_eq!(read(&records.to_json_lines()), records);
+        let reason = Records::from_json(nested(100_000).as_bytes()).unwrap_err().to_string();
+        assert!(reason.contains("more than 160 levels deep"), "{reason}");
+    }
+
+    #[test]
     fn many_records_are_several_lines() {
         let mut records = read(r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"x"}]}]}]}"#);
         records.spans = vec![records.spans[0].clone(); MOST_IN_LINE + 1];

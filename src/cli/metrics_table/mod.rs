@@ -4,11 +4,12 @@
 
 mod series;
 
+pub(crate) use self::series::Group;
 use self::series::Series;
+use super::describe;
 use super::point_view::PointView;
 use super::style::{Ink, Palette, Style};
 use super::table::{self, Column, GAP, Table, Text};
-use super::{describe, spark};
 
 const LONGEST_SERVICE: usize = 14;
 /// Cells between a name and its unit.
@@ -34,15 +35,14 @@ pub(crate) fn draw(points: &[PointView<'_>], palette: &mut Palette, style: &Styl
 
 /// Draws what came lately: up to `most` series with what they changed by, under a heading with these facts.
 pub(crate) fn draw_lately(
-    points: &[PointView<'_>],
+    groups: Vec<Group<'_>>,
     facts: &str,
     most: usize,
     palette: &mut Palette,
     style: &Style,
 ) -> Vec<String> {
-    points.iter().for_each(|view| palette.assign(view.service));
-    let mut all = series::gather(points);
-    all.iter_mut().for_each(|series| series.shows_change = true);
+    let all = series::of_groups(groups);
+    all.iter().for_each(|series| palette.assign(series.service));
     draw_series(all, facts, most, palette, style)
 }
 
@@ -122,7 +122,7 @@ impl<'d> Layout<'d> {
 
     fn row(&self, series: &Series<'_>, ink: Ink, style: &Style) -> Vec<String> {
         let service = Text::new(ink, series.service);
-        let bars = |cells| Text::new(ink, spark::bars(&series.line(), cells, style));
+        let bars = |cells| Text::new(ink, series.bars(cells, style));
         let newest = Text::new(Ink::PLAIN, series.newest());
         match self {
             Self::OneLine(table) => {

@@ -2,12 +2,23 @@
 
 use std::collections::HashMap;
 
+use standpipe::receiver::proto::common::v1::KeyValue;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
 use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
 use standpipe::receiver::proto::metrics::v1::{AggregationTemporality, NumberDataPoint};
 
-use crate::cli::describe;
 use crate::cli::point_view::{self, Measures, Point, PointView};
+use crate::cli::style::Style;
+use crate::cli::{describe, spark};
+
+/// What tells the replicas of a service apart.
+const INSTANCE: &str = "service.instance.id";
+
+/// The points of one series, with the attributes of its resource.
+pub(crate) struct Group<'a> {
+    pub(crate) resource: &'a [KeyValue],
+    pub(crate) points: Vec<PointView<'a>>,
+}
 
 /// One service's metric with one set of attributes.
 #[derive(Debug)]
@@ -31,37 +42,69 @@ pub(super) fn gather<'a>(points: &[PointView<'a>]) -> Vec<Series<'a>> {
     by_time.retain(|view| !matches!(view.point, Point::Missing));
     by_time.sort_by_key(|view| view.unix_nanos());
 
-    let mut found: HashMap<(&str, &str, String, String), Series<'a>> = HashMap::new();
+    let mut found: HashMap<(&str, &str, String, String), Vec<PointView<'a>>> = HashMap::new();
     for view in by_time {
-        let (name, kind) = (view.metric.name.as_str(), view.kind());
         let attributes = describe::attributes(view.attributes());
-        let key = (view.service, name, kind.clone(), attributes.clone());
-        let series = found.entry(key).or_insert_with(|| Series {
-            service: view.service,
-            name,
-            unit: point_view::unit(&view.metric.unit),
-            kind,
-            attributes,
-            points: Vec::new(),
-            pushes: 0,
-            shows_change: false,
-        });
-        series.points.push(view);
+        let key = (view.service, view.metric.name.as_str(), view.kind(), attributes);
+        found.entry(key).or_default().push(view);
     }
-
-    let mut all: Vec<Series<'a>> = found.into_values().collect();
-    let mut most: HashMap<&str, usize> = HashMap::new();
-    for series in &all {
-        let pushes = most.entry(series.service).or_default();
-        *pushes = series.points.len().max(*pushes);
-    }
-    for series in &mut all {
-        series.pushes = most[series.service];
-    }
+    let mut all = found.into_values().filter_map(Series::new).collect();
+    count_pushes(&mut all);
     all
 }
 
+/// The series of these points, which are known to be one each.
+pub(super) fn of_groups<'a>(groups: Vec<Group<'a>>) -> Vec<Series<'a>> {
+    let mut all = Vec::with_capacity(groups.len());
+    let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
+    let mut resources = Vec::new();
+    for Group { resource, mut points } in groups {
+        points.sort_by_key(PointView::unix_nanos);
+        if let Some(series) = Series::new(points) {
+            alike.entry((series.service, series.label())).or_default().push(all.len());
+            all.push(Series { shows_change: true, ..series });
+            resources.push(resource);
+        }
+    }
+    // replicas of a service measure the same
+    for place in alike.into_values().filter(|places| places.len() > 1).flatten() {
+        let instance = describe::value_of(resources[place], INSTANCE);
+        if !instance.is_empty() {
+            let attributes = &mut all[place].attributes;
+            *attributes = format!("{INSTANCE}={instance} {attributes}").trim_end().to_owned();
+        }
+    }
+    count_pushes(&mut all);
+    all
+}
+
+fn count_pushes(all: &mut Vec<Series<'_>>) {
+    let mut most: HashMap<&str, usize> = HashMap::new();
+    for series in all.iter() {
+        let pushes = most.entry(series.service).or_default();
+        *pushes = series.points.len().max(*pushes);
+    }
+    for series in all.iter_mut() {
+        series.pushes = most[series.service];
+    }
+}
+
 impl<'a> Series<'a> {
+    /// `None` without points, the newest of which is the last.
+    fn new(points: Vec<PointView<'a>>) -> Option<Self> {
+        let newest = points.last()?;
+        Some(Self {
+            service: newest.service,
+            name: &newest.metric.name,
+            unit: point_view::unit(&newest.metric.unit),
+            kind: newest.kind(),
+            attributes: describe::attributes(newest.attributes()),
+            points,
+            pushes: 0,
+            shows_change: false,
+        })
+    }
+
     /// What its service's series are ordered by.
     pub(super) fn label(&self) -> (&'a str, String, String) {
         (self.name, self.kind.clone(), self.attributes.clone())
@@ -93,9 +136,12 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// `+6`, between the last two pushes.
+    /// `+6`, between the last two pushes. What counts from push to push is a change itself.
     fn change(&self, value: impl Fn(&PointView<'a>) -> Option<f64>) -> String {
         let [.., before, now] = self.points.as_slice() else { return String::new() };
+        if now.is_delta() {
+            return String::new();
+        }
         match value(before).zip(value(now)) {
             Some((before, now)) if self.shows_change && now >= before => {
                 format!("+{}", rounded(now - before))
@@ -107,15 +153,22 @@ impl<'a> Series<'a> {
 
     /// What is drawn as a line: the buckets of a histogram; the rise of a counter with each push, and what it was with
     /// each push for everything else.
-    pub(super) fn line(&self) -> Vec<f64> {
+    fn line(&self) -> Vec<f64> {
         if let Some(newest) = self.points.last().filter(|view| !matches!(view.point, Point::Number(_))) {
             return newest.buckets();
         }
         let values: Vec<f64> = self.points.iter().filter_map(number).collect();
-        let line = if self.is_rising_total() { rises(&values) } else { values };
-        // what is measured later than the rest ends together with it
-        let missing = self.pushes.saturating_sub(line.len());
-        std::iter::repeat_n(0.0, missing).chain(line).collect()
+        if self.is_rising_total() { rises(&values) } else { values }
+    }
+
+    /// The line in up to `cells`. What is measured later than the rest of its service ends together with it.
+    pub(super) fn bars(&self, cells: usize, style: &Style) -> String {
+        let line = self.line();
+        let is_number = matches!(self.points.last(), Some(PointView { point: Point::Number(_), .. }));
+        let pushes = if is_number { self.pushes.max(line.len()) } else { line.len() };
+        let cells = cells.min(pushes);
+        let own = (line.len() * cells).div_ceil(pushes.max(1));
+        " ".repeat(cells - own) + &spark::bars(&line, own, style)
     }
 
     pub(super) fn point_count(&self) -> usize {

@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `store.rs`, `series.rs`, `weight.rs` | what is kept to be shown, within a bound of memory |
+//! | `store.rs`, `series.rs` | what is kept to be shown, within a bound of memory |
 //! | `query.rs` | the words of the search |
 //! | `api.rs` | which request of the page's scripts gets which answer; lists |
 //! | `one_trace.rs`, `details.rs`, `service_map.rs` | a trace, a span or log record, the map of services |
@@ -19,7 +19,6 @@ mod series;
 mod server;
 mod service_map;
 mod store;
-mod weight;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

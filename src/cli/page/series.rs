@@ -1,15 +1,14 @@
 //! How does a metric go over time? The data points of each series, in the order they came.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Serialize;
 use standpipe::receiver::ReceivedMetric;
-use standpipe::receiver::proto::common::v1::KeyValue;
 use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
 
 use super::super::describe;
 use super::super::point_view::{self, Point, PointView};
+use super::super::series_identity;
 use super::details;
 
 /// Points of one series: ten minutes of one a second.
@@ -84,7 +83,7 @@ pub(super) enum PointValue {
 
 impl AllSeries {
     pub(super) fn add(&mut self, service: u32, metric: &ReceivedMetric) {
-        let origin = (hash_of(&metric.resource.attributes), metric.scope_name());
+        let origin = series_identity::origin(metric);
         let instance = describe::value_of(&metric.resource.attributes, "service.instance.id");
         for view in point_view::of_received(metric) {
             if let Some((time, value)) = view.unix_nanos().zip(point_value(&view)) {
@@ -93,7 +92,7 @@ impl AllSeries {
                     name: details::shorten(&view.metric.name),
                     service,
                     attributes: details::shorten(&describe::attributes(view.attributes())),
-                    identity: hash(&(hash_of(view.attributes()), origin, &view.metric.name)),
+                    identity: series_identity::of_point(origin, &view),
                 };
                 self.add_point(key, &view, &instance, SeriesPoint { time, start, value });
             }
@@ -169,20 +168,6 @@ impl SeriesPoint {
         };
         size_of::<Self>() + list
     }
-}
-
-/// The same for the same attributes in another order.
-fn hash_of(attributes: &[KeyValue]) -> u64 {
-    let each = attributes
-        .iter()
-        .map(|attribute| hash(&(&attribute.key, describe::whole_value(attribute.value.as_ref()))));
-    each.fold(0, u64::wrapping_add)
-}
-
-fn hash(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// `None` for a metric without data points.

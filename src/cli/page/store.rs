@@ -7,8 +7,9 @@ use std::time::SystemTime;
 
 use standpipe::receiver::{Batch, ReceivedLog, ReceivedSpan, RefusedRequest};
 
+use super::super::weight;
+use super::details;
 use super::series::AllSeries;
-use super::{details, weight};
 
 /// Refusals that are listed.
 const MOST_REFUSALS: usize = 200;

@@ -5,7 +5,7 @@ mod queue;
 mod refusals;
 mod save;
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use self::refusals::{Endpoints, Refusals};
 use super::page::Page;
 use super::style::{Ink, Style, TerminalInfo};
 use super::view::{self, Foot, View};
-use super::{Failure, describe, interrupt};
+use super::{Failure, describe, interrupt, report_error};
 
 /// What all requests may take together. A batch of the usual few thousand records takes a few MiB.
 const MEMORY: usize = 256 * 1024 * 1024;
@@ -28,7 +28,7 @@ const MEMORY: usize = 256 * 1024 * 1024;
 /// What traces may take that are not complete.
 const TRACE_MEMORY: usize = 64 * 1024 * 1024;
 
-/// How long the end waits for what is still to be printed.
+/// How long the end waits for a file, and for an output that takes nothing.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where to listen.
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let save = options.save.as_deref().map(save::start).transpose()?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
-    let foot = Foot::new(terminal.can_erase());
+    let foot = Foot::new(terminal.can_erase(), terminal.known_columns());
     let (queue, greet) = printer::start(view, foot, printed).map_err(cannot_start)?;
     let refusals = Arc::new(Mutex::new(Refusals::default()));
     let page = options.addresses.page.map(start_page).transpose()?;
@@ -104,16 +104,43 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
             let refused = refusals.lock().unwrap_or_else(PoisonError::into_inner).count;
             let saved = save.as_ref().map(|save| save.finish(PRINT_TIMEOUT));
             let summary = summary(&receiver, queue.batch_count(), refused);
-            queue.close(Some(summary).into_iter().chain(saved).collect());
-            drop((queue, receiver));
-            // an output that stands still is not waited for
-            if let Ok(Ending::Printed(result)) = ends.recv_timeout(PRINT_TIMEOUT) {
-                result.map_err(Failure::Output)?;
+            let closing_lines: Vec<String> = Some(summary).into_iter().chain(saved).collect();
+            queue.close(closing_lines.clone());
+            drop(receiver);
+            match await_printed(&ends, || queue.written(), PRINT_TIMEOUT) {
+                Some(result) => result.map_err(Failure::Output)?,
+                None => {
+                    report_error("the output stands still: not all that came was printed");
+                    let _ = io::stderr().write_all(format!("{}\n", closing_lines.join("\n")).as_bytes());
+                }
             }
         }
     }
     let is_saved = save.is_none_or(|save| !save.has_failed());
     Ok(if is_saved { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Waits for the printer as long as the output takes something, and for `timeout` once it does not.
+fn await_printed(
+    ends: &mpsc::Receiver<Ending>,
+    mut written: impl FnMut() -> usize,
+    timeout: Duration,
+) -> Option<io::Result<()>> {
+    let mut before = written();
+    loop {
+        match ends.recv_timeout(timeout) {
+            Ok(Ending::Printed(result)) => return Some(result),
+            Ok(Ending::Interrupted) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let now = written();
+                if now == before {
+                    return None;
+                }
+                before = now;
+            }
+        }
+    }
 }
 
 /// Starts the receiver. The first of the queues is that of the printer.
@@ -229,6 +256,22 @@ fn summary(receiver: &Receiver, batches: u64, refused: u64) -> String {
 mod tests {
     use super::super::style::plain_style;
     use super::*;
+
+    #[test]
+    fn the_end_waits_for_the_output_as_long_as_it_takes_something() {
+        let timeout = Duration::from_millis(5);
+        let (end, ends) = mpsc::channel();
+        let mut written = 0;
+        let slow_reader = || {
+            written += 1;
+            if written == 20 {
+                end.send(Ending::Printed(Ok(()))).expect("the end is awaited");
+            }
+            written
+        };
+        assert!(await_printed(&ends, slow_reader, timeout).is_some());
+        assert!(await_printed(&ends, || 7, timeout).is_none(), "the output stands still");
+    }
 
     #[test]
     fn an_address_that_others_can_reach_is_reported() {

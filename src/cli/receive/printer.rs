@@ -66,7 +66,7 @@ impl Printer {
         loop {
             let entry = self.waiting.next(self.patience());
             self.follow_width();
-            let mut out = self.foot.above(BufWriter::new(io::stdout().lock()));
+            let mut out = self.foot.above(BufWriter::new(self.waiting.counting(io::stdout().lock())));
             match entry {
                 Some(Entry::Batch(batch)) => {
                     let printed = self.view.add(Incoming::from(&batch), Instant::now(), &mut out);
@@ -88,7 +88,7 @@ impl Printer {
             self.print_gap()?;
             self.draw_foot()?;
         }
-        let mut out = self.foot.above(BufWriter::new(io::stdout().lock()));
+        let mut out = self.foot.above(BufWriter::new(self.waiting.counting(io::stdout().lock())));
         self.view.finish(&mut out)?;
         out.flush()?;
         drop(out);
@@ -102,8 +102,9 @@ impl Printer {
         if !self.foot.is_possible() || self.width_asked.elapsed() < WIDTH_INTERVAL {
             return;
         }
-        if let Some(width) = TerminalInfo::current_width() {
-            self.view.set_width(width);
+        if let Some(columns) = TerminalInfo::current_columns() {
+            self.view.set_columns(columns);
+            self.foot.set_columns(columns);
         }
         self.width_asked = Instant::now();
     }
@@ -132,6 +133,8 @@ impl Printer {
         self.foot_drawn = now;
         let refused = match self.waiting.refusals() {
             0 => None,
+            // the reason did not find its way here
+            number if self.last_refusal.is_empty() => Some(format!("{number} refused")),
             number => Some(format!("{number} refused: {}", self.last_refusal)),
         };
         let parts: Vec<String> = self.view.open().into_iter().chain(refused).collect();
@@ -152,7 +155,7 @@ impl Printer {
             let _ = io::stderr().write_all(text.as_bytes());
             return Ok(());
         }
-        let mut out = self.foot.above(BufWriter::new(io::stdout().lock()));
+        let mut out = self.foot.above(BufWriter::new(self.waiting.counting(io::stdout().lock())));
         if !lines.is_empty() {
             self.view.begin_row(&mut out)?;
         }

@@ -1,5 +1,6 @@
 //! How do batches reach the thread that prints and the one that saves? By bounded queues, so that neither delays a sender.
 
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, OnceLock};
@@ -7,6 +8,8 @@ use std::time::Duration;
 
 use standpipe::receiver::{Batch, RefusedRequest};
 
+/// What is written at a time, so that a slow reader of much text is seen to read.
+const MOST_WRITTEN: usize = 64 * 1024;
 /// What may wait.
 const MOST_ENTRIES: usize = 256;
 /// What batches that wait may take of the memory that all requests share, so that the senders keep most of it.
@@ -45,7 +48,9 @@ struct Counters {
     waiting: AtomicUsize,
     missed_batches: AtomicUsize,
     missed_records: AtomicUsize,
-    /// The lines to print at the very end.
+    /// Bytes that the output took.
+    written: AtomicUsize,
+    /// The lines to print at the very end. Nothing is added once they are there.
     closing_lines: OnceLock<Vec<String>>,
 }
 
@@ -88,10 +93,15 @@ impl Queue {
         self.counters.batches.load(Ordering::Relaxed) as u64
     }
 
+    /// How much the output has taken so far.
+    pub(super) fn written(&self) -> usize {
+        self.counters.written.load(Ordering::Relaxed)
+    }
+
     /// Ends the work with these lines, behind all that waits.
     pub(super) fn close(&self, closing_lines: Vec<String>) {
         let _ = self.counters.closing_lines.set(closing_lines);
-        // without room, it ends when the last queue is gone
+        // without room, it ends when nothing waits any more
         let _ = self.entries.try_send(Entry::End);
     }
 }
@@ -99,7 +109,9 @@ impl Queue {
 impl Waiting {
     /// The next entry, which is the end if nothing can come any more; `None` if nothing comes in time.
     pub(super) fn next(&self, timeout: Option<Duration>) -> Option<Entry> {
+        let is_closed = self.counters.closing_lines.get().is_some();
         let received = match timeout {
+            _ if is_closed => self.entries.try_recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(timeout) => self.entries.recv_timeout(timeout),
             None => self.entries.recv().map_err(RecvTimeoutError::from),
         };
@@ -113,6 +125,11 @@ impl Waiting {
     /// Gives the room of a batch back.
     pub(super) fn release(&self, batch: &Batch) {
         self.counters.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
+    }
+
+    /// Counts what is written to `out`: the other end sees whether the work goes on.
+    pub(super) fn counting<W: Write>(&self, out: W) -> Counting<'_, W> {
+        Counting { out, written: &self.counters.written }
     }
 
     /// What found no room since it was asked last.
@@ -131,5 +148,51 @@ impl Waiting {
 
     pub(super) fn closing_lines(&self) -> &[String] {
         self.counters.closing_lines.get().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// An output that counts what it takes.
+#[derive(Debug)]
+pub(super) struct Counting<'c, W> {
+    out: W,
+    written: &'c AtomicUsize,
+}
+
+impl<W: Write> Write for Counting<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(&bytes[..bytes.len().min(MOST_WRITTEN)])?;
+        self.written.fetch_add(written, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_comes_though_there_was_no_room_for_it() {
+        let (queue, waiting) = new();
+        for _ in 0..MOST_ENTRIES {
+            queue.entries.try_send(Entry::End).expect("there is room");
+        }
+        queue.close(vec!["all".to_owned()]);
+        // one more than what waited, although a sender is left
+        for _ in 0..=MOST_ENTRIES {
+            assert!(matches!(waiting.next(Some(Duration::from_secs(60))), Some(Entry::End)));
+        }
+        assert_eq!(waiting.closing_lines(), ["all"]);
+    }
+
+    #[test]
+    fn what_the_output_takes_is_counted_while_it_is_written() {
+        let (queue, waiting) = new();
+        let mut out = waiting.counting(Vec::new());
+        assert_eq!(out.write(&[0; 2 * MOST_WRITTEN]).expect("a vector has room"), MOST_WRITTEN);
+        assert_eq!(queue.written(), MOST_WRITTEN);
     }
 }

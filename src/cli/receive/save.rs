@@ -1,7 +1,7 @@
 //! How is what comes kept? As lines of OTLP JSON at the end of a file, by a thread of its own.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -14,6 +14,9 @@ use super::super::{Failure, describe, report_error, view};
 use super::printer;
 use super::queue::{self, Entry, Queue, Waiting};
 
+/// How long a file may take to be opened.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A file that takes what comes.
 pub(super) struct Save {
     path: PathBuf,
@@ -25,7 +28,7 @@ pub(super) struct Save {
 /// Opens the file, to add to what it has.
 pub(super) fn start(path: &Path) -> Result<Save, Failure> {
     let cannot = |error: io::Error| Failure::Message(format!("--save {}: {error}", path.display()));
-    let file = OpenOptions::new().create(true).append(true).open(path).map_err(cannot)?;
+    let file = open(path).map_err(cannot)?;
     let (queue, waiting) = queue::new();
     let (end, ended) = mpsc::channel();
     let has_failed = Arc::new(AtomicBool::new(false));
@@ -35,6 +38,36 @@ pub(super) fn start(path: &Path) -> Result<Save, Failure> {
         .spawn(move || _ = end.send(saver.run(file, &waiting)))
         .map_err(cannot)?;
     Ok(Save { path: path.to_owned(), queue, ended, has_failed })
+}
+
+/// Opens the file on a thread of its own: a pipe that no process reads would be waited for without end.
+fn open(path: &Path) -> io::Result<File> {
+    let (send, opened) = mpsc::channel();
+    let path = path.to_owned();
+    thread::Builder::new()
+        .name("standpipe-open".to_owned())
+        .spawn(move || _ = send.send(open_at_line_start(&path)))?;
+    opened.recv_timeout(OPEN_TIMEOUT).unwrap_or_else(|_| {
+        let what = "it could not be opened in time; is it a pipe that no process reads?";
+        Err(io::Error::new(io::ErrorKind::TimedOut, what))
+    })
+}
+
+fn open_at_line_start(path: &Path) -> io::Result<File> {
+    let has_content = fs::metadata(path).is_ok_and(|known| known.is_file() && known.len() > 0);
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    // an empty line does no harm, where the file cannot be read
+    if has_content && !last_byte(path).is_ok_and(|last| last == b'\n') {
+        file.write_all(b"\n")?;
+    }
+    Ok(file)
+}
+
+fn last_byte(path: &Path) -> io::Result<u8> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last).map(|()| last[0])
 }
 
 impl Save {
@@ -104,4 +137,33 @@ impl Saver {
 fn write(file: &mut BufWriter<File>, batch: &Batch) -> io::Result<()> {
     view::write_json(&batch.spans, &batch.logs, &batch.metrics, file)?;
     file.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_begins_a_line_of_its_own() {
+        let path = std::env::temp_dir().join(format!("standpipe-save-{}", std::process::id()));
+        for (before, after) in
+            [("", "{}\n"), ("{}\n", "{}\n{}\n"), ("{\"resourceSpans\":", "{\"resourceSpans\":\n{}\n")]
+        {
+            fs::write(&path, before).expect("a temporary file");
+            open(&path).and_then(|mut file| file.write_all(b"{}\n")).expect("it is opened");
+            assert_eq!(fs::read_to_string(&path).expect("it is there"), after);
+        }
+        fs::remove_file(&path).expect("it is there");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_that_no_process_reads_is_an_error_and_no_wait_without_end() {
+        let path = std::env::temp_dir().join(format!("standpipe-pipe-{}", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
+        assert!(made.success());
+        let error = start(&path).err().map(|error| format!("{error:?}")).unwrap_or_default();
+        fs::remove_file(&path).expect("it is there");
+        assert!(error.contains("is it a pipe that no process reads?"), "{error}");
+    }
 }

@@ -53,9 +53,8 @@ impl Filter {
 
     fn shows_span(&self, view: &SpanView<'_>) -> bool {
         self.shows_id(&view.span.trace_id)
-            && self.is_of_service(view.service)
-            && self.is_named(&[&view.span.name])
-            && !contains_any(&view.span.name, &self.hidden)
+            && self.is_match(view)
+            && !self.hides(view)
             && (!self.errors || view.error().is_some())
             && self.min.is_none_or(|min| u128::from(view.nanos()) >= min.as_nanos())
     }
@@ -65,13 +64,12 @@ impl Filter {
         self.has_level(view)
             && self.min.is_none()
             && self.shows_id(&view.log.trace_id)
-            && self.is_of_service(view.service)
-            && (self.names.is_empty() || self.is_named(&[&view.log.event_name, &view.body()]))
+            && self.is_log_match(view)
             && (!self.errors || view.is_error())
     }
 
     pub(crate) fn has_level(&self, view: &LogView<'_>) -> bool {
-        self.level.is_none_or(|level| view.log.severity_number >= level)
+        self.level.is_none_or(|level| view.severity_number() >= level)
     }
 
     /// Metrics have neither errors nor durations nor traces.
@@ -83,17 +81,20 @@ impl Filter {
             && self.is_named(&[received.name()])
     }
 
-    /// Whether a trace is shown, as a whole: if it has what is looked for in any of its spans.
+    /// Whether a trace is shown, as a whole: if it has what is looked for in any of its spans or log records.
     pub(crate) fn shows_trace(&self, spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> bool {
         let start = spans.iter().map(|view| view.span.start_time_unix_nano).min().unwrap_or(0);
         let end = spans.iter().map(|view| view.span.end_time_unix_nano).max().unwrap_or(0);
         let has_error =
             || spans.iter().any(|view| view.error().is_some()) || logs.iter().any(LogView::is_error);
-        let is_match =
-            |view: &SpanView<'_>| self.is_of_service(view.service) && self.is_named(&[&view.span.name]);
-        spans.iter().any(is_match)
+        (spans.iter().any(|view| self.is_match(view)) || logs.iter().any(|view| self.is_log_match(view)))
             && (!self.errors || has_error())
             && self.min.is_none_or(|min| u128::from(end.saturating_sub(start)) >= min.as_nanos())
+    }
+
+    /// Whether a span is to be hidden by its name.
+    pub(crate) fn hides(&self, view: &SpanView<'_>) -> bool {
+        contains_any(&view.span.name, &self.hidden)
     }
 
     /// The ids of the spans that are not shown: those that are to be hidden, and all below them.
@@ -102,10 +103,11 @@ impl Filter {
             return HashSet::new();
         }
         let mut children: HashMap<&[u8], Vec<&'a [u8]>> = HashMap::new();
-        for view in spans {
+        // without an id it is the parent of none
+        for view in spans.iter().filter(|view| describe::is_id(&view.span.parent_span_id)) {
             children.entry(&view.span.parent_span_id).or_default().push(&view.span.span_id);
         }
-        let named = spans.iter().filter(|view| contains_any(&view.span.name, &self.hidden));
+        let named = spans.iter().filter(|view| self.hides(view) && describe::is_id(&view.span.span_id));
         let mut waiting: Vec<&[u8]> = named.map(|view| view.span.span_id.as_slice()).collect();
         let mut hidden = HashSet::new();
         while let Some(id) = waiting.pop() {
@@ -114,6 +116,17 @@ impl Filter {
             }
         }
         hidden
+    }
+
+    /// Whether a span is of a service and has a name that is looked for.
+    pub(crate) fn is_match(&self, view: &SpanView<'_>) -> bool {
+        self.is_of_service(view.service) && self.is_named(&[&view.span.name])
+    }
+
+    fn is_log_match(&self, view: &LogView<'_>) -> bool {
+        // the body of each is made only if it is looked at
+        self.is_of_service(view.service)
+            && (self.names.is_empty() || self.is_named(&[&view.log.event_name, &view.body()]))
     }
 
     fn is_of_service(&self, service: &str) -> bool {
@@ -223,16 +236,20 @@ mod tests {
         let circle = std::sync::Arc::make_mut(&mut spans[1].span);
         circle.parent_span_id = vec![3];
         assert_eq!(hidden(&spans), [2, 3]);
+        // a root is not below a span without an id
+        let nameless = std::sync::Arc::make_mut(&mut spans[1].span);
+        nameless.span_id = vec![];
+        assert_eq!(hidden(&spans), [0; 0]);
     }
 
     #[test]
     fn log_records_are_chosen_by_severity() {
         let text = r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[
-            {"severityNumber":9},{"severityNumber":13,"body":{"stringValue":"declined"}},{"severityNumber":17}]}]}]}"#;
+            {"severityNumber":9},{"severityText":"ERROR"},{"severityNumber":13,"body":{"stringValue":"declined"}},{"severityNumber":17}]}]}]}"#;
         let logs = records(text).logs;
         let count = |filter: Filter| filter.select(&[], &logs, &[]).logs.len();
-        assert_eq!(count(Filter { level: Some(13), ..Filter::default() }), 2);
-        assert_eq!(count(Filter { errors: true, ..Filter::default() }), 1);
+        assert_eq!(count(Filter { level: Some(13), ..Filter::default() }), 3);
+        assert_eq!(count(Filter { errors: true, ..Filter::default() }), 2);
         assert_eq!(count(Filter { names: vec!["declined".to_owned()], ..Filter::default() }), 1);
         assert_eq!(count(Filter { min: Some(Duration::ZERO), ..Filter::default() }), 0);
     }

@@ -10,12 +10,19 @@ const ERASE: &str = "\r\x1b[K";
 #[derive(Debug)]
 pub(crate) struct Foot {
     can_erase: bool,
+    /// Of the terminal, which may be narrower than what is drawn above.
+    columns: usize,
     drawn: String,
 }
 
 impl Foot {
-    pub(crate) fn new(can_erase: bool) -> Self {
-        Self { can_erase, drawn: String::new() }
+    /// On a terminal of this many columns, as far as that is known.
+    pub(crate) fn new(can_erase: bool, columns: Option<usize>) -> Self {
+        Self { can_erase, columns: columns.unwrap_or(usize::MAX), drawn: String::new() }
+    }
+
+    pub(crate) fn set_columns(&mut self, columns: usize) {
+        self.columns = columns;
     }
 
     /// Whether there can be one.
@@ -43,7 +50,7 @@ impl Foot {
         }
         let mut line = style.line();
         // one cell is left, or some terminals would go to the next line
-        line.put_within(Ink::FAINT, text, style.width.saturating_sub(1));
+        line.put_within(Ink::FAINT, text, style.width.min(self.columns).saturating_sub(1));
         text.clone_into(&mut self.drawn);
         write!(out, "{ERASE}{}", line.finish())?;
         out.flush()
@@ -83,8 +90,9 @@ mod tests {
 
     #[test]
     fn it_is_erased_before_it_changes_and_never_wider_than_the_terminal() {
-        let (mut foot, mut out) = (Foot::new(true), Vec::new());
-        let style = plain_style(10);
+        let (mut foot, mut out) = (Foot::new(true, Some(10)), Vec::new());
+        // what is above wraps on so narrow a terminal
+        let style = plain_style(44);
         foot.draw("1 trace", &style, &mut out).expect("a vector has room");
         foot.draw("1 trace", &style, &mut out).expect("a vector has room");
         foot.draw("2 traces \x1b[2J open", &style, &mut out).expect("a vector has room");
@@ -97,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_is_no_terminal_has_none() {
-        let (mut foot, mut out) = (Foot::new(false), Vec::new());
+        let (mut foot, mut out) = (Foot::new(false, None), Vec::new());
         foot.draw("1 trace", &plain_style(10), &mut out).expect("a vector has room");
         assert!(out.is_empty());
     }

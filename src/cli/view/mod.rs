@@ -7,11 +7,14 @@ mod foot;
 mod history;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Instant;
 
+use standpipe::receiver::proto::common::v1::InstrumentationScope;
+use standpipe::receiver::proto::resource::v1::Resource;
 use standpipe::receiver::{Batch, Protocol, ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
 
-use self::assembler::{Assembler, Block, Cause, State};
+use self::assembler::{Assembler, Block, Cause, Root, State};
 pub(crate) use self::filter::{Filter, level, min, trace};
 pub(crate) use self::flat::Layout;
 pub(crate) use self::foot::Foot;
@@ -20,6 +23,7 @@ use super::describe::{self, SpanView};
 use super::log_view::LogView;
 use super::style::{Palette, Style};
 use super::waterfall::{self, Heading};
+use super::weight;
 
 /// Records in one line of JSON.
 const MOST_IN_LINE: usize = 4096;
@@ -50,8 +54,6 @@ pub(crate) struct Incoming<'a> {
     pub(crate) spans: &'a [ReceivedSpan],
     pub(crate) logs: &'a [ReceivedLog],
     pub(crate) metrics: &'a [ReceivedMetric],
-    /// The memory that they take, about.
-    pub(crate) bytes: usize,
     /// How they came, if they came over the network.
     pub(crate) protocol: Option<Protocol>,
 }
@@ -59,19 +61,15 @@ pub(crate) struct Incoming<'a> {
 impl<'a> From<&'a Batch> for Incoming<'a> {
     fn from(batch: &'a Batch) -> Self {
         let Batch { spans, logs, metrics, .. } = batch;
-        Self { spans, logs, metrics, bytes: batch.memory_bytes(), protocol: Some(batch.request.protocol) }
+        Self { spans, logs, metrics, protocol: Some(batch.request.protocol) }
     }
 }
 
 impl<'a> Incoming<'a> {
-    /// Records that were read from a text of this length.
-    pub(crate) fn of_text(records: &'a Records, length: usize) -> Self {
+    /// Records that were read from a text.
+    pub(crate) fn of_text(records: &'a Records) -> Self {
         let Records { spans, logs, metrics, .. } = records;
-        Self { spans, logs, metrics, bytes: 2 * length, protocol: None }
-    }
-
-    fn bytes_of_each(&self) -> usize {
-        self.bytes / (self.spans.len() + self.logs.len() + self.metrics.len()).max(1)
+        Self { spans, logs, metrics, protocol: None }
     }
 }
 
@@ -125,9 +123,14 @@ impl View {
         &self.style
     }
 
-    /// Draws from here on as wide as the terminal is now.
-    pub(crate) fn set_width(&mut self, width: usize) {
-        self.style.width = width;
+    /// Draws from here on for a terminal of this many columns.
+    pub(crate) fn set_columns(&mut self, columns: usize) {
+        self.style.set_columns(columns);
+    }
+
+    /// Whether anything was to be shown so far.
+    pub(crate) fn has_printed(&self) -> bool {
+        self.last != Printed::Nothing
     }
 
     /// Takes the records of a request and writes what is to be shown now.
@@ -141,20 +144,33 @@ impl View {
         match self.form {
             Form::Flat => {
                 let records = self.filter.select(spans, logs, metrics);
+                self.note_rows(&records);
                 flat::print(&records, protocol, self.layout, &self.style, out)
             }
             Form::Json => {
-                let Records { spans, logs, metrics, .. } = self.filter.select(spans, logs, metrics);
-                write_json(&spans, &logs, &metrics, out)
+                let records = self.filter.select(spans, logs, metrics);
+                self.note_rows(&records);
+                write_json(&records.spans, &records.logs, &records.metrics, out)
             }
             Form::Tree => self.add_to_trees(incoming, now, out),
         }
     }
 
-    fn add_to_trees(&mut self, incoming: Incoming<'_>, now: Instant, out: &mut impl Write) -> io::Result<()> {
-        let bytes = incoming.bytes_of_each();
+    fn add_to_trees<'i>(
+        &mut self,
+        incoming: Incoming<'i>,
+        now: Instant,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        // successive records share their resource and their scope
+        let mut last_scope: Option<&Arc<InstrumentationScope>> = None;
+        let mut origin_bytes = |resource: &Resource, scope: &'i Arc<InstrumentationScope>| {
+            let is_same = last_scope.replace(scope).is_some_and(|last| Arc::ptr_eq(last, scope));
+            if is_same { 0 } else { weight::origin(resource, scope) }
+        };
         for received in incoming.spans {
             if self.filter.shows_id(&received.span.trace_id) {
+                let bytes = weight::span(&received.span) + origin_bytes(&received.resource, &received.scope);
                 self.assembler.add_span(received, bytes, now);
                 self.draw_due(now, out)?;
             }
@@ -164,6 +180,8 @@ impl View {
             match describe::is_id(&received.log.trace_id) {
                 false if self.filter.shows_log(&view) => self.print_log(&view, out)?,
                 true if self.filter.has_level(&view) && self.filter.shows_id(&received.log.trace_id) => {
+                    let bytes =
+                        weight::log(&received.log) + origin_bytes(&received.resource, &received.scope);
                     self.assembler.add_log(received, bytes, now);
                     self.draw_due(now, out)?;
                 }
@@ -175,8 +193,7 @@ impl View {
         if metrics.is_empty() {
             return Ok(());
         }
-        let bytes = bytes * metrics.len();
-        let lines = self.history.add(metrics, bytes, self.full, &mut self.palette, &self.style);
+        let lines = self.history.add(&metrics, self.full, &mut self.palette, &self.style);
         self.print_block(&lines, out)
     }
 
@@ -211,13 +228,14 @@ impl View {
 
     fn draw(&mut self, block: &Block, out: &mut impl Write) -> io::Result<()> {
         let past = match &block.state {
-            State::Late(ancestors) => ancestors.as_slice(),
+            State::Late { ancestors, .. } => ancestors.as_slice(),
             _ => &[],
         };
         let past = past
             .iter()
             .map(|ancestor| SpanView { is_past: true, ..SpanView::bare(&ancestor.span, &ancestor.service) });
         let mut spans: Vec<SpanView<'_>> = block.spans.iter().map(SpanView::from).chain(past).collect();
+        spans.iter_mut().for_each(|view| view.is_wanted = !view.is_past && self.filter.is_match(view));
         let mut logs: Vec<LogView<'_>> = block.logs.iter().map(LogView::from).collect();
         if spans.is_empty() {
             logs.retain(|view| self.filter.shows_log(view));
@@ -225,21 +243,30 @@ impl View {
         }
         let hidden = self.filter.hidden_ids(&spans);
         let all = spans.len();
-        spans.retain(|view| !hidden.contains(view.span.span_id.as_slice()));
+        spans.retain(|view| !hidden.contains(view.span.span_id.as_slice()) && !self.filter.hides(view));
         logs.retain(|view| !hidden.contains(view.log.span_id.as_slice()));
         let has_new = spans.iter().any(|view| !view.is_past) || !logs.is_empty();
-        if !has_new || !self.filter.shows_trace(&spans, &logs) {
+        let is_shown = has_new && self.filter.shows_trace(&spans, &logs);
+        spans.first().iter().for_each(|view| self.assembler.set_shown(&view.span.trace_id, is_shown));
+        if !is_shown {
             return Ok(());
         }
         let note = note(block, self.style.glyphs.separator);
         let heading = match &block.state {
             State::Complete => Heading::Complete,
-            State::Partial { .. } => Heading::Partial(&note),
-            State::Late(_) => Heading::Late(&note),
+            State::Partial { .. } | State::Late { was_shown: false, .. } => Heading::Partial(&note),
+            State::Late { was_shown: true, .. } => Heading::Late(&note),
         };
-        let options = waterfall::Options { full: self.full, heading, hidden: all - spans.len() };
+        let is_cut = matches!(block.state, State::Late { is_cut: true, .. });
+        let options = waterfall::Options { full: self.full, heading, hidden: all - spans.len(), is_cut };
         let lines = waterfall::draw(&spans, &logs, options, &mut self.palette, &self.style);
         self.print_block(&lines, out)
+    }
+
+    fn note_rows(&mut self, records: &Records) {
+        if records.count() > 0 {
+            self.last = Printed::Row;
+        }
     }
 
     fn print_log(&mut self, view: &LogView<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -291,10 +318,13 @@ pub(crate) fn write_json(
 fn note(block: &Block, separator: &str) -> String {
     match &block.state {
         State::Complete => String::new(),
-        State::Partial { is_root_missing, missing_parents, cause } => {
-            let missing = match (is_root_missing, missing_parents) {
-                (true, _) => "root span missing".to_owned(),
-                (false, parents) => format!("{} missing", describe::count(*parents as u64, "parent")),
+        State::Partial { root, missing_parents, cause } => {
+            let missing = match (root, missing_parents) {
+                (Root::Missing, _) => "root span missing".to_owned(),
+                (Root::Open, 0) => "root span has not ended".to_owned(),
+                (Root::Open | Root::Ended, parents) => {
+                    format!("{} missing", describe::count(*parents as u64, "parent"))
+                }
             };
             match cause {
                 Cause::Quiet | Cause::End => missing,
@@ -302,7 +332,8 @@ fn note(block: &Block, separator: &str) -> String {
                 Cause::Memory => format!("{missing}{separator}too many are open"),
             }
         }
-        State::Late(_) => {
+        State::Late { was_shown: false, .. } => "what came before was filtered out".to_owned(),
+        State::Late { was_shown: true, .. } => {
             let spans = block.spans.len() as u64;
             let logs = block.logs.len() as u64;
             let parts = [(spans, "late span"), (logs, "late log record")]

@@ -36,7 +36,7 @@ impl Bench {
     }
 
     fn add(&mut self, records: &Records) -> String {
-        let added = self.view.add(Incoming::of_text(records, 100), self.start, &mut self.out);
+        let added = self.view.add(Incoming::of_text(records), self.start, &mut self.out);
         added.expect("a vector has room");
         self.written()
     }
@@ -97,7 +97,7 @@ fn a_partial_trace_says_what_is_missing_and_why_it_is_drawn() {
     let mut bench = Bench::new(Filter::default());
     for second in 0..10 {
         let now = bench.start + Duration::from_secs(3 * second);
-        let added = bench.view.add(Incoming::of_text(&span("aa", 2, "01"), 100), now, &mut bench.out);
+        let added = bench.view.add(Incoming::of_text(&span("aa", 2, "01")), now, &mut bench.out);
         added.expect("a vector has room");
     }
     assert!(heading_of(bench.after(30)).contains("root span missing · open for 30 s"));
@@ -112,4 +112,27 @@ fn what_is_late_of_a_trace_that_is_not_shown_is_not_shown_either() {
     bench.add(&span("aa", 2, "01"));
     assert_eq!(bench.after(8), "");
     assert_eq!(bench.add(&log("", "alone")), "");
+}
+
+#[test]
+fn a_trace_is_found_by_what_was_logged_in_it() {
+    let mut bench = Bench::new(Filter { names: vec!["declined".to_owned()], ..Filter::default() });
+    bench.add(&log("aa", "card declined"));
+    bench.add(&span("aa", 1, ""));
+    bench.add(&log("bb", "card accepted"));
+    bench.add(&span("bb", 1, ""));
+    let drawn = bench.after(1);
+    assert!(drawn.contains("trace aa ") && !drawn.contains("trace bb "), "{drawn}");
+}
+
+#[test]
+fn a_trace_that_was_filtered_out_is_not_continued_as_if_it_had_been_shown() {
+    let mut bench = Bench::new(Filter { names: vec!["span 2".to_owned()], ..Filter::default() });
+    bench.add(&span("aa", 1, ""));
+    assert_eq!(bench.after(1), "");
+    bench.add(&span("aa", 2, "01"));
+    let first = bench.after(3);
+    assert!(first.contains("partial · what came before was filtered out"), "{first}");
+    bench.add(&span("aa", 12, "02"));
+    assert!(bench.after(5).contains("trace aa +1 late span "));
 }

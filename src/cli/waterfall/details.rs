@@ -15,6 +15,8 @@ const MOST_LISTED: usize = 6;
 const MOST_STRAYS: usize = 12;
 /// The usual severities have four or five letters; what is logged begins in one column.
 const SEVERITY: usize = 5;
+/// The name of the events that errors are recorded as.
+const EXCEPTION: &str = "exception";
 /// How far the second line of a detail is indented.
 const NEXT_LINE: usize = 2;
 
@@ -160,7 +162,8 @@ impl<'a> Drawing<'_, 'a> {
         }
         if node.is_orphan && !view.is_past {
             let parent = describe::short_id(&span.parent_span_id);
-            add(&[(Ink::FAINT, format!("its parent {parent} is not here"), 0)]);
+            let where_to = if self.options.is_cut { "not kept any more" } else { "not here" };
+            add(&[(Ink::FAINT, format!("its parent {parent} is {where_to}"), 0)]);
         }
         if node.hidden > 0 {
             let spans = describe::count(node.hidden as u64, "span");
@@ -196,7 +199,7 @@ impl Moment<'_> {
         let offset = (Ink::FAINT, offset(self.unix_nanos(), span_start, style), 0);
         let (mut pieces, attributes) = match self {
             Self::Event(event) => {
-                let ink = if event.name == "exception" { Ink::BAD } else { Ink::PLAIN };
+                let ink = if event.name == EXCEPTION { Ink::BAD } else { Ink::PLAIN };
                 (vec![(ink, format!("{} {}", style.glyphs.event, event.name), 0)], &event.attributes)
             }
             Self::Log(view) => (log_pieces(view).to_vec(), &view.log.attributes),
@@ -208,13 +211,19 @@ impl Moment<'_> {
     }
 }
 
-/// The first events and the first log records, `most` of each, in the order of time.
+/// The most telling events and log records, `most` of each, in the order of time.
 fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>], most: usize) -> Vec<Moment<'a>> {
-    let events = events.iter().take(most).map(Moment::Event);
-    let logs = logs.iter().take(most).copied().map(Moment::Log);
+    let events = telling_first(events, |event| event.name == EXCEPTION).take(most).map(Moment::Event);
+    let logs = telling_first(logs, LogView::is_error).take(most).copied().map(Moment::Log);
     let mut moments: Vec<Moment<'a>> = events.chain(logs).collect();
     moments.sort_by_key(Moment::unix_nanos);
     moments
+}
+
+/// All items, those that tell of an error before the others.
+fn telling_first<T>(items: &[T], is_telling: impl Fn(&T) -> bool + Copy) -> impl Iterator<Item = &T> {
+    let telling = items.iter().filter(move |item| is_telling(item));
+    telling.chain(items.iter().filter(move |item| !is_telling(item)))
 }
 
 fn offset(time: u64, span_start: u64, style: &Style) -> String {
@@ -262,7 +271,9 @@ impl<'a> Drawing<'_, 'a> {
         heading.put(Ink::FAINT, &self.style.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &number);
         lines.push(heading.finish());
 
-        for view in strays.iter().take(MOST_STRAYS) {
+        let mut listed: Vec<_> = telling_first(strays, LogView::is_error).take(MOST_STRAYS).collect();
+        listed.sort_by_key(|view| view.unix_nanos());
+        for view in listed {
             lines.push(self.stray(view));
         }
         if let Some(rest) = strays.len().checked_sub(MOST_STRAYS).filter(|rest| *rest > 0) {

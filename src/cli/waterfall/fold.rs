@@ -31,9 +31,13 @@ pub(super) fn fold_siblings<'a>(
     tree::retain(nodes, &keep)
 }
 
-/// Cuts a tree of too many rows where it is deep, and returns how many spans without a parent are left out, too. Each
+/// Cuts a tree of too many rows where it is deep, but for what is looked for, and returns how many spans without a parent are left out, too. Each
 /// node knows how many spans below it are not shown.
-pub(super) fn limit_depth(mut nodes: Vec<Node>, is_error: impl Fn(&Node) -> bool) -> (Vec<Node>, usize) {
+pub(super) fn limit_depth(
+    mut nodes: Vec<Node>,
+    is_wanted: impl Fn(&Node) -> bool,
+    is_error: impl Fn(&Node) -> bool,
+) -> (Vec<Node>, usize) {
     if nodes.len() <= MOST_ROWS {
         return (nodes, 0);
     }
@@ -42,7 +46,7 @@ pub(super) fn limit_depth(mut nodes: Vec<Node>, is_error: impl Fn(&Node) -> bool
         depths[place] = nodes[place].parent.map_or(0, |parent| depths[parent] + 1);
     }
     let mut by_depth: Vec<usize> = (0..nodes.len()).collect();
-    by_depth.sort_by_key(|&place| depths[place]);
+    by_depth.sort_by_key(|&place| (!is_wanted(&nodes[place]), depths[place]));
     let mut keep = vec![false; nodes.len()];
     by_depth[..MOST_ROWS].iter().for_each(|&place| keep[place] = true);
     let errors = (0..nodes.len()).filter(|&place| is_error(&nodes[place])).take(MOST_ERRORS);

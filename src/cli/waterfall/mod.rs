@@ -42,6 +42,8 @@ pub(crate) struct Options<'o> {
     pub(crate) heading: Heading<'o>,
     /// How many spans the user does not want to see.
     pub(crate) hidden: usize,
+    /// Whether spans that came before may have been forgotten.
+    pub(crate) is_cut: bool,
 }
 
 /// What the line over a trace says.
@@ -68,12 +70,12 @@ pub(crate) fn draw<'a>(
     traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.assign(view.service));
     logs.iter().for_each(|view| palette.assign(view.service));
     if !options.full {
-        let logged = logs.iter().map(|view| (view.log.trace_id.as_slice(), view.log.span_id.as_slice()));
-        let logged: HashSet<SpanKey<'a>> = logged.collect();
+        let mut logged: HashMap<SpanKey<'a>, bool> = HashMap::new();
+        logs.iter().for_each(|view| *logged.entry(span_of(view)).or_default() |= view.is_error());
         traces.iter_mut().for_each(|trace| trace.fold(&logged));
     }
     let mut drawing = Drawing::new(&traces, options, palette, style);
-    let strays = drawing.place(logs);
+    let strays = drawing.place(logs, &traces);
     let mut lines = Vec::new();
     for trace in &traces {
         if !lines.is_empty() {
@@ -121,19 +123,22 @@ impl<'a> Trace<'a> {
         Self { spans, nodes, hidden_roots: 0, start, nanos: end.saturating_sub(start) }
     }
 
-    /// Leaves out what is too much. `logged` are the spans with log records.
-    fn fold(&mut self, logged: &HashSet<SpanKey<'a>>) {
+    /// Leaves out what is too much. `logged` are the spans with log records, and whether one of those is an error.
+    fn fold(&mut self, logged: &HashMap<SpanKey<'a>, bool>) {
         let spans = &self.spans;
         let is_plain = |view: &SpanView<'a>| {
-            let has_more = view.error().is_some() || view.is_past || logged.contains(&key_of(view));
+            let has_more = view.error().is_some() || view.is_past || logged.contains_key(&key_of(view));
             !has_more && view.span.events.is_empty() && view.span.links.is_empty()
         };
         let nodes = fold::fold_siblings(std::mem::take(&mut self.nodes), |node| {
             let view = &spans[node.index];
             (is_plain(view) && !node.is_orphan).then_some((view.service, view.span.name.as_str()))
         });
+        let is_error = |view: &SpanView<'a>| {
+            view.error().is_some() || logged.get(&key_of(view)).is_some_and(|has_error| *has_error)
+        };
         (self.nodes, self.hidden_roots) =
-            fold::limit_depth(nodes, |node| spans[node.index].error().is_some());
+            fold::limit_depth(nodes, |node| spans[node.index].is_wanted, |node| is_error(&spans[node.index]));
     }
 
     fn id(&self) -> &'a [u8] {
@@ -173,6 +178,8 @@ struct Drawing<'d, 'a> {
     names: HashMap<SpanKey<'a>, &'a str>,
     /// What was logged in each span, in the order of time.
     logs: HashMap<SpanKey<'a>, Vec<LogView<'a>>>,
+    /// How many log records of each trace are errors.
+    error_logs: HashMap<&'a [u8], u64>,
 }
 
 impl<'d, 'a> Drawing<'d, 'a> {
@@ -202,18 +209,23 @@ impl<'d, 'a> Drawing<'d, 'a> {
             WITH_BARS.. => style.width.saturating_sub(lane_column + GAP + longest_duration),
             _ => 0,
         };
-        let logs = HashMap::new();
-        Self { style, palette, options, service_column, lane_column, lane_cells, names, logs }
+        let (logs, error_logs) = (HashMap::new(), HashMap::new());
+        Self { style, palette, options, service_column, lane_column, lane_cells, names, logs, error_logs }
     }
 
-    /// Puts each log record where its span is. Returns those without one, in the order of time.
-    fn place(&mut self, logs: &[LogView<'a>]) -> Vec<LogView<'a>> {
+    /// Puts each log record where its span is. Returns those whose span has no row, in the order of time.
+    fn place(&mut self, logs: &[LogView<'a>], traces: &[Trace<'a>]) -> Vec<LogView<'a>> {
+        let rows = traces.iter().flat_map(Trace::in_order).map(|(_, view)| key_of(view));
+        let rows: HashSet<SpanKey<'a>> = rows.collect();
         let mut by_time = logs.to_vec();
         by_time.sort_by_key(LogView::unix_nanos);
         let mut strays = Vec::new();
         for view in by_time {
-            let key = (view.log.trace_id.as_slice(), view.log.span_id.as_slice());
-            if self.names.contains_key(&key) {
+            let key = span_of(&view);
+            if view.is_error() {
+                *self.error_logs.entry(key.0).or_default() += 1;
+            }
+            if rows.contains(&key) {
                 self.logs.entry(key).or_default().push(view);
             } else {
                 strays.push(view);
@@ -267,12 +279,20 @@ impl<'d, 'a> Drawing<'d, 'a> {
             hidden => format!(" (+{hidden} hidden)"),
         };
         let duration = describe::duration(trace.nanos, self.style);
-        let time = match self.style.width {
-            WITH_SERVICES.. => format!("{}{separator}", describe::time_of_day(trace.start)),
-            _ => String::new(),
+        let time = format!("{}{separator}", describe::time_of_day(trace.start));
+        let mut facts = format!(" {spans}{hidden}{separator}{duration}{separator}");
+        let error_logs = self.error_logs.get(trace.id()).copied().unwrap_or(0);
+        let (errors_ink, errors_text) = match (errors, error_logs) {
+            (0, 0) => (Ink::FAINT, "no errors".to_owned()),
+            (0, logs) => (Ink::BAD.bold(), describe::count(logs, "error log")),
+            (spans, _) => (Ink::BAD.bold(), describe::count(spans, "error")),
         };
-        let facts = format!(" {time}{spans}{hidden}{separator}{duration}{separator}");
-        let errors_text = if errors == 0 { "no errors".to_owned() } else { describe::count(errors, "error") };
+        // the id is worth more than the time
+        let least_id = if note.is_some() { SHORT_ID } else { id.len().min(LONGEST_ID) };
+        let least = line.width() + least_id + 1 + self.style.width_of(&facts) + errors_text.len();
+        if least + self.style.width_of(&time) <= self.style.width && self.style.width >= WITH_SERVICES {
+            facts.insert_str(1, &time);
+        }
         let facts_width = self.style.width_of(&facts) + errors_text.len();
 
         let room = self.style.width.saturating_sub(line.width() + 1 + facts_width).min(LONGEST_ID);
@@ -290,7 +310,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
         });
         let rule = self.style.width.saturating_sub(line.width() + facts_width);
         line.put(Ink::FAINT, &self.style.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &facts);
-        line.put_rest(if errors == 0 { Ink::FAINT } else { Ink::BAD.bold() }, &errors_text);
+        line.put_rest(errors_ink, &errors_text);
         lines.push(line.finish());
         if let Some(note) = below {
             let mut line = self.style.line();
@@ -349,6 +369,10 @@ impl<'d, 'a> Drawing<'d, 'a> {
             }
         }
     }
+}
+
+fn span_of<'a>(view: &LogView<'a>) -> SpanKey<'a> {
+    (view.log.trace_id.as_slice(), view.log.span_id.as_slice())
 }
 
 fn key_of<'a>(view: &SpanView<'a>) -> SpanKey<'a> {

@@ -53,7 +53,7 @@ pub(crate) fn draw_svg(spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> String {
     traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.assign(view.service));
     let style = plain_style(((WIDTH - 2.0 * MARGIN) / CELL) as usize);
     let mut drawing = Drawing::new(&traces, Options::default(), &palette, &style);
-    drawing.place(logs);
+    drawing.place(logs, &traces);
     let mut picture = Picture::new(&drawing, &traces);
     for trace in &traces {
         picture.trace(trace);

@@ -415,3 +415,58 @@ fn what_comes_late_is_drawn_below_what_was_drawn_before() {
     assert!(lines[2].starts_with("\x1b[38;5;244mPOST /checkout\x1b[0m  "), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("\x1b[1;38;5;167mcharge card")), "{lines:?}");
 }
+
+/// A chain of this many spans, each the parent of the next.
+fn chain(length: u8) -> Vec<Span> {
+    (1..=length)
+        .map(|id| span(0xa1, id, id - 1, &format!("span {id}"), SpanKind::Internal, id.into(), 1_000))
+        .collect()
+}
+
+#[test]
+fn what_is_looked_for_keeps_its_row_however_deep_it_is() {
+    let spans = chain(90);
+    let mut views: Vec<SpanView<'_>> = spans.iter().map(|span| SpanView::bare(span, "shop")).collect();
+    views.iter_mut().for_each(|view| view.is_wanted = view.span.name == "span 90");
+    let lines = draw(&views, &[], Options::default(), &mut Palette::default(), &plain_style(100));
+    assert!(lines.iter().any(|line| line.contains("span 90  ")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("span 59  ")), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains("span 60  ")), "{lines:?}");
+}
+
+#[test]
+fn the_logs_of_spans_without_a_row_are_shown_and_an_error_among_them_keeps_its_span() {
+    let spans: Vec<(&str, Span)> = chain(90).into_iter().map(|span| ("shop", span)).collect();
+    let logs = [log(0xa1, 80, 9, "far below", 1), log(0xa1, 85, 17, "broken", 2)];
+    let drawing = drawn_with_logs(&spans, &logs, &plain_style(100));
+    let heading = drawing.lines().next().unwrap_or_default();
+    assert!(heading.ends_with("90 spans · 999 µs · 1 error log"), "{heading}");
+    assert!(drawing.contains("span 85  ") && drawing.contains("ERROR  broken"), "{drawing}");
+    assert!(
+        drawing.contains("logs outside of these spans ") && drawing.contains("INFO   far below"),
+        "{drawing}"
+    );
+}
+
+#[test]
+fn an_exception_and_an_error_are_listed_however_many_came_before() {
+    let mut busy = span(0xa1, 1, 0, "busy", SpanKind::Server, 0, 100_000);
+    busy.events = (0..20).map(|number| event(&format!("step {number}"), number, Vec::new())).collect();
+    busy.events.push(event("exception", 30, Vec::new()));
+    let mut logs: Vec<LogRecord> =
+        (0..20).map(|number| log(0xa1, 1, 9, &format!("line {number}"), number)).collect();
+    logs.push(log(0xa1, 1, 21, "out of memory", 40));
+    let drawing = drawn_with_logs(&[("shop", busy)], &logs, &plain_style(100));
+    assert!(drawing.contains("◆ exception") && drawing.contains("FATAL  out of memory"), "{drawing}");
+    assert!(drawing.contains("◆ step 4 ") && !drawing.contains("◆ step 5 "), "{drawing}");
+    assert!(drawing.contains("and 15 events, 15 log records more"), "{drawing}");
+}
+
+#[test]
+fn a_wider_terminal_does_not_cut_the_id() {
+    let spans = [("shop", span(0xa1, 1, 0, "root", SpanKind::Server, 0, 412_400))];
+    for width in 70..100 {
+        let drawing = drawn(&spans, &plain_style(width));
+        assert!(drawing.contains(&"a1".repeat(16)), "{width}: {drawing}");
+    }
+}

@@ -24,6 +24,8 @@ const QUIET_IF_INCOMPLETE: Duration = Duration::from_secs(6);
 const LONGEST_OPEN: Duration = Duration::from_secs(30);
 /// What a record takes beside its own bytes: its place here, and the ids.
 const OVERHEAD: usize = 256;
+/// What a trace takes beside its records: its places here, and room for the first of them.
+const TRACE_OVERHEAD: usize = 1024;
 
 type TraceId = Arc<[u8]>;
 type SpanId = Box<[u8]>;
@@ -58,12 +60,28 @@ pub(crate) enum State {
     /// It has a root, and no parent is missing.
     Complete,
     Partial {
-        is_root_missing: bool,
+        root: Root,
         missing_parents: usize,
         cause: Cause,
     },
-    /// The trace was drawn before. These are the spans of it above the new ones.
-    Late(Vec<Ancestor>),
+    /// The trace was drawn before.
+    Late {
+        /// The spans of it above the new ones.
+        ancestors: Vec<Ancestor>,
+        /// Or the filter kept it back.
+        was_shown: bool,
+        /// Whether spans above them may have been forgotten.
+        is_cut: bool,
+    },
+}
+
+/// What is known of the root of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Root {
+    Missing,
+    /// It came without an end: it is still under way.
+    Open,
+    Ended,
 }
 
 /// Why a trace is drawn now.
@@ -85,7 +103,7 @@ struct OpenTrace {
     number: u64,
     opened_at: Instant,
     due: Instant,
-    has_root: bool,
+    root: Root,
     ids: HashSet<SpanId>,
     missing: HashSet<SpanId>,
     is_late: bool,
@@ -127,6 +145,7 @@ impl Assembler {
         let id = self.open.get_key_value(id).map_or_else(|| TraceId::from(id), |(id, _)| id.clone());
         let trace = self.open.entry(id.clone()).or_insert_with(|| {
             self.opened += 1;
+            self.bytes += TRACE_OVERHEAD;
             OpenTrace::new(self.opened, outline.is_some(), now)
         });
         self.due.remove(&(trace.due, trace.number));
@@ -172,6 +191,11 @@ impl Assembler {
         self.spans
     }
 
+    /// Notes whether the filter let a trace through that was drawn.
+    pub(crate) fn set_shown(&mut self, id: &[u8], is_shown: bool) {
+        self.outlines.set_shown(id, is_shown);
+    }
+
     fn close(&mut self, id: &TraceId, cause: Cause) -> Option<Block> {
         let trace = self.open.remove(id)?;
         self.bytes -= trace.bytes;
@@ -180,14 +204,11 @@ impl Assembler {
             Some(outline) if trace.is_late => {
                 let parents = trace.spans.iter().map(|received| &received.span.parent_span_id);
                 let parents = parents.chain(trace.logs.iter().map(|received| &received.log.span_id));
-                State::Late(outline.ancestors(parents.map(Vec::as_slice), &trace.ids))
+                let ancestors = outline.ancestors(parents.map(Vec::as_slice), &trace.ids);
+                State::Late { ancestors, was_shown: !outline.is_unshown, is_cut: outline.is_cut }
             }
             _ if trace.is_complete() || trace.spans.is_empty() => State::Complete,
-            _ => State::Partial {
-                is_root_missing: !trace.has_root,
-                missing_parents: trace.missing.len(),
-                cause,
-            },
+            _ => State::Partial { root: trace.root, missing_parents: trace.missing.len(), cause },
         };
         if !trace.spans.is_empty() {
             self.outlines.add(id, &trace.spans);
@@ -201,11 +222,11 @@ impl OpenTrace {
         Self {
             spans: Vec::new(),
             logs: Vec::new(),
-            bytes: 0,
+            bytes: TRACE_OVERHEAD,
             number,
             opened_at: now,
             due: now,
-            has_root: false,
+            root: Root::Missing,
             ids: HashSet::new(),
             missing: HashSet::new(),
             is_late,
@@ -218,16 +239,21 @@ impl OpenTrace {
         self.missing.remove(span.span_id.as_slice());
         self.ids.insert(span.span_id.as_slice().into());
         if !describe::is_id(parent) {
-            // a span without an end is still under way
-            self.has_root |= span.end_time_unix_nano != 0;
-        } else if !self.ids.contains(parent) && !outline.is_some_and(|outline| outline.has(parent)) {
+            self.root = match (span.end_time_unix_nano, self.root) {
+                (0, Root::Missing | Root::Open) => Root::Open,
+                _ => Root::Ended,
+            };
+        } else if !self.ids.contains(parent)
+            // a parent that was forgotten does not come again
+            && !outline.is_some_and(|outline| outline.has(parent) || outline.is_cut)
+        {
             self.missing.insert(parent.into());
         }
         self.spans.push(received.clone());
     }
 
     fn is_complete(&self) -> bool {
-        (self.has_root || self.is_late) && self.missing.is_empty()
+        (self.root == Root::Ended || self.is_late) && self.missing.is_empty()
     }
 
     fn patience(&self) -> Duration {

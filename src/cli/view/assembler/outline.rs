@@ -29,6 +29,10 @@ pub(crate) struct Ancestor {
 pub(super) struct Outline {
     spans: HashMap<SpanId, Ancestor>,
     bytes: usize,
+    /// Whether spans were forgotten.
+    pub(super) is_cut: bool,
+    /// Whether the filter kept it back.
+    pub(super) is_unshown: bool,
 }
 
 impl Outline {
@@ -59,7 +63,11 @@ impl Outline {
     /// Returns the bytes that it takes more.
     fn add(&mut self, received: &ReceivedSpan) -> usize {
         let span = &received.span;
-        if self.spans.len() == MOST_SPANS || self.has(&span.span_id) {
+        if self.has(&span.span_id) {
+            return 0;
+        }
+        if self.spans.len() == MOST_SPANS {
+            self.is_cut = true;
             return 0;
         }
         let stripped = Span {
@@ -94,6 +102,12 @@ pub(super) struct Outlines {
 impl Outlines {
     pub(super) fn get(&self, id: &[u8]) -> Option<&Outline> {
         self.traces.get(id)
+    }
+
+    pub(super) fn set_shown(&mut self, id: &[u8], is_shown: bool) {
+        if let Some(outline) = self.traces.get_mut(id) {
+            outline.is_unshown = !is_shown;
+        }
     }
 
     pub(super) fn add(&mut self, id: &TraceId, spans: &[ReceivedSpan]) {

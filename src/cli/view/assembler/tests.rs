@@ -62,10 +62,15 @@ impl Bench {
 fn summary(state: &State) -> String {
     match state {
         State::Complete => "complete".to_owned(),
-        State::Partial { is_root_missing, missing_parents, cause } => {
-            format!("{} {missing_parents} {cause:?}", if *is_root_missing { "no root" } else { "root" })
+        State::Partial { root, missing_parents, cause } => {
+            let root = match root {
+                Root::Missing => "no root",
+                Root::Open => "open root",
+                Root::Ended => "root",
+            };
+            format!("{root} {missing_parents} {cause:?}")
         }
-        State::Late(ancestors) => {
+        State::Late { ancestors, .. } => {
             let mut names: Vec<&str> = ancestors.iter().map(|ancestor| ancestor.span.name.as_str()).collect();
             names.sort_unstable();
             format!("late under {}", names.join(", "))
@@ -111,7 +116,7 @@ fn a_root_without_an_end_is_still_under_way() {
     let mut bench = Bench::new();
     bench.add(0, &[ended_span(1, 1, 0, 0)]);
     assert_eq!(bench.drawn(5999), []);
-    assert_eq!(bench.drawn(6000), one(1, "no root 0 Quiet"));
+    assert_eq!(bench.drawn(6000), one(1, "open root 0 Quiet"));
 }
 
 #[test]
@@ -201,15 +206,15 @@ fn circles_and_repeated_ids_are_drawn_too() {
 #[test]
 fn beyond_its_bytes_the_trace_that_is_due_next_is_drawn() {
     let mut bench = Bench::new();
-    bench.assembler.max_bytes = 3 * (100 + OVERHEAD);
+    bench.assembler.max_bytes = 3 * (100 + OVERHEAD + TRACE_OVERHEAD);
     bench.add(0, &[span(1, 2, 1)]);
     bench.add(1, &[span(2, 1, 0), span(3, 1, 0)]);
     assert_eq!(bench.drawn(1), []);
     bench.add(2, &[span(4, 2, 1)]);
     assert_eq!(bench.drawn(2), one(1, "complete"));
     // a trace that is too large alone is drawn as far as it is there
-    bench.add(3, &[span(4, 3, 1), span(4, 4, 1), span(4, 5, 1), span(4, 6, 1)]);
-    let expected = [(1, "complete"), (1, "no root 1 Memory"), (5, "no root 1 Memory")];
+    bench.add(3, &(3..=16).map(|id| span(4, id, 1)).collect::<Vec<_>>());
+    let expected = [(1, "complete"), (1, "no root 1 Memory"), (15, "no root 1 Memory")];
     assert_eq!(bench.drawn(3), expected.map(|(spans, text)| (spans, text.to_owned())));
 }
 
@@ -240,4 +245,15 @@ fn at_the_end_all_that_is_open_is_drawn_by_its_start() {
     let drawn: Vec<_> = bench.assembler.finish().iter().map(|block| summary(&block.state)).collect();
     assert_eq!(drawn, ["complete", "complete", "no root 1 End"]);
     assert_eq!((bench.assembler.next_due(), bench.assembler.bytes), (None, 0));
+}
+
+#[test]
+fn a_parent_that_was_forgotten_is_not_waited_for() {
+    let mut bench = Bench::new();
+    let all: Vec<ReceivedSpan> = (1..=2000).map(|id| span(1, id, id - 1)).collect();
+    bench.add(0, &all);
+    assert_eq!(bench.drawn(1000), one(2000, "complete"));
+    bench.add(2000, &[span(1, 3000, 2000)]);
+    let block = bench.take(3000).expect("it does not wait");
+    assert!(matches!(block.state, State::Late { is_cut: true, .. }));
 }

@@ -3,9 +3,12 @@
 use standpipe::receiver::proto::common::v1::any_value::Value;
 use standpipe::receiver::proto::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use standpipe::receiver::proto::logs::v1::LogRecord;
+use standpipe::receiver::proto::metrics::v1::{ExponentialHistogramDataPoint, Metric};
 use standpipe::receiver::proto::resource::v1::Resource;
 use standpipe::receiver::proto::trace::v1::Span;
 use standpipe::receiver::proto::trace::v1::span::{Event, Link};
+
+use super::point_view::{self, Point};
 
 /// What an allocator keeps for itself, of each allocation.
 const ALLOCATION: usize = 16;
@@ -29,6 +32,18 @@ pub(super) fn log(log: &LogRecord) -> usize {
     size_of::<LogRecord>() + 5 * ALLOCATION + texts + value(log.body.as_ref()) + attributes(&log.attributes)
 }
 
+pub(super) fn metric(metric: &Metric) -> usize {
+    let texts = [&metric.name, &metric.unit, &metric.description].map(|text| text.len() + ALLOCATION);
+    let points = point_view::of(metric, "");
+    let points = points.iter().filter(|view| !matches!(view.point, Point::Missing)).map(|view| {
+        // the largest kind; bounds and counts have a number each for every bucket
+        let numbers = 2 * size_of::<u64>() * view.buckets().len();
+        size_of::<ExponentialHistogramDataPoint>() + numbers + attributes(view.attributes())
+    });
+    size_of::<Metric>() + texts.iter().sum::<usize>() + points.sum::<usize>()
+}
+
+/// What records share.
 pub(super) fn origin(resource: &Resource, scope: &InstrumentationScope) -> usize {
     let scope_texts = scope.name.len() + scope.version.len();
     let structs = size_of::<Resource>() + size_of::<InstrumentationScope>() + 4 * ALLOCATION;
