@@ -167,9 +167,22 @@ fn zsh() -> String {
              local command=$words[2]\n    \
              shift words\n    \
              (( CURRENT-- ))\n    \
+             # behind -- is a command line of its own\n    \
+             local dashes=${{words[(i)--]}}\n    \
+             if [[ $command == exec ]] && (( dashes < CURRENT )); then\n        \
+                 shift $dashes words\n        \
+                 (( CURRENT -= dashes ))\n        \
+                 _normal\n        \
+                 return\n    \
+             fi\n    \
              case $command in\n{cases}    esac\n\
          }}\n\
-         compdef _standpipe standpipe\n"
+         # autoloaded from a file, this is the first call; read by source, it is none\n\
+         if [[ $funcstack[1] == _standpipe ]]; then\n    \
+             _standpipe \"$@\"\n\
+         else\n    \
+             compdef _standpipe standpipe\n\
+         fi\n"
     )
 }
 
