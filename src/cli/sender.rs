@@ -11,12 +11,14 @@ use standpipe::{Config, Problem, ProblemKind, SpanKind, Telemetry, WhenFull};
 use super::attribute::{self, Attribute};
 use super::caller::Caller;
 use super::given::Given;
+use super::help::Topic;
 use super::{Failure, arguments, describe, report_error, text};
 
 /// The name of the service, and of the scope, where none is set.
 pub(crate) const NAME: &str = "standpipe";
 /// A wait of no time is none that an exporter can be set to.
 const SHORTEST: Duration = Duration::from_millis(1);
+const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_METRICS_EXPORTER"];
 const SIGNALS: [&str; 4] = ["", "TRACES_", "LOGS_", "METRICS_"];
 
 /// Started telemetry, and the trouble that it had.
@@ -184,6 +186,16 @@ fn variables(given: &Given, presets: &[(&str, &str)]) -> Result<Vec<(String, OsS
     }
     if given.has("--grpc") {
         replace("PROTOCOL", "grpc");
+    }
+    if given.topic == Topic::Exec {
+        // standard output is the command's
+        for (_, value) in variables.iter_mut().filter(|(name, _)| EXPORTERS.contains(&name.as_str())) {
+            let chosen = value.to_string_lossy().into_owned();
+            let others: Vec<&str> =
+                chosen.split(',').filter(|exporter| exporter.trim() != "console").collect();
+            let is_only = others.is_empty() && !chosen.is_empty();
+            *value = if is_only { "none".into() } else { others.join(",").into() };
+        }
     }
     const SERVICE: &str = "OTEL_SERVICE_NAME";
     if let Some(service) = given.value("--service")? {

@@ -459,6 +459,21 @@ fn the_context_of_the_caller_is_passed_on() {
 }
 
 #[test]
+fn standard_output_is_the_command_s_though_the_console_is_chosen() {
+    let mut command = standpipe(&["exec", "--", "echo", "value"]);
+    let output = finish(command.env("OTEL_TRACES_EXPORTER", "console").env("OTEL_LOGS_EXPORTER", "console"));
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("value\n", Some(0)));
+}
+
+#[test]
+fn without_telemetry_the_caller_s_context_is_put_into_arguments() {
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let mut command = standpipe(&["exec", "--", "echo", "{{traceparent}}"]);
+    let output = finish(command.env("OTEL_SDK_DISABLED", "true").env("TRACEPARENT", parent));
+    assert_eq!(stdout(&output).trim(), parent);
+}
+
+#[test]
 fn nothing_is_passed_on_where_nothing_is_recorded() {
     let mut command = standpipe(&["exec", "--", "sh", "-c", "echo \"[$TRACEPARENT]\""]);
     assert_eq!(stdout(&finish(command.env("OTEL_SDK_DISABLED", "true"))), "[]\n");

@@ -1,179 +1,342 @@
 //! Which parts of a command line are secrets? Those that `exec --help` lists. Pure.
+//!
+//! An argument may be a whole script, so names and values are looked for within it, and a value goes as far as a shell, JSON or a
+//! header would take it. Where that is not clear, more is masked rather than less.
+
+use std::ops::Range;
 
 /// What a secret is recorded as.
 const MASK: &str = "***";
 
-/// Parts of names whose values are secrets, in lower case.
-const SECRET_NAMES: [&str; 12] = [
-    "passw",
-    "passphrase",
-    "secret",
-    "token",
-    "apikey",
-    "oauth",
-    "authoriz",
-    "authentic",
-    "cookie",
-    "credential",
-    "bearer",
+/// What the words of a name end with whose value is a secret, in lower case.
+const SECRET_ENDS: [&str; 9] =
+    ["password", "passwd", "passphrase", "secret", "secrets", "token", "apikey", "credential", "credentials"];
+/// Words that make a name a secret's.
+const SECRET_WORDS: [&str; 13] = [
+    "key",
+    "pass",
+    "pwd",
+    "pw",
+    "sig",
     "signature",
+    "pat",
+    "auth",
+    "authorization",
+    "cookie",
+    "cookies",
+    "session",
+    "bearer",
 ];
-/// Names, or words of them, that are too short to be looked for as parts: `key`, not `monkey`; `auth`, not `author`.
-const SECRET_WORDS: [&str; 7] = ["key", "auth", "pass", "pwd", "pw", "sig", "pat"];
+/// Words that a name with `key` in it is harmless with.
+const KINDS_OF_KEYS: [&str; 8] =
+    ["sort", "primary", "foreign", "public", "partition", "group", "order", "cache"];
+/// What a name ends with that says where a secret is, not what it is; or begins with that turns it off.
+const PLACES: [&str; 5] = ["file", "path", "stdin", "name", "dir"];
+/// Headers whose whole value is a secret, blanks and all.
+const SECRET_HEADERS: [&str; 3] = ["authorization", "cookie", "cookies"];
+/// Words with a secret behind them.
+const SCHEMES: [&str; 3] = ["bearer", "basic", "digest"];
 /// What well-known tokens begin with, and how long the shortest are.
 const TOKEN_PREFIXES: [&str; 9] =
     ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "sk-", "AKIA", "eyJ"];
 const SHORTEST_TOKEN: usize = 16;
-const QUOTES: [char; 2] = ['"', '\''];
+/// Options of `user:password`.
+const USER_OPTIONS: [&str; 3] = ["-u", "--user", "--proxy-user"];
 
 /// The arguments of a command with its secrets masked.
 pub(super) fn mask(arguments: impl Iterator<Item = String>) -> Vec<String> {
-    let mut masker = Masker::default();
-    arguments.map(|argument| masker.argument(&argument)).collect()
+    let mut next = Next::Plain;
+    let masked = arguments.map(|argument| {
+        let (masked, after) = match next {
+            Next::Secret if is_scheme(&argument) => (MASK.to_owned(), Next::Secret),
+            Next::Secret => (MASK.to_owned(), Next::Plain),
+            Next::User => (user(&argument), Next::Plain),
+            Next::Plain => (text(&argument), Next::after(&argument)),
+        };
+        next = after;
+        masked
+    });
+    masked.collect()
 }
 
-/// What the word before means for the next one.
-#[derive(Default)]
-struct Masker {
-    next: Next,
-}
-
-#[derive(Default, Clone, Copy, PartialEq)]
+/// What an argument means for the next one.
+#[derive(Clone, Copy)]
 enum Next {
-    #[default]
     Plain,
-    /// The value of an option.
     Secret,
     /// `user:password`.
     User,
-    /// The rest of a text in quotes, or of a header.
-    Rest,
 }
 
-impl Masker {
-    /// Word by word, since an argument may be a whole script. Blanks and quotes are kept.
-    fn argument(&mut self, argument: &str) -> String {
-        match std::mem::take(&mut self.next) {
-            Next::Secret => return MASK.to_owned(),
-            Next::User => return user(argument),
-            Next::Plain | Next::Rest => {}
+impl Next {
+    fn after(argument: &str) -> Self {
+        let name = argument.strip_suffix([':', '=']);
+        let is_option = argument.starts_with('-') && argument.chars().all(is_of_name);
+        match argument {
+            argument if USER_OPTIONS.contains(&argument) => Self::User,
+            argument if is_scheme(argument) || is_option && is_secret(argument) => Self::Secret,
+            _ if name.is_some_and(|name| is_secret(last_name(name))) => Self::Secret,
+            _ => Self::Plain,
         }
-        let mut masked = String::new();
-        let mut rest = argument;
-        while !rest.is_empty() {
-            let (word, after) = rest.split_at(rest.find(is_between_words).unwrap_or(rest.len()));
-            let (between, after) =
-                after.split_at(after.find(|c| !is_between_words(c)).unwrap_or(after.len()));
-            masked += &self.word(word);
-            masked += between;
-            self.next = match self.next {
-                Next::Secret if between.ends_with(QUOTES) => Next::Rest,
-                // `NAME= command`: nothing is behind it
-                Next::Rest if word.ends_with('=') && !between.starts_with(QUOTES) => Next::Plain,
-                Next::Rest if !word.ends_with([':', '=']) && between.contains(['"', '\'', '\n']) => {
-                    Next::Plain
-                }
-                next => next,
-            };
-            rest = after;
-        }
-        masked
     }
+}
 
-    fn word(&mut self, word: &str) -> String {
-        if word.is_empty() {
-            return String::new();
+/// A text with the secrets in it masked.
+fn text(whole: &str) -> String {
+    let mut secrets: Vec<Range<usize>> = assigned(whole);
+    secrets.extend(behind_words(whole));
+    secrets.extend(tokens(whole));
+    secrets.extend(words(whole).filter_map(login));
+    secrets.extend(words(whole).filter_map(user_option));
+    secrets.retain(|secret| !secret.is_empty());
+    secrets.sort_by_key(|secret| (secret.start, secret.end));
+    let (mut masked, mut done) = (String::new(), 0);
+    for secret in secrets {
+        if secret.start >= done {
+            masked += &whole[done..secret.start];
+            masked += MASK;
         }
-        match std::mem::take(&mut self.next) {
-            Next::Secret => return MASK.to_owned(),
-            Next::User => return user(word),
-            Next::Rest => {
-                self.next = Next::Rest;
-                return MASK.to_owned();
+        done = done.max(secret.end);
+    }
+    masked + &whole[done..]
+}
+
+/// The values of `name=value` and `name: value`.
+fn assigned(whole: &str) -> Vec<Range<usize>> {
+    let mut values = Vec::new();
+    for (at, separator) in whole.match_indices(['=', ':']) {
+        let before = whole[..at].trim_end_matches([' ', '\t']);
+        let is_apart = before.len() < at;
+        // `"password": …`, also with its quotes escaped
+        let quoted = before.trim_end_matches(['"', '\'', '\\']);
+        let name = last_name(quoted);
+        if !is_secret(name) || whole[at..].starts_with("://") {
+            continue;
+        }
+        let start = quoted.len() - name.len();
+        let behind = &whole[at + 1..];
+        let blanks = behind.len() - behind.trim_start_matches([' ', '\t']).len();
+        // `NAME= command`: nothing is assigned
+        if separator == "=" && blanks > 0 && !is_apart {
+            continue;
+        }
+        let from = at + 1 + blanks;
+        let enclosing = open_quote(&whole[..at]);
+        let is_header =
+            separator == ":" && last_words(name).any(|word| SECRET_HEADERS.contains(&word.as_str()));
+        let end = match is_header {
+            true => line_end(whole, from, enclosing),
+            false => value_end(
+                whole,
+                from,
+                Ends {
+                    enclosing,
+                    of_query: whole[..start].ends_with(['?', '&', '#']),
+                    of_json: quoted.len() < before.len(),
+                },
+            ),
+        };
+        values.push(inner(whole, from, end));
+    }
+    values
+}
+
+/// What follows `--password` and `Bearer` within a text.
+fn behind_words(whole: &str) -> Vec<Range<usize>> {
+    let mut values = Vec::new();
+    let is_between = |character: char| {
+        character.is_whitespace() || matches!(character, '"' | '\'' | ';' | '=' | ':' | '(')
+    };
+    for (at, blank) in whole.match_indices(char::is_whitespace) {
+        let word = &whole[whole[..at].rfind(is_between).map_or(0, |place| place + 1)..at];
+        let behind = &whole[at + blank.len()..];
+        let from = whole.len() - behind.trim_start().len();
+        let ends = Ends { enclosing: open_quote(&whole[..at]), of_query: false, of_json: false };
+        if is_scheme(word) || word.starts_with('-') && word.chars().all(is_of_name) && is_secret(word) {
+            values.push(inner(whole, from, value_end(whole, from, ends)));
+        } else if USER_OPTIONS.contains(&word) {
+            let end = value_end(whole, from, ends);
+            if let Some(colon) = password_at(&whole[from..end]) {
+                values.push(from + colon..inner(whole, from, end).end);
             }
-            Next::Plain => {}
         }
-        if TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix)) && word.len() >= SHORTEST_TOKEN {
-            return MASK.to_owned();
-        }
-        if word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic") {
-            self.next = Next::Secret;
-            return word.to_owned();
-        }
-        if matches!(word, "-u" | "--user" | "--proxy-user") {
-            self.next = Next::User;
-            return word.to_owned();
-        }
-        if word.starts_with('-') && !word.contains(['=', ':']) && is_secret(word) {
-            self.next = Next::Secret;
-            return word.to_owned();
-        }
-        let word =
-            word.strip_prefix("--user=").map_or(word.to_owned(), |value| format!("--user={}", user(value)));
-        self.assignments(&urls(&word))
     }
+    values
+}
 
-    /// Masks what follows `name=` and `name:`, in each part of a query or of a list.
-    fn assignments(&mut self, word: &str) -> String {
-        let mut masked = String::new();
-        for part in word.split_inclusive(['&', '?', ';', ',']) {
-            let (part, separator) = match part.strip_suffix(['&', '?', ';', ',']) {
-                Some(inside) => (inside, &part[inside.len()..]),
-                None => (part, ""),
-            };
-            match part.find(['=', ':']) {
-                Some(at) if is_secret(&part[..at]) && part[at + 1..].is_empty() => {
-                    // `Authorization: Bearer x`, `PASSWORD='x y'`
-                    masked += part;
-                    self.next = Next::Rest;
-                }
-                Some(at) if is_secret(&part[..at]) && !part[at..].starts_with("://") => {
-                    masked += &part[..=at];
-                    masked += MASK;
-                }
-                _ => masked += part,
+/// Tokens of services that give them a prefix.
+fn tokens(whole: &str) -> Vec<Range<usize>> {
+    let is_of_token = |character: char| {
+        character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.' | '+' | '/')
+    };
+    let found = TOKEN_PREFIXES.iter().flat_map(|prefix| whole.match_indices(prefix)).map(|(at, _)| {
+        let length = whole[at..].find(|character| !is_of_token(character)).unwrap_or(whole.len() - at);
+        at..at + length
+    });
+    let is_one = |token: &Range<usize>| {
+        token.len() >= SHORTEST_TOKEN
+            && !whole[..token.start].ends_with(|before: char| before.is_ascii_alphanumeric())
+    };
+    found.filter(is_one).collect()
+}
+
+/// The words of a text, with where they begin.
+fn words(whole: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_between = |character: char| character.is_whitespace() || matches!(character, '"' | '\'' | '`');
+    let mut at = 0;
+    whole.split(is_between).map(move |word| {
+        let start = at;
+        // what is between two words is one byte, unless it is a blank of another alphabet
+        at += word.len() + whole[at + word.len()..].chars().next().map_or(0, char::len_utf8);
+        (start, word)
+    })
+}
+
+/// The password of `scheme://user:password@host` and of `user:password@host`, or all before the `@` where there is no user.
+fn login((base, word): (usize, &str)) -> Option<Range<usize>> {
+    let (start, is_url) = word.find("://").map_or((0, false), |at| (at + 3, true));
+    let authority_end = word[start..].find(['/', '?', '#']).map_or(word.len(), |at| start + at);
+    let colon = word[start..authority_end].find(':').map(|at| start + at + 1);
+    let is_port = colon.is_some_and(|at| {
+        at < authority_end && word[at..authority_end].bytes().all(|byte| byte.is_ascii_digit())
+    });
+    // a password may have `/` and `#` in it; a port is digits
+    let until = if colon.is_some() && !is_port { word.len() } else { authority_end };
+    let sign = start + word[start..until].rfind('@')?;
+    match colon.filter(|colon| *colon <= sign) {
+        Some(colon) => Some(base + colon..base + sign),
+        None => is_url.then_some(base + start..base + sign),
+    }
+}
+
+/// The password of `--user=name:password` and `-uname:password`.
+fn user_option((base, word): (usize, &str)) -> Option<Range<usize>> {
+    let prefixes = ["--user=", "--proxy-user=", "-u"];
+    let value = prefixes.into_iter().find_map(|prefix| word.strip_prefix(prefix))?;
+    Some(base + word.len() - value.len() + password_at(value)?..base + word.len())
+}
+
+/// What ends a value beside a blank.
+#[derive(Clone, Copy)]
+struct Ends {
+    /// The quote that all of it is in.
+    enclosing: Option<char>,
+    /// It is one of a URL's query.
+    of_query: bool,
+    /// Its name is in quotes, as in JSON.
+    of_json: bool,
+}
+
+/// Where the value ends that begins at `from`: as a shell would have it, quotes, escapes and substitutions included.
+fn value_end(whole: &str, from: usize, ends: Ends) -> usize {
+    let mut characters = whole[from..].char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        let closing = match character {
+            '\\' => {
+                characters.next();
+                continue;
             }
-            masked += separator;
+            character if character.is_whitespace() || Some(character) == ends.enclosing => return from + at,
+            '&' | '#' if ends.of_query => return from + at,
+            ',' | '}' | ']' if ends.of_json => return from + at,
+            '"' | '\'' | '`' => character,
+            '$' if characters.peek().is_some_and(|(_, next)| *next == '(') => ')',
+            _ => continue,
+        };
+        if !characters.any(|(_, other)| other == closing) {
+            return whole.len();
         }
-        masked
+    }
+    whole.len()
+}
+
+/// Where a header ends: with its line, or with the quote that it is in.
+fn line_end(whole: &str, from: usize, enclosing: Option<char>) -> usize {
+    let ends = |character: char| character == '\n' || Some(character) == enclosing;
+    whole[from..].find(ends).map_or(whole.len(), |at| from + at)
+}
+
+/// A value without the quotes around it, if they are around all of it.
+fn inner(whole: &str, from: usize, end: usize) -> Range<usize> {
+    let value = &whole[from..end];
+    let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''));
+    match quote {
+        Some(quote) if value.len() > 1 && value[1..].find(quote) == Some(value.len() - 2) => {
+            from + 1..end - 1
+        }
+        _ => from..end,
     }
 }
 
-fn is_between_words(c: char) -> bool {
-    c.is_whitespace() || QUOTES.contains(&c)
+/// The quote that is open at the end of a text.
+fn open_quote(before: &str) -> Option<char> {
+    let mut open = None;
+    for character in before.chars().filter(|character| matches!(character, '"' | '\'')) {
+        open = match open {
+            None => Some(character),
+            Some(quote) if quote == character => None,
+            quote => quote,
+        };
+    }
+    open
 }
 
-/// Whether a name is one of a secret: `--api-key`, `DB_PASSWORD`, `X-Auth-Token`, `accessToken`.
+fn is_of_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.')
+}
+
+/// The name at the end of a text.
+fn last_name(before: &str) -> &str {
+    &before[before.trim_end_matches(is_of_name).len()..]
+}
+
+/// The words of a name in lower case: of `--api-key`, `DB_PASSWORD`, `X-Auth-Token` and `accessToken`.
+fn last_words(name: &str) -> impl DoubleEndedIterator<Item = String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for character in name.chars() {
+        let is_new = !character.is_ascii_alphanumeric() || was_lower && character.is_ascii_uppercase();
+        if is_new {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| character.is_ascii_alphanumeric()) {
+            word.push(character.to_ascii_lowercase());
+        }
+        was_lower = character.is_ascii_lowercase();
+    }
+    words.retain(|word| !word.is_empty());
+    words.into_iter()
+}
+
+/// Whether what a name stands for is a secret.
 fn is_secret(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
-    // the start of a query has the URL before it
-    SECRET_NAMES.iter().any(|part| lower.contains(part))
-        || words.any(|word| SECRET_WORDS.contains(&word))
-        || name.ends_with("Key")
+    let words: Vec<String> = last_words(name).collect();
+    let is_place = words.last().is_some_and(|last| PLACES.contains(&last.as_str()));
+    let is_off = words.first().is_some_and(|first| first == "no");
+    let is_harmless =
+        |word: &String| word == "key" && words.iter().any(|other| KINDS_OF_KEYS.contains(&other.as_str()));
+    let has_secret = words.iter().any(|word| {
+        let is_one =
+            SECRET_WORDS.contains(&word.as_str()) || SECRET_ENDS.iter().any(|end| word.ends_with(end));
+        is_one && !is_harmless(word)
+    });
+    has_secret && !is_place && !is_off
+}
+
+fn is_scheme(word: &str) -> bool {
+    SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
 /// `user:***`
 fn user(word: &str) -> String {
-    match word.split_once(':') {
-        Some((user, _)) => format!("{user}:{MASK}"),
-        None => word.to_owned(),
-    }
+    password_at(word).map_or_else(|| text(word), |at| format!("{}{MASK}", &word[..at]))
 }
 
-/// Masks the password of `scheme://user:password@host`, or all before the `@` where there is no user.
-fn urls(word: &str) -> String {
-    let Some((before, rest)) = word.split_once("://") else { return word.to_owned() };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, after) = rest.split_at(end);
-    let authority = match authority.rsplit_once('@') {
-        None => authority.to_owned(),
-        Some((login, host)) => match login.split_once(':') {
-            Some((user, _)) => format!("{user}:{MASK}@{host}"),
-            None => format!("{MASK}@{host}"),
-        },
-    };
-    format!("{before}://{authority}{}", urls(after))
+/// Where the password of `user:password` begins. Two numbers are ids of a user and a group.
+fn password_at(word: &str) -> Option<usize> {
+    let (user, password) = word.split_once(':')?;
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    (!(is_number(user) && is_number(password))).then_some(user.len() + 1)
 }
 
 #[cfg(test)]
@@ -186,7 +349,7 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_in_every_form_that_the_help_lists() {
-        let cases: [(&[&str], &[&str]); 26] = [
+        let cases: [(&[&str], &[&str]); 30] = [
             (&["--password", "s3cr3t", "a"], &["--password", "***", "a"]),
             (&["--password", "-s3cr3t"], &["--password", "***"]),
             (&["--token=s3cr3t"], &["--token=***"]),
@@ -195,7 +358,7 @@ mod tests {
             (&["-DaccessToken=s3cr3t=="], &["-DaccessToken=***"]),
             (&["key=s3cr3t"], &["key=***"]),
             (&["--auth", "s3cr3t", "X-Auth:s3cr3t"], &["--auth", "***", "X-Auth:***"]),
-            (&["-H", "Authorization: Bearer s3cr3t"], &["-H", "Authorization: *** ***"]),
+            (&["-H", "Authorization: Bearer s3cr3t"], &["-H", "Authorization: ***"]),
             (&["-H", "authorization:s3cr3t", "a"], &["-H", "authorization:***", "a"]),
             (&["-H", "X-Api-Key: s3cr3t", "a"], &["-H", "X-Api-Key: ***", "a"]),
             (&["Bearer", "s3cr3t"], &["Bearer", "***"]),
@@ -204,21 +367,80 @@ mod tests {
             (&["postgres://u:s3c@r3t@h:5432/db"], &["postgres://u:***@h:5432/db"]),
             (&["http://h/?a=1&api_key=s3cr3t&b=2"], &["http://h/?a=1&api_key=***&b=2"]),
             (&["-u", "me:s3cr3t"], &["-u", "me:***"]),
-            (&["--user=me:s3cr3t"], &["--user=me:***"]),
             (&["ghp_s3cr3ts3cr3ts3cr3t"], &["***"]),
             (&["eyJhbGciOiJIUzI1NiJ9.s3cr3t"], &["***"]),
-            (&["-c", "a --token s3cr3t; b"], &["-c", "a --token *** b"]),
+            (&["-c", "a --token s3cr3t ; b"], &["-c", "a --token *** ; b"]),
             (
                 &["-c", "curl -H \"Authorization: Basic s3cr3t\" 'http://u:s3cr3t@h'; ls"],
-                &["-c", "curl -H \"Authorization: *** ***\" 'http://u:***@h'; ls"],
+                &["-c", "curl -H \"Authorization: ***\" 'http://u:***@h'; ls"],
             ),
             (&["--password", "s3cr3t s3cr3t", "a"], &["--password", "***", "a"]),
-            (&["-c", "a --password 's3cr3t s3cr3t' b"], &["-c", "a --password '*** ***' b"]),
-            (&["-c", "TOKEN= make; KEY=\"s3cr3t s3cr3t\" ls"], &["-c", "TOKEN= make; KEY=\"*** ***\" ls"]),
+            (&["-c", "a --password 's3cr3t s3cr3t' b"], &["-c", "a --password '***' b"]),
+            (&["-c", "TOKEN= make; KEY=\"s3cr3t s3cr3t\" ls"], &["-c", "TOKEN= make; KEY=\"***\" ls"]),
             (&["-c", "PGPASSWORD='s3cr3t' psql"], &["-c", "PGPASSWORD='***' psql"]),
+            (&["-d", r#"{"password":"s3cr3t","a":1}"#], &["-d", r#"{"password":"***","a":1}"#]),
+            (&["Authorization:", "Bearer", "s3cr3t", "a"], &["Authorization:", "***", "***", "a"]),
+            (&["--env=DB_PASSWORD=s3cr3t"], &["--env=DB_PASSWORD=***"]),
+            (&["-c", "curl -u me:s3cr3t h"], &["-c", "curl -u me:*** h"]),
+            (&["-c", "echo token: a; make -j4"], &["-c", "echo token: *** make -j4"]),
         ];
         for (arguments, expected) in cases {
             assert_eq!(masked(arguments), expected, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_secret_is_left_however_it_is_written() {
+        let secrets: [&[&str]; 36] = [
+            &["--build-arg=TOKEN=hunter2"],
+            &["--from-literal=password=hunter2"],
+            &["--set=db.password=hunter2"],
+            &["--header=Authorization:hunter2"],
+            &["--header=X-Api-Key: hunter2"],
+            &["--header=Authorization:Basic hunter2"],
+            &["-Dfoo=bar:password=hunter2"],
+            &["--registry=//r/:_authToken=hunter2"],
+            &["{'token': 'hunter2'}"],
+            &[r#"{\"password\":\"hunter2\"}"#],
+            &["-c", r#"curl -d '{"a":1, "secret" : "hunter2"}' h"#],
+            &["-H", "Authorization:Bearer hunter2"],
+            &["--password=abc,hunter2"],
+            &["PASSWORD=a?hunter2"],
+            &["PASSWORD=a&hunter2"],
+            &["-c", "PGPASSWORD=ab,hunter2 psql"],
+            &["GH=ghp_hunter2hunter2hunter2"],
+            &["--x=glpat-hunter2hunter2"],
+            &["http://h/?q=ghp_hunter2hunter2hunter2"],
+            &["postgres://u:hunt#hunter2@h/db"],
+            &["postgres://u:hunt/hunter2@h/db"],
+            &["http://h/#token=hunter2"],
+            &["--proxy-user=me:hunter2"],
+            &["--user=me:hunter2"],
+            &["-ume:hunter2"],
+            &["u:hunter2@tcp(h)/db"],
+            &["-c", r"PASSWORD=ab\ hunter2 ls"],
+            &["-c", r#"PASSWORD='ab'"hunter2" ls"#],
+            &["-c", "PASSWORD=$(echo hunter2) ls"],
+            &["-c", "TOKEN=`echo hunter2 x` ls"],
+            &["--password", "ab 'cd' hunter2"],
+            &["password = hunter2"],
+            &["Authorization: Digest username=\"u\", response=\"hunter2\""],
+            &["Authorization:", "hunter2"],
+            &["dbpassword=hunter2"],
+            &["-c", "export API_TOKEN=hunter2 && make"],
+        ];
+        for arguments in secrets {
+            let masked = masked(arguments);
+            assert!(!masked.concat().contains("hunter2"), "{arguments:?}: {masked:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_can_be_looked_through(
+            text in "([a-zé:=@/#?&'\"` \\\\{}-]|password|-u|--user=|://|Bearer |sk-){0,40}",
+        ) {
+            masked(&[&text, &text]);
         }
     }
 
@@ -230,6 +452,7 @@ mod tests {
             "--keyboard=us",
             "monkey=1",
             "http://localhost:4318/v1/traces?a=b",
+            "http://localhost:4318/a@b",
             "a:b",
             "C:\\temp",
             "-p",
@@ -240,6 +463,20 @@ mod tests {
             "--compass",
             "--author=me",
             "x=key",
+            "--extern",
+            "tokenizers=/path",
+            "--no-password",
+            "mydb",
+            "--password-stdin",
+            "next",
+            "--max-tokens=512",
+            "--sort-key=name",
+            "-u",
+            "1000:1000",
+            "git@github.com:org/repo",
+            "--token-file",
+            "f",
+            "--tls-key-path=/etc/key.pem",
         ];
         assert_eq!(masked(&plain), plain);
     }

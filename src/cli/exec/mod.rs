@@ -75,6 +75,7 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     };
     // A span that is sampled and not recorded has no exporter: the command then sees what this one saw.
     let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());
+    let context = context.or(from.context);
     let command = command(&options, context.as_ref());
     describe(&mut span, &options, &command);
     if let (Some(file), Some(context)) = (&options.print_to, &context) {
@@ -186,6 +187,12 @@ fn record_end(span: &mut Span, status: ExitStatus) -> i32 {
 /// Reports a command that could not be started, as a shell does.
 fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
     let (code, kind, reason) = match error.kind() {
+        // a script whose interpreter is missing
+        io::ErrorKind::NotFound
+            if Path::new(program).components().count() > 1 && Path::new(program).exists() =>
+        {
+            (NOT_EXECUTABLE, "command_not_executable", "its interpreter is not found".to_owned())
+        }
         io::ErrorKind::NotFound => (NOT_FOUND, "command_not_found", "command not found".to_owned()),
         _ => {
             let reason = error.to_string();
@@ -203,6 +210,11 @@ fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
     let lines = caller::shell_lines(context);
     let written = match file {
         file if file == "stderr" => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
+        // what stands behind a device, as /dev/stdout, is not this file
+        file if file.starts_with("/dev") => {
+            let device = fs::OpenOptions::new().append(true).open(file);
+            device.and_then(|mut device| io::Write::write_all(&mut device, lines.as_bytes()))
+        }
         file => fs::write(file, lines),
     };
     written.map_err(|error| Failure::Message(format!("write {}: {error}", file.display())))

@@ -1027,7 +1027,9 @@ fn whatever_else_fills_a_file_ends_in_time() {
             _ = outcome(&format!("{part:?}"), &text);
         }
     }
-    let directives: String = (0..60_000).map(|number| format!("%TAG !a{number}! b\n")).collect();
+    // fewer without optimisation: what grows with the square is still caught
+    let count = if cfg!(debug_assertions) { 15_000 } else { 60_000 };
+    let directives: String = (0..count).map(|number| format!("%TAG !a{number}! b\n")).collect();
     _ = outcome("directives", &(directives + "--- x"));
     _ = outcome("a tag", &format!("!{} x", full_of("%41")));
     _ = outcome("an anchor", &format!("&{} x", full_of("a")));
