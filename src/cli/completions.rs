@@ -159,9 +159,9 @@ fn zsh() -> String {
     format!(
         "#compdef standpipe\n# completions of standpipe for zsh: standpipe completions zsh > a directory of $fpath/_standpipe\n\
          _standpipe() {{\n    \
-             local -a commands=(\n{commands}    )\n    \
+             local -a subcommands=(\n{commands}    )\n    \
              if (( CURRENT == 2 )); then\n        \
-                 _describe command commands\n        \
+                 _describe command subcommands\n        \
                  return\n    \
              fi\n    \
              local command=$words[2]\n    \
