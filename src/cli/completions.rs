@@ -159,17 +159,30 @@ fn zsh() -> String {
     format!(
         "#compdef standpipe\n# completions of standpipe for zsh: standpipe completions zsh > a directory of $fpath/_standpipe\n\
          _standpipe() {{\n    \
-             local -a commands=(\n{commands}    )\n    \
+             local -a subcommands=(\n{commands}    )\n    \
              if (( CURRENT == 2 )); then\n        \
-                 _describe command commands\n        \
+                 _describe command subcommands\n        \
                  return\n    \
              fi\n    \
              local command=$words[2]\n    \
              shift words\n    \
              (( CURRENT-- ))\n    \
+             # behind -- is a command line of its own\n    \
+             local dashes=${{words[(i)--]}}\n    \
+             if [[ $command == exec ]] && (( dashes < CURRENT )); then\n        \
+                 shift $dashes words\n        \
+                 (( CURRENT -= dashes ))\n        \
+                 _normal\n        \
+                 return\n    \
+             fi\n    \
              case $command in\n{cases}    esac\n\
          }}\n\
-         compdef _standpipe standpipe\n"
+         # autoloaded from a file, this is the first call; read by source, it is none\n\
+         if [[ $funcstack[1] == _standpipe ]]; then\n    \
+             _standpipe \"$@\"\n\
+         else\n    \
+             compdef _standpipe standpipe\n\
+         fi\n"
     )
 }
 

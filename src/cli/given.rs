@@ -52,6 +52,13 @@ impl Given {
         }
     }
 
+    /// The same with a value for an option that was not given.
+    pub(crate) fn or(&self, option: &'static str, value: String) -> Self {
+        let mut given = self.clone();
+        given.options.insert(0, (option, Some(value.into())));
+        given
+    }
+
     pub(crate) fn has(&self, option: &str) -> bool {
         self.options.iter().any(|(name, _)| *name == option)
     }

@@ -1,7 +1,7 @@
 //! The telemetry of one command: where it goes, by variables and options, and whether it got there.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -205,11 +205,18 @@ fn variables(given: &Given, presets: &[(&str, &str)]) -> Result<Vec<(String, OsS
     let service = of_environment("OTEL_CLI_SERVICE_NAME");
     let fallbacks = service.iter().map(|service| (SERVICE, service.as_str())).chain(presets.iter().copied());
     for (preset, value) in fallbacks {
-        if variables.iter().all(|(name, value)| name != preset || value.is_empty()) {
+        if !variables.iter().any(|(name, value)| name == preset && is_usable(name, value)) {
+            variables.retain(|(name, _)| name != preset);
             variables.push((preset.to_owned(), value.into()));
         }
     }
     Ok(variables)
+}
+
+/// Whether a variable says something; one that cannot be understood counts as not set.
+fn is_usable(name: &str, value: &OsStr) -> bool {
+    let read = Config::from_variables([(name, value)]);
+    !value.is_empty() && read.is_ok_and(|config| config.diagnostics().is_empty())
 }
 
 /// Of the command line, where a slip is to be mended, and not telemetry that cannot be delivered.

@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
@@ -111,11 +111,16 @@ fn it_ends_as_the_command_does_and_records_how() {
     for (script, code, signal) in [
         ("exit 0", 0, ""),
         ("exit 3", 3, ""),
+        ("kill -INT $$", 130, "SIGINT"),
         ("kill -TERM $$", 143, "SIGTERM"),
         ("kill -KILL $$", 137, "SIGKILL"),
+        // a core of this process is of no use
+        ("ulimit -c 0; kill -ABRT $$", 134, "SIGABRT"),
     ] {
         let (output, span) = recorded(&["--", "sh", "-c", script]);
-        assert_eq!(output.status.code(), Some(code), "{script}");
+        let by_signal = !signal.is_empty() && signal != "SIGABRT";
+        assert_eq!(output.status.signal(), by_signal.then_some(code - 128), "{script}");
+        assert_eq!(output.status.code(), (!by_signal).then_some(code), "{script}");
         assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()), "{script}");
         assert_eq!(span.attribute("process.exit.code").as_i64(), Some(i64::from(code)));
         assert_eq!(text(&span, "process.exit.signal"), signal);
@@ -235,6 +240,54 @@ fn ctrl_c_of_a_terminal_reaches_the_command_once() {
     assert_eq!(running.process.wait().unwrap().code(), Some(7));
 }
 
+#[test]
+fn the_hang_up_of_a_terminal_reaches_the_command_through_the_leader_of_the_session() {
+    let receiver = Receiver::start().unwrap();
+    let (keyboard, terminal) = pseudo_terminal();
+    let mut command = exec(&receiver, &["--", "sh", "-c", REPORT_SIGNALS]);
+    command.stdin(terminal);
+    lead_session(&mut command);
+    let mut running = Running::start(&mut command);
+    assert_eq!(running.next_line(), "ready");
+    drop((command, keyboard));
+    assert_eq!(running.next_line(), "HUP");
+    running.signal("TERM");
+    assert_eq!(running.next_line(), "TERM");
+    assert_eq!(running.process.wait().unwrap().code(), Some(7));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn ctrl_c_reaches_a_command_in_a_session_of_its_own() {
+    let receiver = Receiver::start().unwrap();
+    let (mut keyboard, terminal) = pseudo_terminal();
+    let mut command = exec(&receiver, &["--", "setsid", "sh", "-c", REPORT_SIGNALS]);
+    command.stdin(terminal);
+    lead_session(&mut command);
+    let mut running = Running::start(&mut command);
+    assert_eq!(running.next_line(), "ready");
+    keyboard.write_all(b"\x03").unwrap();
+    assert_eq!(running.next_line(), "INT");
+    running.signal("TERM");
+    assert_eq!(running.next_line(), "TERM");
+    assert_eq!(running.process.wait().unwrap().code(), Some(7));
+}
+
+#[test]
+fn a_signal_ends_the_delivery_after_the_command() {
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::hang());
+    let mut running = Running::start(&mut exec(&receiver, &["--timeout", "60s", "--", "true"]));
+    let began = Instant::now();
+    while receiver.request_count() == 0 {
+        assert!(began.elapsed() < PATIENCE, "no request");
+        thread::yield_now();
+    }
+    running.signal("TERM");
+    assert_eq!(running.process.wait().unwrap().signal(), Some(libc::SIGTERM));
+    assert!(began.elapsed() < PATIENCE + SLACK);
+}
+
 /// The side of the keyboard, and that of the programs.
 #[allow(unsafe_code, reason = "std opens no terminals")]
 fn pseudo_terminal() -> (fs::File, OwnedFd) {
@@ -245,6 +298,9 @@ fn pseudo_terminal() -> (fs::File, OwnedFd) {
         libc::openpty(&raw mut master, &raw mut slave, none().cast(), none().cast(), none().cast())
     };
     assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+    // the keyboard is not for the programs: it hangs up when this process closes it
+    // SAFETY: it was just opened.
+    unsafe { libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC) };
     // SAFETY: both were just opened, and nothing else owns them.
     unsafe { (fs::File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) }
 }
@@ -342,6 +398,29 @@ fn output_passes_through_byte_for_byte_and_its_lines_are_logs_of_the_span() {
         assert_eq!(last(stream).trace_id(), Some(trace_id));
         assert_eq!(last(stream).span_id(), Some(receiver.spans()[0].span_id()));
     }
+}
+
+#[test]
+fn a_process_that_the_command_leaves_behind_does_not_hold_up_the_end() {
+    let receiver = Receiver::start().unwrap();
+    let began = Instant::now();
+    let script = "sleep 60 & echo $!; echo unfinished >&2";
+    let output = finish(&mut exec(&receiver, &["--log-output", "--", "sh", "-c", script]));
+    let left = stdout(&output);
+    assert!(Command::new("kill").arg(left.trim()).status().unwrap().success());
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), "unfinished\n"));
+    assert_eq!(receiver.log_count(), 2);
+}
+
+#[test]
+fn no_line_of_a_fast_command_is_lost() {
+    let receiver = Receiver::start().unwrap();
+    let script = "i=0; while [ $i -lt 20000 ]; do echo $i; i=$((i+1)); done";
+    let output =
+        finish(&mut exec(&receiver, &["--log-output", "--timeout", "20s", "--", "sh", "-c", script]));
+    assert_eq!(stdout(&output).lines().count(), 20_000);
+    assert_eq!(receiver.log_count(), 20_000);
 }
 
 #[test]

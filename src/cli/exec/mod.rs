@@ -64,7 +64,8 @@ impl Options {
 pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     let options = Options::new(given).map_err(Failure::Usage)?;
     let from = sender::caller(given).map_err(Failure::Usage)?;
-    let sender = Sender::start(given, &[], None)?;
+    // a line of output waits for room in the queue: longer than a collector that is up needs, and once if it is down
+    let sender = Sender::start(given, &[], options.logs_output.then_some(options.budget / 4))?;
     let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
     let tracer = sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let span = tracer.build(&options.name).kind(options.kind);
@@ -83,16 +84,20 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     if let (Some(context), true) = (&context, sender::is_verbose(given)) {
         report_error(&format!("trace {} span {}", context.trace_id(), context.span_id()));
     }
-    let ended = start(command, &options, &sender, &mut span);
+    let (ended, copies) = start(command, &options, &sender, &mut span);
     let mut code = match &ended {
         Ok(status) => record_end(&mut span, *status),
         Err(error) => record_failure(&mut span, &options.program, error),
     };
     span.end();
+    copies.into_iter().for_each(output::Copies::finish);
     let delivered = sender.finish(options.budget);
     if let (Err(trouble), true) = (delivered, options.fails) {
         report_error(&trouble);
         code = if code == 0 { 1 } else { code };
+    }
+    if let Some(signal) = ended.ok().and_then(process::signal_of) {
+        process::end_by(signal);
     }
     // a code of Windows has 32 bits, and an `ExitCode` has 8
     std::process::exit(code);
@@ -126,27 +131,24 @@ fn fill(argument: &OsStr, context: &SpanContext) -> OsString {
     }
 }
 
-/// Starts it and waits for its end, and for that of its output, if that is logged.
+/// Starts it and waits for its end; what it printed may still be on its way, if that is logged.
 fn start(
     mut command: Command,
     options: &Options,
     sender: &Sender,
     span: &mut Span,
-) -> io::Result<ExitStatus> {
-    if !options.logs_output {
-        return process::run(&mut command, |child| drop(span.set("process.pid", child.id())));
-    }
+) -> (io::Result<ExitStatus>, Option<output::Copies>) {
     let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let context = span.context().clone();
-    output::pipe(&mut command);
+    if options.logs_output {
+        output::pipe(&mut command);
+    }
     let mut copies = None;
-    let status = process::run(&mut command, |child| {
+    let ended = process::run(&mut command, |child| {
         span.set("process.pid", child.id());
-        copies = Some(output::copy(child, &logger, &context));
+        copies = options.logs_output.then(|| output::copy(child, &logger, &context));
     });
-    // what the command started may still write there, as to any pipe
-    copies.into_iter().for_each(output::Copies::finish);
-    status
+    (ended, copies)
 }
 
 fn describe(span: &mut Span, options: &Options, command: &Command) {

@@ -2,12 +2,23 @@
 
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use standpipe::{Logger, Severity, SpanContext};
 
 /// A longer line becomes several records.
 const LONGEST_LINE: usize = 16 << 10;
+/// What is read at once.
+const PIECE: usize = 16 << 10;
+/// Pieces that the command can leave in two pipes, which hold 1 MiB each at most.
+const MOST_LEFT: usize = 2 * ((1 << 20) / PIECE + 1);
+/// How long to wait for what the command has left there.
+const PATIENCE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Has the command write where [`copy`] reads.
 pub(super) fn pipe(command: &mut Command) {
@@ -15,12 +26,31 @@ pub(super) fn pipe(command: &mut Command) {
 }
 
 /// The threads that copy, one for each stream.
-pub(super) struct Copies(Vec<JoinHandle<()>>);
+pub(super) struct Copies {
+    /// Closed when both have ended.
+    running: mpsc::Receiver<()>,
+    progress: Arc<Progress>,
+}
+
+/// Pieces of both streams.
+#[derive(Default)]
+struct Progress {
+    read: AtomicUsize,
+    written: AtomicUsize,
+}
 
 impl Copies {
-    /// Waits for the end of both streams.
+    /// Waits for the end of both streams, after that of the command. Processes that it left behind may keep them open: the
+    /// wait ends where there is nothing more to read, or when more was read than the command can have left in the pipes.
     pub(super) fn finish(self) {
-        self.0.into_iter().for_each(|copy| drop(copy.join()));
+        let (began, before) = (Instant::now(), self.progress.read.load(Ordering::SeqCst));
+        while let Err(RecvTimeoutError::Timeout) = self.running.recv_timeout(PAUSE) {
+            let read = self.progress.read.load(Ordering::SeqCst);
+            let is_writing = self.progress.written.load(Ordering::SeqCst) < read;
+            if read - before > MOST_LEFT || (!is_writing && began.elapsed() >= PATIENCE) {
+                return;
+            }
+        }
     }
 }
 
@@ -34,17 +64,28 @@ pub(super) fn copy(child: &mut Child, logger: &Logger, context: &SpanContext) ->
             logger.record(Severity::Info, body).set("log.iostream", stream).context(&context).emit();
         }
     };
-    let (out, err) = (log("stdout"), log("stderr"));
-    let copies = [
-        stdout.map(|stdout| thread::spawn(move || pass_on(stdout, io::stdout(), Lines::new(out)))),
-        stderr.map(|stderr| thread::spawn(move || pass_on(stderr, io::stderr(), Lines::new(err)))),
-    ];
-    Copies(copies.into_iter().flatten().collect())
+    let progress = Arc::new(Progress::default());
+    let (runs, running) = mpsc::channel();
+    if let Some(stdout) = stdout {
+        let (lines, progress, runs) = (Lines::new(log("stdout")), Arc::clone(&progress), runs.clone());
+        thread::spawn(move || pass_on(stdout, io::stdout(), lines, &progress, runs));
+    }
+    if let Some(stderr) = stderr {
+        let (lines, progress) = (Lines::new(log("stderr")), Arc::clone(&progress));
+        thread::spawn(move || pass_on(stderr, io::stderr(), lines, &progress, runs));
+    }
+    Copies { running, progress }
 }
 
 /// Writes each piece as it comes. Where it cannot be written, reading ends: the command notices as if it wrote there itself.
-fn pass_on(mut from: impl Read, mut to: impl Write, mut lines: Lines<impl FnMut(&[u8])>) {
-    let mut buffer = vec![0; 16 << 10];
+fn pass_on(
+    mut from: impl Read,
+    mut to: impl Write,
+    mut lines: Lines<impl FnMut(&[u8])>,
+    progress: &Progress,
+    _runs: mpsc::Sender<()>,
+) {
+    let mut buffer = vec![0; PIECE];
     loop {
         let piece = match from.read(&mut buffer) {
             Ok(0) => break,
@@ -52,12 +93,32 @@ fn pass_on(mut from: impl Read, mut to: impl Write, mut lines: Lines<impl FnMut(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => break,
         };
-        if to.write_all(piece).and_then(|()| to.flush()).is_err() {
+        progress.read.fetch_add(1, Ordering::SeqCst);
+        if write(&mut to, piece).is_err() {
             break;
         }
         lines.add(piece);
+        progress.written.fetch_add(1, Ordering::SeqCst);
     }
     lines.end();
+}
+
+/// All of it: waits where there is no room and another program has made the file non-blocking.
+fn write(to: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
+    loop {
+        let done = match piece {
+            [] => to.flush().map(|()| None),
+            piece => to.write(piece).map(Some),
+        };
+        match done {
+            Ok(None) => return Ok(()),
+            Ok(Some(0)) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(Some(length)) => piece = &piece[length..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(PAUSE),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Pieces of text → lines without their ends. Empty ones are left out.
@@ -73,9 +134,9 @@ impl<F: FnMut(&[u8])> Lines<F> {
 
     fn add(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            for part in part.chunks(LONGEST_LINE) {
+            for part in part.chunks(LONGEST_LINE / 2) {
                 if self.unfinished.len() + part.len() > LONGEST_LINE {
-                    self.end();
+                    self.cut();
                 }
                 self.unfinished.extend_from_slice(part);
             }
@@ -83,6 +144,17 @@ impl<F: FnMut(&[u8])> Lines<F> {
                 self.end();
             }
         }
+    }
+
+    /// Takes what is there as a line, but for a character at its end that is not whole yet.
+    fn cut(&mut self) {
+        let whole = match std::str::from_utf8(&self.unfinished) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.unfinished.len(),
+        };
+        let rest = self.unfinished.split_off(whole);
+        self.end();
+        self.unfinished = rest;
     }
 
     /// Takes what is there as a line.
@@ -111,7 +183,7 @@ mod tests {
         }
         let (mut written, mut lines) = (Vec::new(), Vec::new());
         let seen = Lines::new(|line: &[u8]| lines.push(String::from_utf8_lossy(line).into_owned()));
-        pass_on(Pieces(pieces.iter()), &mut written, seen);
+        pass_on(Pieces(pieces.iter()), &mut written, seen, &Progress::default(), mpsc::channel().0);
         (written, lines)
     }
 
@@ -131,5 +203,32 @@ mod tests {
         assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE));
         assert_eq!(lines.iter().map(String::len).sum::<usize>(), 30_004);
         assert_eq!(lines.last().map(String::as_str), Some("next"));
+    }
+    #[test]
+    fn a_line_that_is_too_long_is_cut_between_characters() {
+        let line = format!("x{}", "ü".repeat(20_000));
+        let pieces: Vec<&[u8]> = line.as_bytes().chunks(10_000).collect();
+        assert_eq!(passed_on(&pieces).1.concat(), line);
+    }
+
+    #[test]
+    fn a_file_without_room_is_waited_for() {
+        /// Has room for three bytes every other time.
+        struct Full(Vec<u8>, bool);
+        impl Write for Full {
+            fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+                self.flush()?;
+                let length = piece.len().min(3);
+                self.0.extend_from_slice(&piece[..length]);
+                Ok(length)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                self.1 = !self.1;
+                if self.1 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            }
+        }
+        let mut full = Full(Vec::new(), false);
+        write(&mut full, b"ten bytes.").unwrap();
+        assert_eq!(full.0, b"ten bytes.");
     }
 }

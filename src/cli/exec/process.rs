@@ -4,7 +4,7 @@ use std::io;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-pub(super) use platform::{signal_name, signal_of, usage_of_child};
+pub(super) use platform::{end_by, signal_name, signal_of, usage_of_child};
 
 /// What a child and the processes that it waited for have used.
 #[cfg_attr(not(unix), allow(dead_code, reason = "other systems are not asked"))]
@@ -16,7 +16,8 @@ pub(super) struct Usage {
     pub(super) max_rss: Option<u64>,
 }
 
-/// Starts the command, calls `started`, and waits for the end. Signals that this process is sent meanwhile are the child's.
+/// Starts the command, calls `started`, and waits for the end. Signals that this process is sent meanwhile are the child's;
+/// afterwards they end this process as they do without a child.
 pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io::Result<ExitStatus> {
     platform::take_signals();
     let mut child = command.spawn()?;
@@ -49,6 +50,21 @@ mod platform {
         libc::SIGWINCH,
     ];
 
+    /// Those of them that end this process once there is no child left.
+    const ENDING: [c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+
+    /// Those that end a process without a core dump.
+    const WITHOUT_CORE: [c_int; 8] = [
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGHUP,
+        libc::SIGPIPE,
+        libc::SIGALRM,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGKILL,
+    ];
+
     /// Values of [`CHILD`] that are no process.
     const NOT_STARTED: i32 = 0;
     const ENDED: i32 = -1;
@@ -61,9 +77,16 @@ mod platform {
     /// Handles the signals that are forwarded, except those that are ignored: the child ignores them as well then, as
     /// after `nohup`.
     pub(super) fn take_signals() {
-        for number in FORWARDED {
-            // SAFETY: all zero is a valid `sigaction`, and both calls get one that outlives them. The handler has the
-            // signature that SA_SIGINFO asks for, and does only what a handler may.
+        set_handlers(
+            &FORWARDED,
+            handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize,
+        );
+    }
+
+    fn set_handlers(numbers: &[c_int], handler: libc::sighandler_t) {
+        for &number in numbers {
+            // SAFETY: all zero is a valid `sigaction`, and both calls get one that outlives them. The handler is the
+            // default, or has the signature that SA_SIGINFO asks for and does only what a handler may.
             unsafe {
                 let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
                 if libc::sigaction(number, ptr::null(), &raw mut action) != 0
@@ -71,8 +94,7 @@ mod platform {
                 {
                     continue;
                 }
-                action.sa_sigaction =
-                    handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize;
+                action.sa_sigaction = handler;
                 action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
                 libc::sigaction(number, &raw const action, ptr::null_mut());
             }
@@ -100,16 +122,40 @@ mod platform {
         };
         while wait() != 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted {}
         CHILD.store(ENDED, Ordering::SeqCst);
+        set_handlers(&ENDING, libc::SIG_DFL);
+    }
+
+    /// Ends this process by the signal that ended the child: a shell stops its loop at Ctrl-C only then. It returns where
+    /// that would dump a core of the wrong process, or where the signal has no effect, as on the first process of a
+    /// container.
+    pub(crate) fn end_by(signal: i32) {
+        if WITHOUT_CORE.contains(&signal) {
+            // SAFETY: neither call has any other condition.
+            unsafe {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+            }
+        }
     }
 
     extern "C" fn handle(number: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-        // A terminal's Ctrl-C, Ctrl-\, hang-up or change of size goes to each process of its foreground group, of which
-        // the child is one as we are: forwarding it would deliver it twice. The system says who has sent a signal.
         // SAFETY: with SA_SIGINFO the handler is given a valid `siginfo_t`.
-        if !unsafe { is_from_system(&*info) } {
+        if !unsafe { is_from_system(&*info) && reaches_child(number) } {
             PENDING.fetch_or(1 << number, Ordering::SeqCst);
             forward();
         }
+    }
+
+    /// Whether the terminal has sent this signal to the child as well, so that forwarding it would deliver it twice: Ctrl-C,
+    /// Ctrl-\ and a change of size go to each process of the foreground group; a hang-up goes to the leader of the session
+    /// alone, if that is there.
+    fn reaches_child(number: c_int) -> bool {
+        let child = CHILD.load(Ordering::SeqCst);
+        // SAFETY: system calls without any condition, which a handler may make.
+        let (is_of_our_group, leads_session) = unsafe {
+            (child <= 0 || libc::getpgid(child) == libc::getpgrp(), libc::getsid(0) == libc::getpid())
+        };
+        is_of_our_group && !(number == libc::SIGHUP && leads_session)
     }
 
     /// Codes of signals that a process sends are not positive on Linux. A number of the sender would not do: it is 0 as
@@ -221,6 +267,8 @@ mod platform {
     pub(super) fn forward_to(_: &Child) {}
 
     pub(super) fn wait_for_end(_: &Child) {}
+
+    pub(crate) fn end_by(_: i32) {}
 
     pub(crate) fn signal_of(_: ExitStatus) -> Option<i32> {
         None

@@ -10,12 +10,14 @@ use super::super::Failure;
 use super::super::attribute::{AsValue, Attribute};
 use super::super::given::Given;
 use super::super::sender::{self, NAME};
-use super::{STDIN, each_line, finish, from_line, start, time, with_own};
+use super::{STDIN, each_line, finish, start, time, with_own};
 
 /// A record before it is made.
 #[derive(Clone)]
 struct Draft {
     severity: Severity,
+    /// A level that is not known.
+    level: Option<String>,
     body: Json,
     event: Option<String>,
     /// Now if it is not known.
@@ -33,7 +35,10 @@ pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
     let (sender, budget) = start(given, &[])?;
     let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let is_whole = match words[..] {
-        [STDIN] => each_line(|line| draft.of_line(line).map(|draft| draft.emit(&logger)))?,
+        [STDIN] => each_line(|line| {
+            draft.of_line(line).emit(&logger);
+            Ok(())
+        })?,
         _ => {
             draft.body = words.join(" ").into();
             draft.emit(&logger);
@@ -48,6 +53,7 @@ impl Draft {
         let when = given.value("--time")?.map(|word| time::parse(word, SystemTime::now())).transpose()?;
         Ok(Self {
             severity: given.value("--level")?.map_or(Ok(Severity::Info), severity)?,
+            level: None,
             body: Json::Null,
             event: given.value("--event")?.map(str::to_owned),
             time: when,
@@ -56,36 +62,44 @@ impl Draft {
         })
     }
 
-    /// The record of a line: this one, but for what the line says.
-    fn of_line(&self, line: &str) -> Result<Self, String> {
-        if !line.starts_with('{') {
-            return Ok(Self { body: line.into(), ..self.clone() });
-        }
-        let mut fields: Map<String, Json> = from_line(line)?;
+    /// The record of a line: this one, but for what the line says. What cannot be used as it is meant becomes an attribute.
+    fn of_line(&self, line: &str) -> Self {
+        let Ok(mut fields) = serde_json::from_str::<Map<String, Json>>(line) else {
+            return Self { body: line.into(), ..self.clone() };
+        };
+        let mut own = Map::new();
         let mut draft = self.clone();
         let mut take = |names: &[&str]| names.iter().find_map(|name| fields.remove(*name));
         draft.body = take(&["body", "message", "msg"]).unwrap_or(Json::Null);
         if let Some(level) = take(&["level", "severity"]) {
-            draft.severity = severity_of(&level)?;
+            match severity_of(&level) {
+                Ok(severity) => draft.severity = severity,
+                Err(_) => draft.level = Some(as_text(&level)),
+            }
         }
         if let Some(moment) = take(&["time", "timestamp", "ts"]) {
-            draft.time = Some(time::of_json(&moment, SystemTime::now())?);
+            match time::of_json(&moment, SystemTime::now()) {
+                Ok(moment) => draft.time = Some(moment),
+                Err(_) => drop(own.insert("time".to_owned(), moment)),
+            }
         }
         if let Some(event) = take(&["event"]) {
-            draft.event = Some(event.as_str().map_or_else(|| event.to_string(), str::to_owned));
+            draft.event = Some(as_text(&event));
         }
         if let Some(parent) = take(&["traceparent"]) {
-            let parent = SpanContext::from_traceparent(parent.as_str().unwrap_or_default());
-            draft.context = Some(parent.map_err(|error| error.to_string())?);
+            match SpanContext::from_traceparent(parent.as_str().unwrap_or_default()) {
+                Ok(context) => draft.context = Some(context),
+                Err(_) => drop(own.insert("traceparent".to_owned(), parent)),
+            }
         }
-        let mut own = match take(&["attributes"]) {
-            Some(Json::Object(attributes)) => attributes,
-            Some(_) => return Err("attributes: not an object".to_owned()),
-            None => Map::new(),
-        };
+        match take(&["attributes"]) {
+            Some(Json::Object(attributes)) => own.extend(attributes),
+            Some(other) => drop(own.insert("attributes".to_owned(), other)),
+            None => {}
+        }
         own.extend(fields);
         draft.attributes = with_own(&self.attributes, own);
-        Ok(draft)
+        draft
     }
 
     fn emit(&self, logger: &Logger) {
@@ -96,6 +110,9 @@ impl Draft {
         if let Some(event) = &self.event {
             log = log.event_name(event);
         }
+        if let Some(level) = &self.level {
+            log = log.severity_text(level);
+        }
         if let Some(time) = self.time {
             log = log.time(time);
         }
@@ -104,6 +121,10 @@ impl Draft {
             None => log.without_context().emit(),
         }
     }
+}
+
+fn as_text(json: &Json) -> String {
+    json.as_str().map_or_else(|| json.to_string(), str::to_owned)
 }
 
 /// A level by its name, as OpenTelemetry and as other loggers have it.
@@ -136,6 +157,6 @@ fn severity_of(level: &Json) -> Result<Severity, String> {
         |number| NUMBERS.iter().find(|(known, _)| *known == number).map(|(_, severity)| *severity);
     match level.as_i64().and_then(of_number) {
         Some(severity) => Ok(severity),
-        None => severity(level.as_str().unwrap_or(&level.to_string())),
+        None => severity(&as_text(level)),
     }
 }

@@ -49,6 +49,13 @@ pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
     let meter = sender.telemetry.meter_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let is_whole = match line {
         Some(line) => {
+            // it would change nothing, and is left out of what is sent as a difference
+            if matches!(line.r#type, Kind::Counter) && line.value.as_f64() == Some(0.0) {
+                return Err(Failure::Message(format!(
+                    "counter {}: 0 adds nothing and is not sent",
+                    line.name
+                )));
+            }
             measure(&meter, line, &common).map_err(Failure::Usage)?;
             true
         }
@@ -101,6 +108,9 @@ fn measure(meter: &Meter, line: Line, common: &Common<'_>) -> Result<(), String>
         .description(line.description.as_deref().unwrap_or(common.description));
     let float = line.value.as_f64().unwrap_or(f64::NAN);
     match (line.r#type, line.value.as_u64(), line.value.as_i64()) {
+        (Kind::Counter, Some(_), None) => {
+            return Err(format!("counter {}: the most is {}", line.name, i64::MAX));
+        }
         (Kind::Counter, Some(value), _) => instrument.counter().add(value, attributes),
         (Kind::Counter, None, _) if float < 0.0 => {
             return Err(format!("counter {}: it never falls", line.name));

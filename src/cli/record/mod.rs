@@ -8,6 +8,8 @@ mod time;
 
 use std::io::{self, BufRead};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -16,6 +18,7 @@ use serde_json::{Map, Value as Json};
 use super::attribute::Attribute;
 use super::given::Given;
 use super::help::Topic;
+use super::interrupt::on_interrupt;
 use super::sender::{self, Sender};
 use super::{Failure, report_error};
 
@@ -23,6 +26,8 @@ use super::{Failure, report_error};
 const BUDGET: Duration = Duration::from_secs(5);
 /// The operand that stands for standard input.
 const STDIN: &str = "-";
+/// Lines that are read before their turn.
+const LINES_AHEAD: usize = 64;
 
 /// Sends what the command line, or standard input, describes.
 pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
@@ -45,21 +50,28 @@ fn finish(sender: Sender, budget: Duration, is_whole: bool) -> Result<ExitCode, 
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Gives `take` each line of standard input that is not empty, and reports those that it refuses, with their number; says
-/// whether there were none.
+/// Gives `take` each line of standard input that is not empty, until Ctrl-C or SIGTERM, and reports those that it refuses,
+/// with their number, and an error of reading; says whether there were none.
 fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, Failure> {
-    let (mut is_whole, mut line) = (true, Vec::new());
-    let mut input = io::stdin().lock();
-    for number in 1_u64.. {
-        line.clear();
-        let read = input.read_until(b'\n', &mut line);
-        if read.map_err(|error| Failure::Message(format!("standard input: {error}")))? == 0 {
-            break;
-        }
-        let taken = match std::str::from_utf8(&line).map(str::trim) {
-            Ok("") => Ok(()),
-            Ok(text) => take(text),
-            Err(_) => Err("not UTF-8".to_owned()),
+    // a thread of its own waits for input, so that an interrupt can end the wait
+    let (reader, lines) = mpsc::sync_channel(LINES_AHEAD);
+    let interrupt = reader.clone();
+    on_interrupt(move || drop(interrupt.send(Input::End)))
+        .map_err(|error| Failure::Message(format!("signals: {error}")))?;
+    thread::spawn(move || while reader.send(Input::read()).is_ok() {});
+    let mut is_whole = true;
+    for (number, input) in (1_u64..).zip(lines) {
+        let taken = match input {
+            Input::End => break,
+            Input::Broken(error) => {
+                report_error(&format!("standard input: {error}"));
+                return Ok(false);
+            }
+            Input::Line(line) => match std::str::from_utf8(&line).map(str::trim) {
+                Ok("") => Ok(()),
+                Ok(text) => take(text),
+                Err(_) => Err("not UTF-8".to_owned()),
+            },
         };
         if let Err(error) = taken {
             report_error(&format!("line {number}: {error}"));
@@ -67,6 +79,25 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
         }
     }
     Ok(is_whole)
+}
+
+/// What comes of standard input.
+enum Input {
+    Line(Vec<u8>),
+    Broken(io::Error),
+    /// Or an interrupt.
+    End,
+}
+
+impl Input {
+    fn read() -> Self {
+        let mut line = Vec::new();
+        match io::stdin().lock().read_until(b'\n', &mut line) {
+            Ok(0) => Self::End,
+            Ok(_) => Self::Line(line),
+            Err(error) => Self::Broken(error),
+        }
+    }
 }
 
 /// Reads one line of JSON, which is its own line 1.

@@ -13,7 +13,8 @@ use super::super::Failure;
 use super::super::attribute::{AsValue, Attribute};
 use super::super::given::Given;
 use super::super::sender::{self, NAME, Sender};
-use super::{STDIN, each_line, finish, from_line, span_file, start, time, with_own};
+use super::span_file::{self, SpanFile};
+use super::{STDIN, each_line, finish, from_line, start, time, with_own};
 
 /// A span as JSON: a line of standard input, and the line of a span file.
 #[derive(Deserialize, Serialize, Default)]
@@ -83,18 +84,22 @@ impl Options {
         };
         options.kind.as_deref().map(sender::kind).transpose()?;
         status_of(options.status.as_deref(), "")?;
+        if given.has("--message") && options.status.as_deref() != Some("error") {
+            return Err("--message is for --status error".to_owned());
+        }
         Ok(options)
     }
 
     /// The line of a span that begins with these options and goes on.
     fn into_line(self, name: &str) -> SpanLine {
+        let is_error = self.status.as_deref() == Some("error");
         SpanLine {
             name: name.to_owned(),
             start: nanos(self.start.unwrap_or_else(SystemTime::now)),
             end: Json::Null,
             kind: self.kind,
             status: self.status,
-            message: self.message,
+            message: self.message.filter(|_| is_error),
             attributes: self.attributes.into_iter().collect(),
             events: self.events,
             traceparent: self.parent.map(|parent| parent.traceparent()),
@@ -149,14 +154,30 @@ fn begin(given: &Given, options: Options, name: &str, file: &Path) -> Result<Exi
     // The sampler has decided, and the ids are known. The telemetry ends before the span does, so that only `span end` sends
     // it.
     sender.telemetry.shutdown(Duration::ZERO);
-    span_file::create(file, span.context(), &options.into_line(name)).map_err(Failure::Message)?;
+    let content = SpanFile {
+        context: span.context().clone(),
+        service: given.value("--service").map_err(Failure::Usage)?.map(str::to_owned),
+        span: options.into_line(name),
+    };
+    span_file::create(file, &content).map_err(Failure::Message)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Sends the span of a file, with what the options add, and removes the file once it was delivered.
 fn end(given: &Given, options: Options, file: &Path) -> Result<ExitCode, Failure> {
-    let named = |error: &dyn std::fmt::Display| Failure::Message(format!("{}: {error}", file.display()));
-    let (context, mut line) = span_file::read(file).map_err(Failure::Message)?;
+    let taken = span_file::take(file).map_err(Failure::Message)?;
+    let sent = send(given, options, &taken);
+    match &sent {
+        Ok(_) => fs::remove_file(&taken).map_err(|error| format!("{}: {error}", taken.display())),
+        Err(_) => span_file::give_back(&taken, file),
+    }
+    .map_err(Failure::Message)?;
+    sent
+}
+
+fn send(given: &Given, options: Options, file: &Path) -> Result<ExitCode, Failure> {
+    let SpanFile { context, service, span: mut line } = span_file::read(file).map_err(Failure::Message)?;
+    let given = service.map_or_else(|| given.clone(), |service| given.or("--service", service));
     if options.status.is_some() {
         (line.status, line.message) = (None, None);
     }
@@ -164,11 +185,9 @@ fn end(given: &Given, options: Options, file: &Path) -> Result<ExitCode, Failure
     line.attributes.extend(options.attributes);
     let parent = line.traceparent.take().and_then(|parent| SpanContext::from_traceparent(&parent).ok());
     let options = Options { parent, attributes: Vec::new(), events: Vec::new(), ..options };
-    let (sender, budget) = start(given, &[])?;
-    emit(&tracer(&sender), line, &options, Some(&context)).map_err(|error| named(&error))?;
-    let code = finish(sender, budget, true)?;
-    fs::remove_file(file).map_err(|error| named(&error))?;
-    Ok(code)
+    let (sender, budget) = start(&given, &[])?;
+    emit(&tracer(&sender), line, &options, Some(&context)).map_err(Failure::Message)?;
+    finish(sender, budget, true)
 }
 
 /// Starts and ends the span of a line; the options hold for what it does not say.
@@ -184,10 +203,17 @@ fn emit(
         json => time::of_json(json, now),
     };
     let (begin, end) = (moment(&line.start, options.start)?, moment(&line.end, options.end)?);
+    // a start in the future, or after the clock was set back, is no reason to refuse a span that ends now
+    if end < begin && !(line.end.is_null() && options.end.is_none()) {
+        return Err("the end is before the start".to_owned());
+    }
     let kind =
         line.kind.as_deref().or(options.kind.as_deref()).map_or(Ok(SpanKind::Internal), sender::kind)?;
     let message = line.message.as_deref().or(options.message.as_deref()).unwrap_or_default();
     let status = status_of(line.status.as_deref().or(options.status.as_deref()), message)?;
+    if line.message.is_some() && !matches!(status, Some(Status::Error(_))) {
+        return Err("a message is for status error".to_owned());
+    }
     let of_line = line.traceparent.as_deref().map(SpanContext::from_traceparent).transpose();
     let parent = of_line.map_err(|error| error.to_string())?;
     let parent = parent.as_ref().or(options.parent.as_ref());

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+//! # service "shop"
 //! # span {"name":"deploy","start":"1794924000.000000000","attributes":{},"events":[]}
 //! # event {"name":"migrated","time":"1794924003.000000000","attributes":{}}
 //! ```
 
+use std::fmt::Display;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use standpipe::SpanContext;
@@ -16,27 +18,67 @@ use standpipe::SpanContext;
 use super::super::caller::{self, Caller};
 use super::span::{EventLine, SpanLine};
 
+const SERVICE: &str = "# service ";
 const SPAN: &str = "# span ";
 const EVENT: &str = "# event ";
 
+/// What is in a file.
+pub(super) struct SpanFile {
+    /// The ids of the span.
+    pub(super) context: SpanContext,
+    /// Whose span it is, if `span start` was given that.
+    pub(super) service: Option<String>,
+    pub(super) span: SpanLine,
+}
+
 /// Writes the file; one that is there must be empty, as `mktemp` makes it.
-pub(super) fn create(file: &Path, context: &SpanContext, span: &SpanLine) -> Result<(), String> {
-    if fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0) {
-        return Err(format!("{}: it exists; is another span in it? end that, or remove it", file.display()));
+pub(super) fn create(file: &Path, content: &SpanFile) -> Result<(), String> {
+    let mut options = OpenOptions::new();
+    options.create_new(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(file) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        opened => drop(opened.map_err(|error| named(file, &error))?),
     }
-    append(file, &(caller::shell_lines(context) + &line(SPAN, span)))
+    if fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0) {
+        return Err(named(file, &"it exists; is another span in it? end that, or remove it"));
+    }
+    let service = content.service.as_ref().map(|service| line(SERVICE, service)).unwrap_or_default();
+    append(file, &(caller::shell_lines(&content.context) + &service + &line(SPAN, &content.span)))
 }
 
 /// Adds an event.
 pub(super) fn add(file: &Path, event: &EventLine) -> Result<(), String> {
     read(file)?;
-    append(file, &line(EVENT, event))
+    append(file, &line(EVENT, event))?;
+    // it may be too late: the file was taken since
+    fs::metadata(file).map(drop).map_err(|_| named(file, &"the span was ended meanwhile"))
 }
 
-/// The ids of the span, and what it has.
-pub(super) fn read(file: &Path) -> Result<(SpanContext, SpanLine), String> {
-    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+/// Renames the file, so that of several processes one ends the span, and no event is added any more; returns the name.
+pub(super) fn take(file: &Path) -> Result<PathBuf, String> {
+    read(file)?;
+    let mut taken = file.as_os_str().to_owned();
+    taken.push(format!(".ending-{}", std::process::id()));
+    fs::rename(file, &taken).map_err(|error| named(file, &error))?;
+    Ok(taken.into())
+}
+
+/// Undoes [`take`]; a file that has the name by now stays.
+pub(super) fn give_back(taken: &Path, file: &Path) -> Result<(), String> {
+    let renamed = match file.exists() {
+        true => Err(io::ErrorKind::AlreadyExists.into()),
+        false => fs::rename(taken, file),
+    };
+    renamed.map_err(|error| format!("{}; the span is in {}", named(file, &error), taken.display()))
+}
+
+pub(super) fn read(file: &Path) -> Result<SpanFile, String> {
+    let named = |error: &dyn Display| named(file, error);
     let text = fs::read_to_string(file).map_err(|error| named(&error))?;
+    let service = text.lines().find_map(|line| line.strip_prefix(SERVICE));
+    let service = service.map(serde_json::from_str).transpose().map_err(|error| named(&error))?;
     let span = text.lines().find_map(|line| line.strip_prefix(SPAN));
     let context = Caller::of(&file.to_string_lossy()).context;
     let (Some(span), Some(context)) = (span, context) else {
@@ -46,7 +88,11 @@ pub(super) fn read(file: &Path) -> Result<(SpanContext, SpanLine), String> {
     for event in text.lines().filter_map(|line| line.strip_prefix(EVENT)) {
         span.events.push(serde_json::from_str(event).map_err(|error| named(&error))?);
     }
-    Ok((context, span))
+    Ok(SpanFile { context, service, span })
+}
+
+fn named(file: &Path, error: &dyn Display) -> String {
+    format!("{}: {error}", file.display())
 }
 
 fn line(prefix: &str, content: &impl Serialize) -> String {
@@ -56,10 +102,7 @@ fn line(prefix: &str, content: &impl Serialize) -> String {
 
 /// By one call, so that events that are added at the same time do not mix.
 fn append(file: &Path, text: &str) -> Result<(), String> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(file).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| format!("{}: {error}", file.display()))
+    let opened = OpenOptions::new().append(true).open(file);
+    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| named(file, &error))
 }

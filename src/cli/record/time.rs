@@ -55,14 +55,20 @@ fn rfc3339(word: &str) -> Option<Duration> {
         None => {
             let (time, offset) = time.split_at(time.rfind(['+', '-'])?);
             let [hours, minutes] = parts(&offset[1..], ':')?;
+            if hours > 23 || minutes > 59 {
+                return None;
+            }
             let seconds = hours * 3600 + minutes * 60;
             (time, if offset.starts_with('-') { -seconds } else { seconds })
         }
     };
     let (time, decimals) = time.split_once('.').unwrap_or((time, ""));
     let [hour, minute, second] = parts(time, ':')?;
-    let is_valid =
-        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
+    let is_valid = (1..=12).contains(&month)
+        && (1..=days_of(year, month)).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second < 61;
     if !is_valid || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -77,6 +83,11 @@ fn parts<const N: usize>(text: &str, separator: char) -> Option<[i64; N]> {
         *number = parts.next()?.parse::<u16>().ok()?.into();
     }
     parts.next().is_none().then_some(numbers)
+}
+
+fn days_of(year: i64, month: i64) -> i64 {
+    let (next_year, next) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+    days_since_1970(next_year, next, 1) - days_since_1970(year, month, 1)
 }
 
 /// By the Gregorian calendar: the year begins in March here, so that a leap day is its last.
@@ -124,6 +135,9 @@ mod tests {
             "2026-11-17",
             "2026-13-01T00:00:00Z",
             "2026-11-17T25:00:00Z",
+            "2026-02-29T00:00:00Z",
+            "2026-12-32T00:00:00Z",
+            "2026-11-17T14:00:00+99:99",
             "1.2.3",
             "-5",
             "ü-11-17T14:00:00Z",
