@@ -209,7 +209,7 @@ fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
 fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
     let lines = caller::shell_lines(context);
     let written = match file {
-        file if file == "stderr" => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
+        file if file == Path::new("stderr") => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
         // what stands behind a device, as /dev/stdout, is not this file
         file if file.starts_with("/dev") => {
             let device = fs::OpenOptions::new().append(true).open(file);
