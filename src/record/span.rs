@@ -253,6 +253,15 @@ impl SpanRecord {
         self.update_copies();
     }
 
+    /// Gives the span other ids than it was begun with.
+    pub(crate) fn set_identity(&mut self, trace_id: TraceId, span_id: SpanId, trace_flags: u8) {
+        self.write_over(head::TRACE_ID, trace_id.0);
+        self.write_over(head::SPAN_ID, span_id.0);
+        // whether the parent is remote is in the bytes behind
+        self.write_over(head::FLAGS, [trace_flags]);
+        self.update_copies();
+    }
+
     pub(crate) fn set_name(&mut self, name: &str) {
         self.attributes.take_back(tag::NAME);
         self.append(tag::NAME, name.as_bytes());

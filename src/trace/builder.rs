@@ -85,7 +85,6 @@ pub(super) struct SpanSpec<'a> {
     parent: Parent<'a>,
     kind: SpanKind,
     start: Option<SystemTime>,
-    identity: Option<&'a SpanContext>,
 }
 
 #[derive(Clone, Copy)]
@@ -152,27 +151,6 @@ impl<'a, A> SpanBuilder<'a, A> {
         self
     }
 
-    /// The ids of the span, if they were handed out before it starts, as by a process that ended in between. Whether it is
-    /// recorded was decided then, too: by the flag in this context, not by the sampler. A parent is set as well, if there
-    /// is one.
-    ///
-    /// ```
-    /// # use standpipe::SpanContext;
-    /// # let exporter = standpipe::Exporter::http("http://127.0.0.1:9");
-    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new().exporter(exporter)).unwrap();
-    /// # let tracer = telemetry.tracer("shop");
-    /// let known = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
-    /// let span = tracer.build("deploy").root().identity(&known).start();
-    /// assert_eq!(span.context().span_id(), known.span_id());
-    /// ```
-    ///
-    /// Two spans of the same ids are one to a collector: the caller sees to it that this one is sent once.
-    #[inline]
-    pub fn identity(mut self, context: &'a SpanContext) -> Self {
-        self.spec.identity = Some(context);
-        self
-    }
-
     /// Sets an attribute, as [`Span::set`] does.
     #[inline]
     pub fn set<V: IntoValue>(self, key: &'a str, value: V) -> SpanBuilder<'a, (A, (&'a str, V))> {
@@ -226,13 +204,13 @@ impl<A> fmt::Debug for SpanBuilder<'_, A> {
 impl<'a> SpanSpec<'a> {
     #[inline]
     pub(super) fn new(tracer: &'a Tracer, name: &'a str, kind: SpanKind) -> Self {
-        Self { tracer, name, parent: Parent::Current, kind, start: None, identity: None }
+        Self { tracer, name, parent: Parent::Current, kind, start: None }
     }
 
     #[inline]
     fn start(self) -> Span {
         match self {
-            Self { tracer, name, parent: Parent::Current, kind, start: None, identity: None } => {
+            Self { tracer, name, parent: Parent::Current, kind, start: None } => {
                 tracer.start_child(name, kind)
             }
             other => other.start_any(),
@@ -326,9 +304,7 @@ impl<'a> SpanSpec<'a> {
         parent: &SpanContext,
         clock: Option<&Clock>,
     ) -> Option<(Box<OpenSpan>, SpanRef, Clock)> {
-        let (Self { tracer, start: None, identity: None, .. }, Some(clock)) = (self, clock) else {
-            return None;
-        };
+        let (Self { tracer, start: None, .. }, Some(clock)) = (self, clock) else { return None };
         let is_usual = parent.is_sampled() && parent.state.is_none();
         if !is_usual || !tracer.shared.policy.keeps_below_sampled || context::may_be_suppressed() {
             return None;
@@ -346,10 +322,7 @@ impl<'a> SpanSpec<'a> {
             Parent::Given(parent, _) => Some(parent),
             Parent::None => None,
         };
-        let mut context = policy.context(parent);
-        if let Some(own) = self.identity {
-            policy.identify(&mut context, own);
-        }
+        let context = policy.context(parent);
         // a thread is in its current span already
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(..)));
         let can_enter = !policy.is_idle || carries_parent;
@@ -360,7 +333,8 @@ impl<'a> SpanSpec<'a> {
         if !self.is_recorded(&context, is_detached) {
             return Started { context, can_enter, open: None, clock };
         }
-        let (mut open, clock) = self.open(context.span_ref(), parent, context.tracestate(), clock);
+        let trace_state = parent.map_or("", SpanContext::tracestate);
+        let (mut open, clock) = self.open(context.span_ref(), parent, trace_state, clock);
         if policy.has_baggage_attributes {
             self.tracer.shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));
         }

@@ -109,6 +109,32 @@ impl DetachedSpan {
         true
     }
 
+    /// Gives it ids that were handed out before it starts, as by a process that ended in between. Whether it is sampled was
+    /// decided then, too: by the flag in this context, not by the sampler. Its parent stays as it is.
+    ///
+    /// ```
+    /// # use standpipe::SpanContext;
+    /// # let exporter = standpipe::Exporter::http("http://127.0.0.1:9");
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new().exporter(exporter)).unwrap();
+    /// # let tracer = telemetry.tracer("shop");
+    /// let known = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+    /// let mut span = tracer.build("deploy").root().detached();
+    /// assert!(span.set_identity(&known));
+    /// assert_eq!(span.context().span_id(), known.span_id());
+    /// ```
+    ///
+    /// Two spans of the same ids are one to a collector: the caller sees to it that this one is sent once. False if it is too
+    /// late, as for [`set_parent`](Self::set_parent), or if nothing is recorded.
+    pub fn set_identity(&mut self, known: &SpanContext) -> bool {
+        let storage = self.storage_mut();
+        if storage.detached.is_settled || !storage.detached.is_recording {
+            return false;
+        }
+        storage.record.set_identity(known.trace_id, known.span_id, known.flags);
+        storage.context = SpanContext { is_remote: false, ..known.clone() };
+        true
+    }
+
     /// What identifies the span to others. From now on its parent stays as it is.
     #[inline]
     pub fn context(&mut self) -> &SpanContext {

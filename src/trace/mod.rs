@@ -154,14 +154,6 @@ impl fmt::Debug for Tracer {
 }
 
 impl SamplingPolicy {
-    /// Gives a new span ids that were handed out before. Without an exporter it is no span of the trace, and has none.
-    #[cold]
-    fn identify(&self, context: &mut SpanContext, own: &SpanContext) {
-        if !self.is_idle {
-            *context = SpanContext { is_remote: false, ..own.clone() };
-        }
-    }
-
     /// The context of a new span below this parent. Without an exporter the span adds nothing to the trace: it has its
     /// parent's context, so that its own children do not miss a span.
     fn context(&self, parent: Option<&SpanContext>) -> SpanContext {

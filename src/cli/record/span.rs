@@ -224,10 +224,10 @@ fn emit(
         Some(parent) => span.parent(parent),
         None => span.root(),
     };
+    let mut span = span.detached();
     if let Some(identity) = identity {
-        span = span.identity(identity);
+        span.set_identity(identity);
     }
-    let mut span = span.start();
     for (key, value) in with_own(&options.attributes, line.attributes) {
         span.set(&key, AsValue(&value));
     }
