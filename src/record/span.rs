@@ -5,7 +5,7 @@ use super::buffer::{Buffer, field_len};
 use super::copies::Copies;
 use super::id::{SpanId, TraceId};
 use super::key_filter::KeyBit;
-use super::{SpanLimits, Value};
+use super::{SpanLimits, SpanRef, Value};
 
 /// Tags of `Span`.
 pub(super) mod tag {
@@ -254,11 +254,13 @@ impl SpanRecord {
     }
 
     /// Gives the span other ids than it was begun with.
-    pub(crate) fn set_identity(&mut self, trace_id: TraceId, span_id: SpanId, trace_flags: u8) {
-        self.write_over(head::TRACE_ID, trace_id.0);
-        self.write_over(head::SPAN_ID, span_id.0);
+    pub(crate) fn set_identity(&mut self, span: &SpanRef, trace_state: &str) {
+        self.write_over(head::TRACE_ID, span.trace_id.0);
+        self.write_over(head::SPAN_ID, span.span_id.0);
         // whether the parent is remote is in the bytes behind
-        self.write_over(head::FLAGS, [trace_flags]);
+        self.write_over(head::FLAGS, [span.trace_flags]);
+        self.attributes.take_back(tag::TRACE_STATE);
+        self.append(tag::TRACE_STATE, trace_state.as_bytes());
         self.update_copies();
     }
 

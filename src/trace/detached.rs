@@ -130,7 +130,7 @@ impl DetachedSpan {
         if storage.detached.is_settled || !storage.detached.is_recording {
             return false;
         }
-        storage.record.set_identity(known.trace_id, known.span_id, known.flags);
+        storage.record.set_identity(&known.span_ref(), known.tracestate());
         storage.context = SpanContext { is_remote: false, ..known.clone() };
         true
     }
