@@ -28,6 +28,7 @@ async function start() {
       const [http, grpc, page] = [...printed.matchAll(/http:\/\/\S+/g)].map(([url]) => url);
       if (page) resolve({ child, http, grpc, url: page });
     });
+    child.on("error", reject);
     child.on("exit", () => reject(new Error(`it ended: ${printed}`)));
   });
   return greeting;
