@@ -466,6 +466,19 @@ fn standard_output_is_the_command_s_though_the_console_is_chosen() {
 }
 
 #[test]
+fn what_stands_before_a_printed_context_stays_there() {
+    let scratch = Scratch::new();
+    let file = scratch.write("output", "one\n");
+    let output = fs::OpenOptions::new().append(true).open(&file).unwrap();
+    let mut command =
+        standpipe(&["exec", "--timeout", "1ms", "--print-to", "/dev/stdout", "--", "echo", "two"]);
+    assert!(command.stdout(output).status().unwrap().success());
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(matches!(lines[..], ["one", context, "two"] if context.starts_with("TRACEPARENT=")), "{text}");
+}
+
+#[test]
 fn without_telemetry_the_caller_s_context_is_put_into_arguments() {
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let mut command = standpipe(&["exec", "--", "echo", "{{traceparent}}"]);

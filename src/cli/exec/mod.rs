@@ -208,14 +208,11 @@ fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
 /// Writes the context as lines of a shell.
 fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
     let lines = caller::shell_lines(context);
-    let written = match file {
-        file if file == Path::new("stderr") => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
-        // what stands behind a device, as /dev/stdout, is not this file
-        file if file.starts_with("/dev") => {
-            let device = fs::OpenOptions::new().append(true).open(file);
-            device.and_then(|mut device| io::Write::write_all(&mut device, lines.as_bytes()))
-        }
-        file => fs::write(file, lines),
+    // a file that is opened anew has a place of its own, where the command would write over it
+    let written = match file.to_str() {
+        Some("stderr" | "/dev/stderr") => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
+        Some("/dev/stdout") => io::Write::write_all(&mut io::stdout(), lines.as_bytes()),
+        _ => fs::write(file, lines),
     };
     written.map_err(|error| Failure::Message(format!("write {}: {error}", file.display())))
 }
