@@ -365,28 +365,36 @@ fn a_terminal_has_trees_and_a_foot_that_is_erased() {
         eprintln!("SKIPPED: there is no script of util-linux, which makes a terminal");
         return;
     }
-    let typescript = path("terminal.txt");
     let command = format!("{} receive --address 127.0.0.1:0", env!("CARGO_BIN_EXE_standpipe"));
     let process = std::process::Command::new("script")
-        .args(["--quiet", "--flush", "--command", &command, typescript.to_str().expect("it is UTF-8")])
+        .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
         .env("LC_ALL", "C.UTF-8")
         .env("TERM", "xterm-256color")
         .env("COLUMNS", "100")
         .env("NO_COLOR", "1")
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
     let mut process = Process(process.expect("it runs"));
-    let until = std::time::Instant::now() + PATIENCE;
-    let wait_for = |part: &str| loop {
-        let mut text = String::new();
-        let _ = fs::File::open(&typescript).and_then(|mut file| file.read_to_string(&mut text));
+    let mut screen = process.0.stdout.take().expect("it is piped");
+    let (show, shown) = mpsc::channel();
+    thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(length @ 1..) = screen.read(&mut piece) {
+            let _ = show.send(piece[..length].to_vec());
+        }
+    });
+    let mut seen = Vec::new();
+    let mut wait_for = |part: &str| loop {
+        let text = String::from_utf8_lossy(&seen).into_owned();
         if text.contains(part) {
             return text;
         }
-        assert!(std::time::Instant::now() < until, "no {part:?} in {text:?}");
-        thread::sleep(std::time::Duration::from_millis(10));
+        match shown.recv_timeout(PATIENCE) {
+            Ok(piece) => seen.extend(piece),
+            Err(error) => panic!("{error}: no {part:?} in {text:?}"),
+        }
     };
     let greeting = wait_for("Ctrl-C stops");
     let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://")).expect("an endpoint");
