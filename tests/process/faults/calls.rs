@@ -155,8 +155,10 @@ fn emit_while_calls_fail(task: &str) {
     assert_eq!((total.delivered + total.spooled, ledger.lost()), (RECORDS, 0), "{name}: {ledger}");
     assert_eq!(total.spooled > 0, name == AT_THE_END, "{name}: {ledger}");
     assert!(problems.load(Ordering::SeqCst) > 0 || name == "remove" || name == AT_THE_END, "{name}");
-    let injected = strace.seen().iter().filter(|line| line.contains("(INJECTED)")).count();
-    assert!(injected > 0, "{name}: no call has failed");
+    let injected = || strace.seen().iter().filter(|line| line.contains("(INJECTED)")).count();
+    // a worker on a slow disk comes to its last call after the shutdown's deadline
+    wait_until(name, || injected() > 0);
+    let injected = injected();
     drop(strace);
     fs::remove_file(output).unwrap();
     process::report(injected);
@@ -194,9 +196,9 @@ fn a_request_is_synced_by_the_clock_though_no_other_follows() {
     // the first is synced at once, and the second by the clock
     for records in 1..=2 {
         emit(&tracer, 0, records - 1..records);
-        wait_until(|| telemetry.ledger().total().spooled == records);
+        wait_until("spooled", || telemetry.ledger().total().spooled == records);
         written.push(Instant::now());
-        wait_until(|| strace.seen().len() as u64 == records);
+        wait_until("synced", || strace.seen().len() as u64 == records);
     }
     let took = written[1].elapsed();
     figures::show(format!("two requests, two calls of fdatasync, the last {took:.2?} after its request"));
@@ -206,10 +208,11 @@ fn a_request_is_synced_by_the_clock_though_no_other_follows() {
     fs::remove_file(output).unwrap();
 }
 
-fn wait_until(is_so: impl Fn() -> bool) {
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let by = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < by, "it does not come about");
+        assert!(Instant::now() < by, "{what}: it does not come about");
         thread::sleep(Duration::from_millis(1));
     }
 }
