@@ -172,6 +172,19 @@ pub(crate) fn count(number: u64, one: &str) -> String {
     }
 }
 
+/// `850 bytes`, `3.1 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    let mut number = bytes as f64;
+    for unit in ["bytes", "KiB", "MiB"] {
+        if number < 999.5 {
+            let digits = usize::from(unit != "bytes" && number < 99.95);
+            return format!("{number:.digits$} {unit}");
+        }
+        number /= 1024.0;
+    }
+    format!("{number:.1} GiB")
+}
+
 /// `key=value` for each of the attributes that tell most, and `+7` for the others; all of them, and whole, if `full`.
 pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
     if full {
@@ -268,6 +281,12 @@ mod tests {
 
     fn any(value: Value) -> AnyValue {
         AnyValue { value: Some(value) }
+    }
+
+    #[test]
+    fn sizes_have_three_digits_and_a_unit() {
+        let sizes = [0, 850, 1000, 2048, 3_250_000, 300_000_000, 5 << 30].map(size);
+        assert_eq!(sizes, ["0 bytes", "850 bytes", "1.0 KiB", "2.0 KiB", "3.1 MiB", "286 MiB", "5.0 GiB"]);
     }
 
     #[test]

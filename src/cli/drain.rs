@@ -1,6 +1,6 @@
 //! `standpipe drain`: what processes have left in a spool is sent, or printed.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
@@ -10,12 +10,10 @@ use std::time::{Duration, Instant};
 use standpipe::ledger::Counts;
 use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry, Transport};
 
+use super::progress::{Progress, TICK};
 use super::style::{Ink, Style};
 use super::{Failure, describe, interrupt, print, report_error, spool};
 
-/// How often the progress is drawn, after the first second.
-const TICK: Duration = Duration::from_millis(100);
-const QUIET: Duration = Duration::from_secs(1);
 /// How long the end waits for the request that is under way.
 const END: Duration = Duration::from_secs(2);
 
@@ -73,8 +71,13 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
             let _ = sender.send(Event::Drained);
         }
     });
-    let mut progress = Progress::new(total, style);
-    let is_drained = wait(&events, options, &telemetry, &mut progress);
+    let mut progress = Progress::new(style);
+    let draw = |progress: &mut Progress<'_>| {
+        let counts = telemetry.ledger().total();
+        let done = counts.delivered + counts.lost();
+        progress.draw(done, total, || format!("{done} of {total} records"));
+    };
+    let is_drained = wait(&events, options, &mut progress, draw);
     progress.clear();
     let counts = telemetry.shutdown(if is_drained { Duration::ZERO } else { END }).total();
     let left = spool::left(&spool::look(&options.directory)?);
@@ -90,8 +93,8 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
 fn wait(
     events: &mpsc::Receiver<Event>,
     options: &Options,
-    telemetry: &Telemetry,
     progress: &mut Progress<'_>,
+    draw: impl Fn(&mut Progress<'_>),
 ) -> bool {
     let until = options.timeout.map(|timeout| Instant::now() + timeout);
     while until.is_none_or(|until| Instant::now() < until) {
@@ -106,59 +109,12 @@ fn wait(
                     return false;
                 }
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => progress.draw(&telemetry.ledger().total()),
+            Err(mpsc::RecvTimeoutError::Timeout) => draw(progress),
         }
     }
     progress.clear();
     report_error("the time is up");
     false
-}
-
-/// A line on standard error that is drawn again and again, if that is a terminal.
-struct Progress<'a> {
-    total: u64,
-    style: &'a Style,
-    began: Instant,
-    is_terminal: bool,
-    is_drawn: bool,
-}
-
-impl<'a> Progress<'a> {
-    fn new(total: u64, style: &'a Style) -> Self {
-        let is_terminal = io::stderr().is_terminal();
-        Self { total, style, began: Instant::now(), is_terminal, is_drawn: false }
-    }
-
-    fn draw(&mut self, counts: &Counts) {
-        if self.is_terminal && self.began.elapsed() >= QUIET {
-            let _ = write!(
-                io::stderr(),
-                "\r{}\x1b[K",
-                bar(counts.delivered + counts.lost(), self.total, self.style)
-            );
-            self.is_drawn = true;
-        }
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.is_drawn) {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
-}
-
-/// `[=====     ]  50 %  500 of 1000 records`.
-fn bar(done: u64, total: u64, style: &Style) -> String {
-    const CELLS: usize = 30;
-    // the directory may have changed since it was looked at
-    let share = if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) };
-    let filled = (share * CELLS as f64) as usize;
-    let mut line = style.line();
-    line.put(Ink::FAINT, "[").put(Ink::GOOD, &"=".repeat(filled)).space(CELLS - filled).put(Ink::FAINT, "]");
-    let figures = format!("{:.0} %", share * 100.0);
-    line.space(1).put(Ink::PLAIN, &figures);
-    line.space(2).put_rest(Ink::FAINT, &format!("{done} of {total} records"));
-    line.finish()
 }
 
 fn summary(counts: &Counts, left: u64, style: &Style) -> Vec<String> {
@@ -192,19 +148,4 @@ fn summary(counts: &Counts, left: u64, style: &Style) -> Vec<String> {
         }
     }
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::style::plain_style;
-    use super::*;
-
-    #[test]
-    fn the_bar_shows_the_share_that_is_done_and_never_more_than_all() {
-        let style = plain_style(80);
-        assert_eq!(bar(0, 10, &style), "[                              ] 0 %  0 of 10 records");
-        assert_eq!(bar(5, 10, &style), "[===============               ] 50 %  5 of 10 records");
-        assert!(bar(20, 10, &style).contains("] 100 %"));
-        assert!(bar(1, 0, &style).contains("] 100 %"));
-    }
 }

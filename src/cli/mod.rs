@@ -16,7 +16,8 @@
 //!
 //! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
 //! `metrics_table/`, `ledger.rs`; how records are shown as text: `describe.rs` (spans), `log_view.rs`,
-//! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`, `spark.rs`.
+//! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`, `spark.rs`;
+//! the bar of what takes long: `progress.rs`.
 
 mod arguments;
 mod attribute;
@@ -40,6 +41,7 @@ mod man;
 mod metrics_table;
 mod page;
 mod point_view;
+mod progress;
 mod receive;
 mod record;
 mod sender;

@@ -72,7 +72,7 @@ fn draw_instance(instance: &Instance, now: SystemTime, style: &Style) -> Vec<Str
         .map_or_else(String::new, |started| format!(", started {} ago", age(started, now, style)));
     let (ink, state) = if instance.is_running { (Ink::GOOD, "running") } else { (Ink::WARNING, "ended") };
     heading.put(ink, state).put(Ink::FAINT, &since).space(2);
-    heading.put(Ink::FAINT, &format!("{}, {} of files", instance.id, size(instance.bytes)));
+    heading.put(Ink::FAINT, &format!("{}, {} of files", instance.id, describe::size(instance.bytes)));
     let mut lines = vec![heading.finish()];
     let table = Table::new(style, 2, COLUMNS);
     let rows = instance.contents.iter().map(|contents| table.row(row(contents, now, style)));
@@ -97,7 +97,7 @@ fn row(contents: &Contents, now: SystemTime, style: &Style) -> [Text<'static>; 5
         Text::new(Ink::PLAIN, contents.signal.name()),
         Text::new(Ink::PLAIN, describe::count(contents.records, what)),
         Text::new(Ink::PLAIN, describe::count(contents.requests, "request")),
-        Text::new(Ink::PLAIN, size(contents.bytes)),
+        Text::new(Ink::PLAIN, describe::size(contents.bytes)),
         Text::new(Ink::FAINT, waits.unwrap_or_else(|| "in the queue".to_owned())),
     ]
 }
@@ -113,19 +113,6 @@ fn age(then: SystemTime, now: SystemTime, style: &Style) -> String {
     describe::round_duration(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX), style)
 }
 
-/// `850 bytes`, `3.1 MiB`.
-fn size(bytes: u64) -> String {
-    let mut number = bytes as f64;
-    for unit in ["bytes", "KiB", "MiB"] {
-        if number < 999.5 {
-            let digits = usize::from(unit != "bytes" && number < 99.95);
-            return format!("{number:.digits$} {unit}");
-        }
-        number /= 1024.0;
-    }
-    format!("{number:.1} GiB")
-}
-
 /// As a shell takes it.
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
@@ -136,12 +123,6 @@ fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_three_digits_and_a_unit() {
-        let sizes = [0, 850, 1000, 2048, 3_250_000, 300_000_000, 5 << 30].map(size);
-        assert_eq!(sizes, ["0 bytes", "850 bytes", "1.0 KiB", "2.0 KiB", "3.1 MiB", "286 MiB", "5.0 GiB"]);
-    }
 
     #[test]
     fn a_path_is_quoted_where_a_shell_needs_it() {
