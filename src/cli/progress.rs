@@ -39,6 +39,12 @@ impl<'a> Progress<'a> {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }
+
+    /// It is not drawn any more.
+    pub(crate) fn end(&mut self) {
+        self.clear();
+        self.next = None;
+    }
 }
 
 /// `[=====     ] 50 %  500 of 1000 records`.

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use standpipe::receiver::Records;
 
+use super::progress::Progress;
 use super::style::{Style, TerminalInfo};
 use super::text::{self, Charset};
 use super::view::{self, Incoming, View};
@@ -49,10 +50,13 @@ enum Line {
 /// Shows the lines of a file, or of standard input as they come.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
     let name = name(&options.file);
-    let source: Box<dyn Read + Send> = match options.file == "-" {
-        true => Box::new(io::stdin()),
+    let (source, size): (Box<dyn Read + Send>, u64) = match options.file == "-" {
+        true => (Box::new(io::stdin()), 0),
         false => match File::open(&options.file) {
-            Ok(file) => Box::new(file),
+            Ok(file) => {
+                let size = file.metadata().map_or(0, |metadata| metadata.len());
+                (Box::new(file), size)
+            }
             Err(error) => {
                 report_error(&format!("{name}: {error}"));
                 return Ok(ExitCode::from(UNUSABLE));
@@ -67,7 +71,8 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
         .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
     let pace = if options.file == "-" { Pace::Live } else { Pace::AtOnce(Instant::now()) };
-    let bad = print(&lines, view, pace, &name).map_err(Failure::Output)?;
+    let reading = Reading { progress: Progress::new(style), size, is_file: is_file() };
+    let bad = print(&lines, view, pace, &name, reading).map_err(Failure::Output)?;
     if bad > MOST_REPORTED {
         report_error(&format!("{name}: {} cannot be read", describe::count(bad, "line")));
     }
@@ -92,36 +97,88 @@ impl Pace {
     }
 }
 
+/// A bar of what was read, and standard output, which it gives way to.
+struct Reading<'a> {
+    progress: Progress<'a>,
+    /// The bytes of the file; 0 if nobody knows.
+    size: u64,
+    /// Whether the output goes to a file: otherwise it is seen by itself, or the program that reads it has the terminal.
+    is_file: bool,
+}
+
+impl Reading<'_> {
+    fn draw(&mut self, read: u64) {
+        if self.size > 0 {
+            let figures = || format!("{} of {}", describe::size(read), describe::size(self.size));
+            self.progress.draw(read, self.size, figures);
+        }
+    }
+}
+
+impl Write for Reading<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_file {
+            self.progress.end();
+        }
+        io::stdout().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
+
+/// Whether standard output is a file.
+fn is_file() -> bool {
+    #[cfg(not(windows))]
+    let output = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned();
+    #[cfg(windows)]
+    let output = std::os::windows::io::AsHandle::as_handle(&io::stdout()).try_clone_to_owned();
+    output.is_ok_and(|output| File::from(output).metadata().is_ok_and(|metadata| metadata.is_file()))
+}
+
 /// Returns how many lines could not be shown.
-fn print(lines: &Receiver<Line>, mut view: View, pace: Pace, name: &str) -> io::Result<u64> {
-    let (mut bad, mut read) = (0, 0);
+fn print(
+    lines: &Receiver<(u64, Line)>,
+    mut view: View,
+    pace: Pace,
+    name: &str,
+    mut reading: Reading<'_>,
+) -> io::Result<u64> {
+    let (mut bad, mut records_read) = (0, 0);
     loop {
         let line = match (pace, view.next_due()) {
             (Pace::Live, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
             _ => lines.recv().map_err(RecvTimeoutError::from),
         };
-        let mut out = BufWriter::new(io::stdout().lock());
+        if let Ok((bytes_read, _)) = line {
+            reading.draw(bytes_read);
+        }
+        let mut out = BufWriter::new(&mut reading);
         match line {
-            Ok(Line::Records(records)) => {
-                read += records.count() as u64;
+            Ok((_, Line::Records(records))) => {
+                records_read += records.count() as u64;
                 view.add(Incoming::of_text(&records), pace.now(), &mut out)?;
             }
-            Ok(Line::Bad(number, reason)) => {
+            Ok((_, Line::Bad(number, reason))) => {
                 bad += 1;
                 if bad <= MOST_REPORTED {
+                    out.get_mut().progress.clear();
                     report_error(&format!("{name}:{number}: {reason}"));
                 }
             }
-            Ok(Line::Failed(error)) => {
+            Ok((_, Line::Failed(error))) => {
                 bad += 1;
+                out.get_mut().progress.clear();
                 report_error(&format!("{name}: {error}"));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 view.finish(&mut out)?;
                 out.flush()?;
+                out.get_mut().progress.end();
                 if bad == 0 && !view.has_printed() {
-                    report_error(&format!("{name}: {}", nothing_of(read)));
+                    report_error(&format!("{name}: {}", nothing_of(records_read)));
                 }
                 return Ok(bad);
             }
@@ -139,9 +196,9 @@ fn nothing_of(records: u64) -> String {
     }
 }
 
-/// Reads lines until there are no more, or until they are not shown any more.
-fn read(mut source: impl BufRead, longest: u64, lines: &SyncSender<Line>) {
-    let mut text = Vec::new();
+/// Reads lines until there are no more, or until they are not shown any more; each with the number of bytes up to its end.
+fn read(mut source: impl BufRead, longest: u64, lines: &SyncSender<(u64, Line)>) {
+    let (mut text, mut position) = (Vec::new(), 0);
     for number in 1.. {
         text.clear();
         let read = (&mut source).take(longest + 1).read_until(b'\n', &mut text);
@@ -152,12 +209,14 @@ fn read(mut source: impl BufRead, longest: u64, lines: &SyncSender<Line>) {
             Ok(_) => line(number, &text),
             Err(error) => Some(Line::Failed(error)),
         };
+        position += text.len() as u64;
         let is_over = matches!(line, Some(Line::Failed(_)));
-        if line.is_some_and(|line| lines.send(line).is_err()) || is_over {
+        if line.is_some_and(|line| lines.send((position, line)).is_err()) || is_over {
             return;
         }
-        if is_too_long && source.skip_until(b'\n').is_err() {
-            return;
+        if is_too_long {
+            let Ok(skipped) = source.skip_until(b'\n') else { return };
+            position += skipped as u64;
         }
     }
 }
@@ -214,7 +273,7 @@ mod tests {
         drop(sender);
         lines
             .iter()
-            .map(|line| match line {
+            .map(|(_, line)| match line {
                 Line::Records(records) => format!("{} records", records.count()),
                 Line::Bad(number, reason) => format!("{number}: {reason}"),
                 Line::Failed(error) => error.to_string(),

@@ -290,7 +290,7 @@ fn a_signal_ends_the_delivery_after_the_command() {
 
 /// The side of the keyboard, and that of the programs.
 #[allow(unsafe_code, reason = "std opens no terminals")]
-fn pseudo_terminal() -> (fs::File, OwnedFd) {
+pub(crate) fn pseudo_terminal() -> (fs::File, OwnedFd) {
     let (mut master, mut slave) = (0, 0);
     let none = std::ptr::null_mut::<std::ffi::c_void>;
     // SAFETY: both numbers outlive the call; a name and settings are not asked for.

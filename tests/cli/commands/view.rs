@@ -356,6 +356,25 @@ fn a_trace_of_ten_thousand_spans_fits_a_few_screens() {
     assert_eq!(full.lines().filter(|line| line.contains("  shop  ")).count(), 10_001);
 }
 
+#[test]
+#[cfg(unix)]
+fn a_bar_on_the_terminal_shows_how_much_of_a_large_file_was_read() {
+    // nobody reads twenty million lines in a second
+    let file = path("large.jsonl");
+    fs::write(&file, "{}\n".repeat(20_000_000)).unwrap();
+    let (mut screen, terminal) = crate::exec::pseudo_terminal();
+    let mut show = standpipe(&["show", file.to_str().unwrap()]).stderr(terminal).spawn().unwrap();
+    let (mut seen, mut bytes) = (String::new(), [0; 1000]);
+    while !seen.contains(" of 57.2 MiB") {
+        let read = screen.read(&mut bytes).unwrap();
+        seen.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+    }
+    show.kill().unwrap();
+    show.wait().unwrap();
+    fs::remove_file(file).unwrap();
+    assert!(seen.starts_with("\r[") && seen.contains("] "), "{seen:?}");
+}
+
 /// On a terminal that `script` of util-linux makes.
 #[test]
 #[cfg(target_os = "linux")]
