@@ -29,7 +29,23 @@ const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 fn exec(receiver: &Receiver, arguments: &[&str]) -> Command {
     let mut command = standpipe(&[&["exec"], arguments].concat());
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()).env_remove("BAGGAGE");
+    heed_signals(&mut command);
     command
+}
+
+/// What started the tests may ignore signals, as `nohup` does, and a shell for what it runs in the background.
+#[allow(unsafe_code, reason = "std sets no dispositions")]
+fn heed_signals(command: &mut Command) {
+    let heed = || {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2]
+        {
+            // SAFETY: may be called between fork and exec.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the closure does nothing else.
+    unsafe { command.pre_exec(heed) };
 }
 
 /// Runs it, and gives what arrived.
@@ -305,16 +321,12 @@ pub(crate) fn pseudo_terminal() -> (fs::File, OwnedFd) {
     unsafe { (fs::File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) }
 }
 
-/// Makes the command the leader of a session whose terminal is its standard input, with Ctrl-C as a shell in the foreground
-/// has it.
+/// Makes the command the leader of a session whose terminal is its standard input.
 #[allow(unsafe_code, reason = "std starts no sessions")]
 fn lead_session(command: &mut Command) {
     let begin = || {
-        // SAFETY: all three may be called between fork and exec.
-        let done = unsafe {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
-            libc::setsid() != -1 && libc::ioctl(0, libc::TIOCSCTTY as _, 0) == 0
-        };
+        // SAFETY: both may be called between fork and exec.
+        let done = unsafe { libc::setsid() != -1 && libc::ioctl(0, libc::TIOCSCTTY as _, 0) == 0 };
         if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
     // SAFETY: the closure does nothing else.
