@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -423,6 +424,20 @@ fn a_process_that_the_command_leaves_behind_does_not_hold_up_the_end() {
     assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), "unfinished\n"));
     assert_eq!(receiver.log_count(), 2);
+}
+
+#[test]
+fn output_that_is_not_read_does_not_hold_up_the_end() {
+    let receiver = Receiver::start().unwrap();
+    let (unread, output) = UnixStream::pair().unwrap();
+    drop(unread);
+    let began = Instant::now();
+    let script = "sleep 60 & echo $! >&2; echo unread";
+    let mut command = exec(&receiver, &["--log-output", "--", "sh", "-c", script]);
+    let process = command.stdout(OwnedFd::from(output)).stderr(Stdio::piped()).spawn().unwrap();
+    let output = process.wait_with_output().unwrap();
+    let _ = Command::new("kill").arg(stderr(&output).trim()).stderr(Stdio::null()).status();
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
 }
 
 #[test]

@@ -36,7 +36,8 @@ pub(super) struct Copies {
 #[derive(Default)]
 struct Progress {
     read: AtomicUsize,
-    written: AtomicUsize,
+    /// Those that are written, and that could not be.
+    done: AtomicUsize,
 }
 
 impl Copies {
@@ -46,7 +47,7 @@ impl Copies {
         let (began, before) = (Instant::now(), self.progress.read.load(Ordering::SeqCst));
         while let Err(RecvTimeoutError::Timeout) = self.running.recv_timeout(PAUSE) {
             let read = self.progress.read.load(Ordering::SeqCst);
-            let is_writing = self.progress.written.load(Ordering::SeqCst) < read;
+            let is_writing = self.progress.done.load(Ordering::SeqCst) < read;
             if read - before > MOST_LEFT || (!is_writing && began.elapsed() >= PATIENCE) {
                 return;
             }
@@ -94,11 +95,11 @@ fn pass_on(
             Err(_) => break,
         };
         progress.read.fetch_add(1, Ordering::SeqCst);
-        if write(&mut to, piece).is_err() {
+        let written = write(&mut to, piece).map(|()| lines.add(piece));
+        progress.done.fetch_add(1, Ordering::SeqCst);
+        if written.is_err() {
             break;
         }
-        lines.add(piece);
-        progress.written.fetch_add(1, Ordering::SeqCst);
     }
     lines.end();
 }
