@@ -292,17 +292,39 @@ fn ctrl_c_reaches_a_command_in_a_session_of_its_own() {
 
 #[test]
 fn a_signal_ends_the_delivery_after_the_command() {
-    let receiver = Receiver::start().unwrap();
-    receiver.always(Answer::hang());
-    let mut running = Running::start(&mut exec(&receiver, &["--timeout", "60s", "--", "true"]));
-    let began = Instant::now();
-    while receiver.request_count() == 0 {
-        assert!(began.elapsed() < PATIENCE, "no request");
-        thread::yield_now();
+    for program in ["true", "no-such-command"] {
+        let receiver = Receiver::start().unwrap();
+        receiver.always(Answer::hang());
+        let mut running = Running::start(&mut exec(&receiver, &["--timeout", "60s", "--", program]));
+        let began = Instant::now();
+        while receiver.request_count() == 0 {
+            assert!(began.elapsed() < PATIENCE, "no request");
+            thread::yield_now();
+        }
+        running.signal("TERM");
+        assert_eq!(running.process.wait().unwrap().signal(), Some(libc::SIGTERM), "{program}");
+        assert!(began.elapsed() < PATIENCE + SLACK);
     }
-    running.signal("TERM");
-    assert_eq!(running.process.wait().unwrap().signal(), Some(libc::SIGTERM));
-    assert!(began.elapsed() < PATIENCE + SLACK);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "std sets no dispositions")]
+fn a_caller_that_ignores_the_end_of_its_children_has_the_command_do_so_and_learns_how_it_ended() {
+    let receiver = Receiver::start().unwrap();
+    let mut command = exec(&receiver, &["--", "grep", "^SigIgn:", "/proc/self/status"]);
+    let ignore = || {
+        // SAFETY: may be called between fork and exec.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+        Ok(())
+    };
+    // SAFETY: the closure does nothing else.
+    unsafe { command.pre_exec(ignore) };
+    let output = finish(&mut command);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let ignored = u64::from_str_radix(stdout(&output).trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert!(ignored & 1 << (libc::SIGCHLD - 1) != 0, "{ignored:x}");
+    assert_eq!(receiver.spans()[0].attribute("process.exit.code").as_i64(), Some(0));
 }
 
 /// The side of the keyboard, and that of the programs.

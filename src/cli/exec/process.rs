@@ -19,12 +19,15 @@ pub(super) struct Usage {
 /// Starts the command, calls `started`, and waits for the end. Signals that this process is sent meanwhile are the child's;
 /// afterwards they end this process as they do without a child.
 pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io::Result<ExitStatus> {
-    platform::take_signals();
-    let mut child = command.spawn()?;
-    platform::forward_to(&child);
-    started(&mut child);
-    platform::wait_for_end(&child);
-    child.wait()
+    platform::take_signals(command);
+    let ended = command.spawn().and_then(|mut child| {
+        platform::forward_to(&child);
+        started(&mut child);
+        platform::wait_for_end(&child);
+        child.wait()
+    });
+    platform::leave_signals();
+    ended
 }
 
 #[cfg(unix)]
@@ -32,8 +35,8 @@ pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io
 mod platform {
     use std::ffi::c_int;
     use std::mem::MaybeUninit;
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::{Child, ExitStatus};
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Child, Command, ExitStatus};
     use std::ptr;
     use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
     use std::time::Duration;
@@ -75,12 +78,27 @@ mod platform {
     static PENDING: AtomicU32 = AtomicU32::new(0);
 
     /// Handles the signals that are forwarded, except those that are ignored: the child ignores them as well then, as
-    /// after `nohup`.
-    pub(super) fn take_signals() {
+    /// after `nohup`. A SIGCHLD that is ignored has to be the default here, since the system keeps no end of a child for
+    /// those who ignore it; the command ignores it as its caller does.
+    pub(super) fn take_signals(command: &mut Command) {
         set_handlers(
             &FORWARDED,
             handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize,
         );
+        // SAFETY: both dispositions are the system's own, and `signal` may be called between fork and exec.
+        unsafe {
+            if libc::signal(libc::SIGCHLD, libc::SIG_DFL) == libc::SIG_IGN {
+                command.pre_exec(|| {
+                    libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+                    Ok(())
+                });
+            }
+        }
+    }
+
+    /// Has signals end this process.
+    pub(super) fn leave_signals() {
+        set_handlers(&ENDING, libc::SIG_DFL);
     }
 
     fn set_handlers(numbers: &[c_int], handler: libc::sighandler_t) {
@@ -122,7 +140,6 @@ mod platform {
         };
         while wait() != 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted {}
         CHILD.store(ENDED, Ordering::SeqCst);
-        set_handlers(&ENDING, libc::SIG_DFL);
     }
 
     /// Ends this process by the signal that ended the child: a shell stops its loop at Ctrl-C only then. It returns where
@@ -240,29 +257,41 @@ mod platform {
 
 #[cfg(not(unix))]
 mod platform {
-    use std::process::{Child, ExitStatus};
+    use std::process::{Child, Command, ExitStatus};
 
     use super::Usage;
 
     /// A console's Ctrl-C and Ctrl-Break go to all its processes, the child included. This one stays until the child has
     /// ended, whatever that makes of it.
+    pub(super) fn take_signals(_: &mut Command) {
+        #[cfg(windows)]
+        console::set_handler(true);
+    }
+
+    pub(super) fn leave_signals() {
+        #[cfg(windows)]
+        console::set_handler(false);
+    }
+
     #[cfg(windows)]
     #[allow(unsafe_code, reason = "std does not ask for the events of a console")]
-    pub(super) fn take_signals() {
+    mod console {
+        const CTRL_BREAK_EVENT: u32 = 1;
+
         #[link(name = "kernel32")]
         unsafe extern "system" {
             fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
         }
-        const CTRL_BREAK_EVENT: u32 = 1;
+
         extern "system" fn handle(event: u32) -> i32 {
             i32::from(event <= CTRL_BREAK_EVENT)
         }
-        // SAFETY: the handler is a function for the life of the process, and does nothing but return.
-        unsafe { SetConsoleCtrlHandler(handle, 1) };
-    }
 
-    #[cfg(not(windows))]
-    pub(super) fn take_signals() {}
+        pub(super) fn set_handler(is_set: bool) {
+            // SAFETY: the handler is a function for the life of the process, and does nothing but return.
+            unsafe { SetConsoleCtrlHandler(handle, i32::from(is_set)) };
+        }
+    }
 
     pub(super) fn forward_to(_: &Child) {}
 
