@@ -463,6 +463,18 @@ fn output_that_is_not_read_does_not_hold_up_the_end() {
 }
 
 #[test]
+fn without_a_thread_for_its_output_the_command_runs_as_it_does_alone() {
+    let mut command =
+        standpipe(&["exec", "--log-output", "-v", "--", "sh", "-c", "echo one; echo two >&2; exit 3"]);
+    // no stack is as large
+    let output = finish(command.env("RUST_MIN_STACK", (usize::MAX / 4).to_string()));
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(3), "one\n"));
+    let stderr = stderr(&output);
+    assert!(stderr.contains("\nstandpipe: the output is not logged: "), "{stderr}");
+    assert!(stderr.ends_with("\ntwo\n"), "{stderr}");
+}
+
+#[test]
 fn no_line_of_a_fast_command_is_lost() {
     let receiver = Receiver::start().unwrap();
     let script = "i=0; while [ $i -lt 20000 ]; do echo $i; i=$((i+1)); done";
