@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use standpipe::{Logger, Severity, SpanContext};
 
-use pipe::{Pipe, Stream};
+use super::process::{Pipe, Stream, is_readable, stream};
 
 /// A longer line becomes several records.
 const LONGEST_LINE: usize = 16 << 10;
@@ -73,7 +73,7 @@ impl Copies {
 
     /// Copies what the command prints until it prints no more.
     pub(super) fn copy(&mut self, child: &mut Child) {
-        let given = [child.stdout.take().map(pipe::split), child.stderr.take().map(pipe::split)];
+        let given = [child.stdout.take().map(stream), child.stderr.take().map(stream)];
         for (to, given) in self.streams.iter().zip(given) {
             if let Some((stream, pipe)) = given {
                 // its thread waits for it
@@ -93,7 +93,7 @@ impl Copies {
             let read = self.progress.read.load(Ordering::SeqCst);
             let is_writing = self.progress.done.load(Ordering::SeqCst) < read;
             // a thread that had no time to run has left something
-            let is_done = || !is_writing && !self.pipes.iter().any(pipe::is_readable);
+            let is_done = || !is_writing && !self.pipes.iter().any(is_readable);
             if read - before > MOST_LEFT || began.elapsed() >= PATIENCE && is_done() {
                 return;
             }
@@ -225,49 +225,6 @@ fn whole_characters(text: &[u8]) -> usize {
     }
 }
 
-#[cfg(unix)]
-mod pipe {
-    use std::fs::File;
-    use std::os::fd::{AsRawFd, OwnedFd};
-    use std::sync::{Arc, Weak};
-
-    /// What a thread reads, and closes.
-    pub(super) type Stream = Arc<File>;
-    /// The same for others: it keeps nothing open.
-    pub(super) type Pipe = Weak<File>;
-
-    pub(super) fn split(end: impl Into<OwnedFd>) -> (Stream, Pipe) {
-        let stream = Arc::new(File::from(end.into()));
-        let pipe = Arc::downgrade(&stream);
-        (stream, pipe)
-    }
-
-    #[allow(unsafe_code, reason = "std reads without a look at what is there")]
-    pub(super) fn is_readable(pipe: &Pipe) -> bool {
-        pipe.upgrade().is_some_and(|pipe| {
-            let mut question = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: there is one structure, which outlives the call.
-            unsafe { libc::poll(&raw mut question, 1, 0) > 0 }
-        })
-    }
-}
-
-#[cfg(not(unix))]
-mod pipe {
-    use std::io::Read;
-
-    pub(super) type Stream = Box<dyn Read + Send>;
-    pub(super) struct Pipe;
-
-    pub(super) fn split(end: impl Read + Send + 'static) -> (Stream, Pipe) {
-        (Box::new(end), Pipe)
-    }
-
-    pub(super) fn is_readable(_: &Pipe) -> bool {
-        false
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,7 +281,7 @@ mod tests {
     #[cfg(unix)]
     fn what_is_left_is_waited_for_however_late_it_is_read() {
         let (mut printing, read) = std::os::unix::net::UnixStream::pair().unwrap();
-        let (mut stream, pipe) = pipe::split(std::os::fd::OwnedFd::from(read));
+        let (mut stream, pipe) = stream(std::os::fd::OwnedFd::from(read));
         printing.write_all(b"late").unwrap();
         let (runs, running) = mpsc::channel();
         let streams = [mpsc::channel().0, mpsc::channel().0];

@@ -1,10 +1,12 @@
-//! A child process: how signals reach it, how it ended, what it used.
+//! A child process: how signals reach it, what it prints, how it ended, what it used.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-pub(super) use platform::{end_by, signal_name, signal_of, usage_of_child};
+pub(super) use platform::{
+    Pipe, Stream, end_by, is_readable, signal_name, signal_of, stream, usage_of_child,
+};
 
 /// What a child and the processes that it waited for have used.
 #[cfg_attr(not(unix), allow(dead_code, reason = "other systems are not asked"))]
@@ -31,14 +33,17 @@ pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io
 }
 
 #[cfg(unix)]
-#[allow(unsafe_code, reason = "std neither forwards signals nor knows what a child used")]
+#[allow(unsafe_code, reason = "std neither forwards signals nor polls, nor knows what a child used")]
 mod platform {
     use std::ffi::c_int;
+    use std::fs::File;
     use std::mem::MaybeUninit;
+    use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::{Child, Command, ExitStatus};
     use std::ptr;
     use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+    use std::sync::{Arc, Weak};
     use std::time::Duration;
 
     use super::Usage;
@@ -201,6 +206,26 @@ mod platform {
         }
     }
 
+    /// What the child prints, for the one who reads it and closes it.
+    pub(crate) type Stream = Arc<File>;
+    /// The same for others: it keeps nothing open.
+    pub(crate) type Pipe = Weak<File>;
+
+    pub(crate) fn stream(end: impl Into<OwnedFd>) -> (Stream, Pipe) {
+        let stream = Arc::new(File::from(end.into()));
+        let pipe = Arc::downgrade(&stream);
+        (stream, pipe)
+    }
+
+    /// Whether there is something to read, or the end.
+    pub(crate) fn is_readable(pipe: &Pipe) -> bool {
+        pipe.upgrade().is_some_and(|pipe| {
+            let mut question = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: there is one structure, which outlives the call.
+            unsafe { libc::poll(&raw mut question, 1, 0) > 0 }
+        })
+    }
+
     pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
         status.signal()
     }
@@ -257,6 +282,7 @@ mod platform {
 
 #[cfg(not(unix))]
 mod platform {
+    use std::io::Read;
     use std::process::{Child, Command, ExitStatus};
 
     use super::Usage;
@@ -298,6 +324,17 @@ mod platform {
     pub(super) fn wait_for_end(_: &Child) {}
 
     pub(crate) fn end_by(_: i32) {}
+
+    pub(crate) type Stream = Box<dyn Read + Send>;
+    pub(crate) struct Pipe;
+
+    pub(crate) fn stream(end: impl Read + Send + 'static) -> (Stream, Pipe) {
+        (Box::new(end), Pipe)
+    }
+
+    pub(crate) fn is_readable(_: &Pipe) -> bool {
+        false
+    }
 
     pub(crate) fn signal_of(_: ExitStatus) -> Option<i32> {
         None
