@@ -158,8 +158,12 @@ fn a_span_that_has_reached_the_queue_is_not_found_as_interrupted_as_well() {
     chunk.move_to(recorder.take(Signal::Traces, frame.len() + scope().run_header().len()).unwrap());
     chunk.append(&scope(), &frame, 1);
     let mut left = Leftover::read(&folder.recorder(), [1; 16]).unwrap().unwrap();
-    assert_eq!(left.next(Signal::Traces).map(|request| request.records), Some(1), "the chunk");
+    let request = left.next(Signal::Traces).unwrap();
+    assert_eq!(request.records, 1, "the chunk");
     assert_eq!(left.next(Signal::Traces), None);
+    left.settle(&request.place).unwrap();
+    let settled = Leftover::read(&folder.recorder(), [1; 16]).unwrap().unwrap();
+    assert!(!settled.has(Signal::Traces), "neither the chunk nor the span");
 }
 
 #[test]
