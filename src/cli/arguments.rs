@@ -149,6 +149,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Value(word) if raw.command.is_none() => {
                 let name = command(word)?;
                 if let Some(topic) = Topic::of(&name).filter(|topic| topic.is_given()) {
+                    raw.refuse_options_before(&name)?;
                     let given = Given::parse(topic, &mut parser).map_err(UsageError)?;
                     let command = given.filter(|_| !raw.help).map_or(Command::Help(topic), Command::Given);
                     return Ok(Arguments { command, color: raw.color, ascii: raw.ascii });
@@ -259,6 +260,17 @@ impl RawArguments {
             ("--min", VIEWS, filter.min.is_some()),
             ("--trace", VIEWS, filter.trace.is_some()),
         ]
+    }
+
+    /// Refuses options before a command that reads its own.
+    fn refuse_options_before(&self, command: &str) -> Result<(), UsageError> {
+        let mut given = self.particular().into_iter().filter(|(_, _, is_given)| *is_given);
+        match given.next() {
+            Some((option, ..)) => {
+                Err(UsageError(format!("{option} goes behind {command}: standpipe {command} {option} ...")))
+            }
+            None => Ok(()),
+        }
     }
 
     fn refuse_options_of_others(&self) -> Result<(), UsageError> {
@@ -537,7 +549,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 37] = [
+        let cases: [(&[&str], &str); 38] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (&["frobnicate"], "unknown command \"frobnicate\""),
@@ -545,6 +557,10 @@ mod tests {
             (&["demo", "--colour", "never"], "unknown option \"--colour\"; did you mean \"--color\"?"),
             (&["demo", "-x"], "unknown option \"-x\""),
             (&["receive", "--svg", "a"], "--svg is an option of demo only"),
+            (
+                &["--endpoint", "http://a", "log", "hi"],
+                "--endpoint goes behind log: standpipe log --endpoint ...",
+            ),
             (&["demo", "--svg"], "missing argument for option '--svg'"),
             (&["exec", "--naem", "a", "b"], "unknown option \"--naem\"; did you mean \"--name\"?"),
             (&["demo", "now"], "unexpected argument \"now\""),

@@ -28,13 +28,18 @@ impl Caller {
             return Self::read(Some(parent.into()), None);
         }
         match fs::read_to_string(parent) {
-            Ok(text) => Self::read(variable(&text, PARENT), variable(&text, STATE)),
+            Ok(text) => Self::of_lines(&text),
             Err(error) => {
                 let mut caller = Self::of_process();
                 caller.report_error(parent, &error.to_string());
                 caller
             }
         }
+    }
+
+    /// From the lines of such a file.
+    pub(crate) fn of_lines(text: &str) -> Self {
+        Self::read(variable(text, PARENT), variable(text, STATE))
     }
 
     /// What cannot be used is reported and ignored, as W3C Trace Context requires.
@@ -84,7 +89,7 @@ impl Caller {
     }
 }
 
-/// A context as lines of a shell, which [`Caller::of`] reads. A state may have any sign in it, so it is in quotes; one that has
+/// A context as lines of a shell, which [`Caller::of_lines`] reads. A state may have any sign in it, so it is in quotes; one that has
 /// a quote itself is left out.
 pub(crate) fn shell_lines(context: &SpanContext) -> String {
     let (traceparent, state) = (context.traceparent(), context.tracestate());

@@ -8,13 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::ledger::Counts;
+use standpipe::spool::Instance;
 use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry, Transport};
 
 use super::progress::{Progress, TICK};
 use super::style::{Ink, Style};
 use super::{Failure, describe, interrupt, print, report_error, spool};
 
-/// How long the end waits for the request that is under way.
+/// How long the end waits for the request that is under way, and for the worker to remove what was delivered.
 const END: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +56,8 @@ enum Event {
 
 /// Sends what is left, until nothing is, or until it is interrupted: then it can be repeated.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
-    let total = spool::left(&spool::look(&options.directory)?);
+    let before = spool::look(&options.directory)?;
+    let total = spool::left(&before);
     let (sender, events) = mpsc::channel();
     let (interrupted, problems) = (sender.clone(), sender.clone());
     interrupt::on_interrupt(move || drop(interrupted.send(Event::Interrupted)))
@@ -77,10 +79,10 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
         let done = counts.delivered + counts.lost();
         progress.draw(done, total, || format!("{done} of {total} records"));
     };
-    let is_drained = wait(&events, options, &mut progress, draw);
+    wait(&events, options, &mut progress, draw);
     progress.clear();
-    let counts = telemetry.shutdown(if is_drained { Duration::ZERO } else { END }).total();
-    let left = spool::left(&spool::look(&options.directory)?);
+    let counts = telemetry.shutdown(END).total();
+    let left = left(&before, spool::look(&options.directory)?);
     let summary = summary(&counts, left, style);
     match options.target {
         Target::Stdout => summary.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}"))),
@@ -89,24 +91,23 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     Ok(if left == 0 && counts.lost() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether all was delivered in the end.
+/// Waits until all is delivered, or will not be.
 fn wait(
     events: &mpsc::Receiver<Event>,
     options: &Options,
     progress: &mut Progress<'_>,
     draw: impl Fn(&mut Progress<'_>),
-) -> bool {
+) {
     let until = options.timeout.map(|timeout| Instant::now() + timeout);
     while until.is_none_or(|until| Instant::now() < until) {
         match events.recv_timeout(TICK) {
-            Ok(Event::Drained) => return true,
-            Ok(Event::Interrupted) | Err(mpsc::RecvTimeoutError::Disconnected) => return false,
+            Ok(Event::Drained | Event::Interrupted) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
             Ok(Event::Problem(problem)) => {
                 progress.clear();
                 report_error(&problem.message);
                 // output that is not read any more does not come back
                 if options.target == Target::Stdout && problem.kind == ProblemKind::Unavailable {
-                    return false;
+                    return;
                 }
             }
             Err(mpsc::RecvTimeoutError::Timeout) => draw(progress),
@@ -114,7 +115,14 @@ fn wait(
     }
     progress.clear();
     report_error("the time is up");
-    false
+}
+
+/// Records that are there still.
+fn left(before: &[Instance], mut now: Vec<Instance>) -> u64 {
+    // a worker that has not ended in time holds them as the process did that they are of
+    let had_ended = |id: &str| before.iter().any(|instance| instance.id == id && !instance.is_running);
+    now.iter_mut().for_each(|instance| instance.is_running &= !had_ended(&instance.id));
+    spool::left(&now)
 }
 
 fn summary(counts: &Counts, left: u64, style: &Style) -> Vec<String> {

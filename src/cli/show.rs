@@ -200,23 +200,20 @@ fn nothing_of(records: u64) -> String {
 fn read(mut source: impl BufRead, longest: u64, lines: &SyncSender<(u64, Line)>) {
     let (mut text, mut position) = (Vec::new(), 0);
     for number in 1.. {
-        text.clear();
-        let read = (&mut source).take(longest + 1).read_until(b'\n', &mut text);
-        let is_too_long = text.len() as u64 > longest && !text.ends_with(b"\n");
-        let line = match read {
-            Ok(0) => return,
-            Ok(_) if is_too_long => Some(Line::Bad(number, format!("it is longer than {longest} bytes"))),
-            Ok(_) => line(number, &text),
+        let line = match text::read_line(&mut source, longest, &mut text) {
+            Ok((0, _)) => return,
+            Ok((bytes, is_whole)) => {
+                position += bytes;
+                match is_whole {
+                    true => line(number, &text),
+                    false => Some(Line::Bad(number, format!("it is longer than {longest} bytes"))),
+                }
+            }
             Err(error) => Some(Line::Failed(error)),
         };
-        position += text.len() as u64;
         let is_over = matches!(line, Some(Line::Failed(_)));
         if line.is_some_and(|line| lines.send((position, line)).is_err()) || is_over {
             return;
-        }
-        if is_too_long {
-            let Ok(skipped) = source.skip_until(b'\n') else { return };
-            position += skipped as u64;
         }
     }
 }

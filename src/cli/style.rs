@@ -111,12 +111,12 @@ impl Style {
         Self { color, charset, width: width_in(terminal.known_columns().unwrap_or(DEFAULT_WIDTH)), glyphs }
     }
 
-    /// How many cells `text` takes once its characters are made harmless.
     /// Draws from here on for a terminal of this many columns.
     pub(crate) fn set_columns(&mut self, columns: usize) {
         self.width = width_in(columns);
     }
 
+    /// How many cells `text` takes once its characters are made harmless.
     pub(crate) fn width_of(&self, text: &str) -> usize {
         text::width(&text::printable(text, self.charset))
     }

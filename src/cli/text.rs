@@ -1,8 +1,9 @@
 //! How does a string become safe to print? Nothing in it can move the cursor, and its width is known.
 //!
-//! Also: which known name a misspelt one stands for, and which time a word like `30s`.
+//! Also: which known name a misspelt one stands for, which time a word like `30s`, and what a line of input is.
 
 use std::borrow::Cow;
+use std::io::{self, BufRead, Read};
 use std::time::Duration;
 
 use crate::cli::escape::{escape_all_but, shows_itself};
@@ -31,6 +32,20 @@ pub(crate) fn printable(text: &str, charset: Charset) -> Cow<'_, str> {
         },
         text,
     )
+}
+
+/// Reads the next line, and returns how many bytes it has, 0 if there is none, and whether `line` has all of it: what is
+/// longer than `longest` is passed over.
+pub(crate) fn read_line(
+    mut source: impl BufRead,
+    longest: u64,
+    line: &mut Vec<u8>,
+) -> io::Result<(u64, bool)> {
+    line.clear();
+    let read = (&mut source).take(longest + 1).read_until(b'\n', line)? as u64;
+    let is_whole = read <= longest || line.ends_with(b"\n");
+    let passed_over = if is_whole { 0 } else { source.skip_until(b'\n')? };
+    Ok((read + passed_over as u64, is_whole))
 }
 
 /// How many terminal cells `text` takes.

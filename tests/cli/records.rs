@@ -248,6 +248,8 @@ fn of_several_ends_of_a_span_one_sends_it_and_an_event_that_is_late_is_refused()
     assert!(receiver.wait_for_requests(1, Duration::from_secs(20)));
     let late = finish(&mut sending(&receiver, &["span", "event", "--file", file, "late"]));
     assert_eq!(late.status.code(), Some(1), "{}", stderr(&late));
+    let advice = format!("its end is not sent yet; if that was interrupted: mv {file}.ending-");
+    assert!(stderr(&late).contains(&advice), "{}", stderr(&late));
     assert!(ends.iter_mut().all(|end| end.wait().unwrap().code() == Some(1)));
     assert_eq!(receiver.request_count(), 1);
     receiver.behave();
@@ -255,6 +257,28 @@ fn of_several_ends_of_a_span_one_sends_it_and_an_event_that_is_late_is_refused()
     send(&receiver, &["span", "end", "--file", file]);
     assert_eq!(receiver.spans().last().unwrap().service_name(), "shop");
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn log_records_of_all_levels_are_sent() {
+    let receiver = Receiver::start().unwrap();
+    send(&receiver, &["log", "--level", "trace", "on the command line"]);
+    let output = send_lines(&receiver, &["log", "-"], r#"{"level":"debug","msg":"in a line"}"#);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let severities = receiver.logs().iter().map(|log| log.severity()).collect::<Vec<_>>();
+    assert_eq!(severities, [Some(Severity::Trace), Some(Severity::Debug)]);
+}
+
+#[test]
+fn a_line_that_is_too_long_or_not_fit_for_a_terminal_is_reported_and_the_rest_is_sent() {
+    let receiver = Receiver::start().unwrap();
+    let lines = ["x".repeat(5 << 20), "{\"\\u001b[2J\":1}".to_owned(), r#"{"name":"good"}"#.to_owned()];
+    let output = send_lines(&receiver, &["span", "-"], lines.join("\n"));
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.starts_with("standpipe: line 1: it is longer than 4194304 bytes\n"), "{said:?}");
+    assert!(said.contains("line 2: ") && !said.contains('\u{1b}'), "{said:?}");
+    assert_eq!(receiver.span_count(), 1);
 }
 
 #[test]

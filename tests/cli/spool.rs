@@ -144,6 +144,24 @@ fn drain_prints_otlp_json_and_what_was_not_read_stays() {
 }
 
 #[test]
+fn drain_says_what_is_left_though_its_worker_still_holds_it() {
+    let spool = private();
+    leave("eu", spool.path(), 1000);
+    let directory = spool.path().to_str().unwrap();
+    let mut child = standpipe(&["drain", directory, "--to-stdout", "--timeout", "100ms"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // nobody reads: the worker waits in a write that nothing can end
+    let _unread = child.stdout.take();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the time is up"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("are left: run it again"), "{}", stderr(&output));
+}
+
+#[test]
 fn what_is_damaged_is_shown_and_the_rest_delivered() {
     let spool = private();
     leave("eu", spool.path(), 700);

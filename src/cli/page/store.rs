@@ -165,7 +165,7 @@ impl Store {
             *self.logs_of_traces.entry(key_of(&log.log.trace_id)).or_default() += 1;
         }
         let last = self.logs.back();
-        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.log.resource, &log.resource));
+        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.log.scope, &log.scope));
         let origin = if is_of_last { 0 } else { weight::origin(&log.resource, &log.scope) };
         let bytes = size_of::<KeptLog>() + weight::log(&log.log) + origin;
         let number = self.counts.logs;
@@ -303,7 +303,7 @@ impl Trace {
             None => self.services.push((service, 1)),
         }
         let last = self.spans.last();
-        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.received.resource, &received.resource));
+        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.received.scope, &received.scope));
         let origin = if is_of_last { 0 } else { weight::origin(&received.resource, &received.scope) };
         // the list has room for as many again when it has just grown
         self.bytes += 2 * size_of::<KeptSpan>() + weight::span(span) + origin;
@@ -339,7 +339,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use standpipe::receiver::Receiver;
+    use standpipe::receiver::{Receiver, Records};
     use standpipe::{Config, Exporter, Telemetry};
 
     use super::*;
@@ -442,5 +442,23 @@ mod tests {
         assert_eq!((store.services().len(), store.service("")), (MOST_SERVICES + 1, MOST_SERVICES as u32));
         let bytes: usize = store.services().iter().map(String::len).sum();
         assert!(bytes < MOST_SERVICES * 600, "{bytes}");
+    }
+
+    #[test]
+    fn what_a_scope_holds_counts_though_the_resource_is_shared() {
+        let text = "x".repeat(10_000);
+        let scope =
+            format!(r#"{{"scope":{{"name":"{text}"}},"spans":[{{"name":"a"}}],"logRecords":[{{}}]}}"#);
+        let scopes = vec![scope; 20].join(",");
+        let lines =
+            ["Spans", "Logs"].map(|kind| format!(r#"{{"resource{kind}":[{{"scope{kind}":[{scopes}]}}]}}"#));
+        let mut store = Store::new(1 << 20);
+        for line in lines {
+            let records = Records::from_json(line.as_bytes()).expect("it is OTLP");
+            records.spans.iter().for_each(|span| store.add_span(span));
+            records.logs.iter().for_each(|log| store.add_log(log));
+        }
+        assert!(store.trace_bytes > 20 * 10_000, "{}", store.trace_bytes);
+        assert!(store.log_bytes > 20 * 10_000, "{}", store.log_bytes);
     }
 }

@@ -96,8 +96,12 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     match ends.recv() {
         Ok(Ending::Printed(result)) => {
             receiver.stop_listening();
-            save.iter().for_each(|save| drop(save.finish(PRINT_TIMEOUT)));
-            result.map_err(Failure::Output)?;
+            let saved = save.as_ref().map(|save| save.finish(PRINT_TIMEOUT));
+            match saved.filter(|_| save.as_ref().is_some_and(save::Save::has_failed)) {
+                // that a reader has gone is no failure, but this is
+                Some(saved) => report_error(&saved),
+                None => result.map_err(Failure::Output)?,
+            }
         }
         Ok(Ending::Interrupted) | Err(_) => {
             receiver.stop_listening();

@@ -32,7 +32,8 @@ pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
     if words.is_empty() {
         return Err(Failure::Usage("log needs a BODY, or - for standard input".to_owned()));
     }
-    let (sender, budget) = start(given, &[])?;
+    // an exporter leaves out what is less than info, unless the environment says otherwise
+    let (sender, budget) = start(given, &[("OTEL_LOGS_LEVEL", "trace")])?;
     let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let is_whole = match words[..] {
         [STDIN] => each_line(|line| {

@@ -6,7 +6,7 @@ mod span;
 mod span_file;
 mod time;
 
-use std::io::{self, BufRead};
+use std::io;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -20,6 +20,7 @@ use super::given::Given;
 use super::help::Topic;
 use super::interrupt::on_interrupt;
 use super::sender::{self, Sender};
+use super::text::{self, Charset};
 use super::{Failure, report_error};
 
 /// How long to try, unless an option says otherwise.
@@ -27,7 +28,9 @@ const BUDGET: Duration = Duration::from_secs(5);
 /// The operand that stands for standard input.
 const STDIN: &str = "-";
 /// Lines that are read before their turn.
-const LINES_AHEAD: usize = 64;
+const LINES_AHEAD: usize = 16;
+/// Longer lines are refused: no collector takes such a record.
+const LONGEST_LINE: u64 = 4 * 1024 * 1024;
 
 /// Sends what the command line, or standard input, describes.
 pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
@@ -67,6 +70,7 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
                 report_error(&format!("standard input: {error}"));
                 return Ok(false);
             }
+            Input::TooLong => Err(format!("it is longer than {LONGEST_LINE} bytes")),
             Input::Line(line) => match std::str::from_utf8(&line).map(str::trim) {
                 Ok("") => Ok(()),
                 Ok(text) => take(text),
@@ -74,7 +78,8 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
             },
         };
         if let Err(error) = taken {
-            report_error(&format!("line {number}: {error}"));
+            // what is wrong may quote the line
+            report_error(&format!("line {number}: {}", text::printable(&error, Charset::Unicode)));
             is_whole = false;
         }
     }
@@ -84,6 +89,7 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
 /// What comes of standard input.
 enum Input {
     Line(Vec<u8>),
+    TooLong,
     Broken(io::Error),
     /// Or an interrupt.
     End,
@@ -92,9 +98,10 @@ enum Input {
 impl Input {
     fn read() -> Self {
         let mut line = Vec::new();
-        match io::stdin().lock().read_until(b'\n', &mut line) {
-            Ok(0) => Self::End,
-            Ok(_) => Self::Line(line),
+        match text::read_line(io::stdin().lock(), LONGEST_LINE, &mut line) {
+            Ok((0, _)) => Self::End,
+            Ok((_, true)) => Self::Line(line),
+            Ok((_, false)) => Self::TooLong,
             Err(error) => Self::Broken(error),
         }
     }

@@ -21,6 +21,8 @@ use super::span::{EventLine, SpanLine};
 const SERVICE: &str = "# service ";
 const SPAN: &str = "# span ";
 const EVENT: &str = "# event ";
+/// What is added to the name of a file, with the id of the process that ends its span.
+const ENDING: &str = ".ending-";
 
 /// What is in a file.
 pub(super) struct SpanFile {
@@ -60,7 +62,7 @@ pub(super) fn add(file: &Path, event: &EventLine) -> Result<(), String> {
 pub(super) fn take(file: &Path) -> Result<PathBuf, String> {
     read(file)?;
     let mut taken = file.as_os_str().to_owned();
-    taken.push(format!(".ending-{}", std::process::id()));
+    taken.push(format!("{ENDING}{}", std::process::id()));
     fs::rename(file, &taken).map_err(|error| named(file, &error))?;
     Ok(taken.into())
 }
@@ -76,11 +78,17 @@ pub(super) fn give_back(taken: &Path, file: &Path) -> Result<(), String> {
 
 pub(super) fn read(file: &Path) -> Result<SpanFile, String> {
     let named = |error: &dyn Display| named(file, error);
-    let text = fs::read_to_string(file).map_err(|error| named(&error))?;
+    let text = fs::read_to_string(file).map_err(|error| match taken(file) {
+        Some(taken) if error.kind() == io::ErrorKind::NotFound => {
+            let (taken, file) = (taken.display(), file.display());
+            named(&format!("its end is not sent yet; if that was interrupted: mv {taken} {file}"))
+        }
+        _ => named(&error),
+    })?;
     let service = text.lines().find_map(|line| line.strip_prefix(SERVICE));
     let service = service.map(serde_json::from_str).transpose().map_err(|error| named(&error))?;
     let span = text.lines().find_map(|line| line.strip_prefix(SPAN));
-    let context = Caller::of(&file.to_string_lossy()).context;
+    let context = Caller::of_lines(&text).context;
     let (Some(span), Some(context)) = (span, context) else {
         return Err(named(&"no span is in it; standpipe span start writes one"));
     };
@@ -89,6 +97,15 @@ pub(super) fn read(file: &Path) -> Result<SpanFile, String> {
         span.events.push(serde_json::from_str(event).map_err(|error| named(&error))?);
     }
     Ok(SpanFile { context, service, span })
+}
+
+/// What another process has made of the file, to end its span.
+fn taken(file: &Path) -> Option<PathBuf> {
+    let beginning = format!("{}{ENDING}", file.file_name()?.to_string_lossy());
+    let parent = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let mut entries = fs::read_dir(parent).ok()?.map_while(Result::ok);
+    let taken = entries.find(|entry| entry.file_name().to_string_lossy().starts_with(&beginning))?;
+    Some(file.with_file_name(taken.file_name()))
 }
 
 fn named(file: &Path, error: &dyn Display) -> String {

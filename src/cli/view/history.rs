@@ -1,6 +1,7 @@
 //! Which metrics changed, and from what? The last pushes of each service.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use standpipe::receiver::ReceivedMetric;
 
@@ -91,9 +92,14 @@ impl History {
             series: HashSet::new(),
             bytes: 0,
         };
+        let mut last_scope = None;
         for metric in metrics {
             let origin = series_identity::origin(metric);
             push.bytes += weight::metric(&metric.metric);
+            // successive metrics share their resource and their scope
+            if last_scope.replace(&metric.scope).is_none_or(|last| !Arc::ptr_eq(last, &metric.scope)) {
+                push.bytes += weight::origin(&metric.resource, &metric.scope);
+            }
             let points = point_view::of_received(metric).into_iter().enumerate();
             for (index, view) in points.filter(|(_, view)| !matches!(view.point, Point::Missing)) {
                 let key = series_identity::of_point(origin, &view);
@@ -258,5 +264,20 @@ mod tests {
             {"name":"orders","gauge":{"dataPoints":[{"timeUnixNano":"3600000000000","asInt":"5"}]}}]}]}]}"#;
         let lines = of_text(&mut History::default(), text);
         assert!(lines.len() == 2 && lines[0].ends_with(" 01:00:00.000Z · 1 series"), "{lines:?}");
+    }
+
+    #[test]
+    fn what_each_push_shares_counts_once() {
+        let bytes = |metrics: &[ReceivedMetric]| {
+            let mut history = History::default();
+            history.keep(metrics);
+            history.bytes
+        };
+        let alone = bytes(&push(&[("orders", 1)]));
+        let mut metrics = push(&[("orders", 1), ("errors", 2)]);
+        let shared = bytes(&metrics);
+        metrics.iter_mut().for_each(|metric| metric.scope = Arc::new((*metric.scope).clone()));
+        let apart = bytes(&metrics);
+        assert!(shared < 2 * alone && apart == 2 * alone, "{alone} {shared} {apart}");
     }
 }

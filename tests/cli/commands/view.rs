@@ -199,6 +199,26 @@ fn a_full_disk_is_reported_and_the_display_goes_on() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn what_is_not_saved_is_a_failure_though_the_reader_has_gone() {
+    let mut process = standpipe(&["receive", "--address", "127.0.0.1:0", "--save", "/dev/full"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(process.stdout.take().unwrap());
+    let mut greeting = String::new();
+    output.read_line(&mut greeting).unwrap();
+    let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+    // the second line of the greeting is written already, or finds no reader as the records do
+    drop(output);
+    super::send(endpoint, "unseen");
+    let output = process.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("saved 0 records to /dev/full"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_file_that_cannot_be_saved_to_is_an_error_at_the_start() {
     let output = run(&["receive", "--address", "127.0.0.1:0", "--save", env!("CARGO_TARGET_TMPDIR")]);
     assert_eq!(output.status.code(), Some(1));

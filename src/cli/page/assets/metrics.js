@@ -319,7 +319,8 @@ class Plot {
     this.setTimes(all.map(([time]) => time));
     const values = all.map(([, value]) => value).filter(Number.isFinite);
     this.low = Math.min(0, smallest(values));
-    this.high = Math.max(largest(values), this.low + 1e-9) * 1.05;
+    this.high = Math.max(0, largest(values));
+    this.high += (this.high - this.low) * 0.05 || 1e-9;
     this.axes(suffix);
     for (const line of lines) {
       const { context } = this;
