@@ -83,6 +83,26 @@ fn a_span_has_what_its_options_say() {
 }
 
 #[test]
+fn an_event_without_a_time_is_within_its_span() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    let file = scratch.path().join("span");
+    let file = file.to_str().unwrap();
+    send(&receiver, &["span", "a", "--event", "e"]);
+    send_lines(&receiver, &["span", "-", "--event", "e"], "{\"name\": \"b\"}\n");
+    send(&receiver, &["span", "start", "--file", file, "c", "--event", "e"]);
+    send(&receiver, &["span", "end", "--file", file, "--event", "f"]);
+    let spans = receiver.spans();
+    assert_eq!(spans.len(), 3);
+    for (received, events) in spans.iter().zip([1, 1, 2]) {
+        let span = &received.span;
+        assert_eq!(span.events.len(), events);
+        let within = span.start_time_unix_nano..=span.end_time_unix_nano;
+        assert!(span.events.iter().all(|event| within.contains(&event.time_unix_nano)), "{span:?}");
+    }
+}
+
+#[test]
 fn a_span_goes_on_in_a_file_without_a_process() {
     let receiver = Receiver::start().unwrap();
     let scratch = Scratch::new();
