@@ -357,6 +357,19 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
         );
     }
     let zero = finish(&mut standpipe(&["metric", "counter", "a", "0"]));
+    let receiver = Receiver::start().unwrap();
+    let twice = format!("{}/v1/logs", receiver.endpoint());
+    for (endpoint, advice) in [
+        ("http://nosuch.invalid:4318", "; is the name right? in a container, is it on the same network?\n"),
+        (&twice, "; the path is there twice: write the endpoint without it, since it is appended\n"),
+        (&receiver.endpoint().replace("http:", "https:"), "; write http:// instead of https://\n"),
+    ] {
+        let errors = stderr(&finish(&mut standpipe(&["log", "a", "--endpoint", endpoint])));
+        assert!(
+            errors.starts_with("standpipe: 1 record not delivered: ") && errors.ends_with(advice),
+            "{errors}"
+        );
+    }
     assert_eq!(zero.status.code(), Some(1));
     assert!(stderr(&zero).contains("counter a: 0 adds nothing"), "{}", stderr(&zero));
     let cases: [(&[&str], &str); 15] = [
