@@ -154,7 +154,8 @@ fn a_span_that_could_not_be_delivered_stays_in_its_file() {
     assert!(receiver.spans().last().unwrap().parent_id().is_none());
     let gone = finish(&mut sending(&receiver, &["span", "end", "--file", file]));
     assert_eq!(gone.status.code(), Some(1));
-    assert!(stderr(&gone).contains(file), "{}", stderr(&gone));
+    let advice = format!("; standpipe span start --file {file} NAME writes it\n");
+    assert!(stderr(&gone).ends_with(&advice), "{}", stderr(&gone));
 }
 
 #[test]
@@ -356,7 +357,6 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
             "{errors}"
         );
     }
-    let zero = finish(&mut standpipe(&["metric", "counter", "a", "0"]));
     let receiver = Receiver::start().unwrap();
     let twice = format!("{}/v1/logs", receiver.endpoint());
     for (endpoint, advice) in [
@@ -370,6 +370,7 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
             "{errors}"
         );
     }
+    let zero = finish(&mut standpipe(&["metric", "counter", "a", "0"]));
     assert_eq!(zero.status.code(), Some(1));
     assert!(stderr(&zero).contains("counter a: 0 adds nothing"), "{}", stderr(&zero));
     let cases: [(&[&str], &str); 15] = [
