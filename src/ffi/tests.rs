@@ -5,7 +5,7 @@ use std::panic::panic_any;
 use std::process::{Command, Stdio};
 
 use super::context::Scope;
-use super::input::{AnyValue, Attribute, Text};
+use super::input::{AnyValue, Arena, Attribute, Content, List, Text};
 use super::ledger::Ledger;
 use super::lifecycle::Options;
 use super::logs::LogOptions;
@@ -13,6 +13,7 @@ use super::problems::{Callback, Gate};
 use super::spans::SpanOptions;
 use super::*;
 use crate::config::{Problem, ProblemKind};
+use crate::record::Value;
 
 #[test]
 fn a_panic_ends_at_the_border_unseen() {
@@ -49,6 +50,28 @@ fn a_gate_that_is_closed_calls_no_more() {
     gate.close();
     gate.call(&problem);
     assert_eq!(calls, 1);
+}
+
+/// Each of these lists has the one before it twice, and a zeroed value: 2^17 lists if all are followed.
+#[test]
+fn lists_that_share_lists_are_not_followed_whatever_zeroed_values_are_among_them() {
+    const ARRAY: u32 = 10;
+    let value = |kind, list: &[AnyValue<'static>]| {
+        let list = List { first: list.as_ptr().cast(), len: list.len() };
+        AnyValue { kind, reserved: 0, content: Content { list } }
+    };
+    let mut lists = vec![[value(0, &[]); 3]; 18];
+    for level in 1..lists.len() {
+        let inner = value(ARRAY, &lists[level - 1]);
+        lists[level][..2].fill(inner);
+    }
+    let arena = Arena::default();
+    let mut read = arena.value(&value(ARRAY, &lists[17]));
+    let mut depth = 0;
+    while let Some(Value::Array(elements)) = read {
+        (read, depth) = (elements.first().copied(), depth + 1);
+    }
+    assert!(depth > lists.len(), "it stands for a value that is too deep: {depth}");
 }
 
 /// Assertions for a C compiler: each struct has its size, and each field its place.

@@ -96,6 +96,11 @@ impl Buffer {
         (count as usize <= ROOM).then_some((bytes, count))
     }
 
+    /// Whether the record has outgrown its limit. Then a part of it may be missing.
+    pub(super) fn has_outgrown(&self) -> bool {
+        self.outgrown
+    }
+
     /// Whether there is a copy of what is here now.
     #[inline(always)]
     pub(super) fn set_copied(&mut self, is_copied: bool) {
@@ -125,7 +130,7 @@ impl Buffer {
     #[cold]
     fn grow(&mut self, needed: usize) -> bool {
         if needed > self.max_len {
-            self.outgrown = true;
+            (self.outgrown, self.copied_to) = (true, NOT_COPIED);
             return false;
         }
         // doubling while small; a large value gets what it needs, not twice that

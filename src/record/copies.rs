@@ -56,7 +56,7 @@ impl Copies {
     /// Copies all of a record, behind its scope.
     #[inline(never)]
     pub(super) fn replace(&mut self, record: &mut Buffer) {
-        let Some(scope) = &self.scope else { return };
+        let Some(scope) = self.scope.as_ref().filter(|_| !record.has_outgrown()) else { return };
         let is_copied = self.first.replace(scope.run_header(), record.bytes(Buffer::START));
         record.set_copied(is_copied);
         if !self.others.is_empty() {

@@ -1,4 +1,5 @@
-//! What is in a directory: read, and never locked or changed, so that it may be looked at while processes use it.
+//! What is in a directory: read and never changed, so that it may be looked at while processes use it. Each recorder is locked
+//! for a moment, to see whether its process lives: one that would take it over just then does so at its next look.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -48,7 +49,7 @@ fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
         Ok(is_running) => {
             instance.is_running = is_running;
             let path = directory.recorder_path(&instance.id);
-            if let Err(error) = read_recorder(&path, &mut instance) {
+            if let Err(error) = read_recorder(directory, &path, &mut instance) {
                 instance.problems.push(format!("{}: {error}", path.display()));
             }
         }
@@ -75,7 +76,7 @@ fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
     Ok((!is_gone).then_some(instance))
 }
 
-fn read_recorder(path: &Path, instance: &mut Instance) -> io::Result<()> {
+fn read_recorder(directory: &Directory, path: &Path, instance: &mut Instance) -> io::Result<()> {
     instance.bytes += fs::symlink_metadata(path)?.len();
     let mut left = match Leftover::read(path, super::boot_id())? {
         Ok(left) => left,
@@ -86,11 +87,15 @@ fn read_recorder(path: &Path, instance: &mut Instance) -> io::Result<()> {
     };
     instance.exporter = Some(left.header.exporter.clone());
     instance.started = time(left.header.created);
-    instance.open_spans = left.interrupted();
     for signal in Signal::ALL {
         while let Some(request) = left.next(signal) {
             instance.add(signal, request.records, request.body.len() as u64, None);
+            instance.open_spans += if request.place.slot.is_none() { request.records } else { 0 };
         }
+    }
+    // what a process changes or removes meanwhile only seems to be damaged
+    if instance.is_running || !matches!(directory.is_in_use(&instance.id), Ok(false)) {
+        return Ok(());
     }
     for (number, what) in [
         (left.damaged, "damaged places"),

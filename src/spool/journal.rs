@@ -13,13 +13,15 @@ use std::{array, fmt, io, mem};
 use super::crc32c::checksum;
 use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
 use super::scan::{LONGEST_SEGMENT, scan};
-use super::storage::Storage;
+use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
 use crate::record::Signal;
 
 /// No more are appended. Each takes 40 bytes of memory, 10 MiB in all: three requests a second for a day.
 const MOST_ENTRIES: usize = 1 << 18;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// Reads of one entry in a row that fail before it counts as damaged: about two minutes, as the worker pauses between them.
+const MOST_FAILED_READS: u32 = 24;
 
 /// Entries in segments, and what is known of them. Bodies stay in the storage.
 #[derive(Debug)]
@@ -113,6 +115,8 @@ struct Lane {
     is_in_hand: bool,
     records: u64,
     bytes: u64,
+    /// Reads of the first one in a row that have failed.
+    failed_reads: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -233,7 +237,8 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// The entry cannot be read at the moment. It stays the oldest until it can, or expires.
+    /// The entry cannot be read at the moment. It stays the oldest until it can, expires, or has failed too often: it must not
+    /// hold up all others for good.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<Entry>> {
         if self.lanes[signal as usize].is_in_hand {
             return Ok(None);
@@ -243,12 +248,20 @@ impl<S: Storage> Journal<S> {
             let read = self.storage.read(place.segment, place.offset + HEADER_LEN as u64, &mut body);
             match read.map_err(|error| (error.kind(), error)) {
                 Ok(()) if checksum([&body[..]]) == header.body_crc => {
-                    self.lanes[signal as usize].is_in_hand = true;
+                    let lane = &mut self.lanes[signal as usize];
+                    (lane.is_in_hand, lane.failed_reads) = (true, 0);
                     let (records, time_ms) = (u64::from(header.records), header.time_ms);
                     return Ok(Some(Entry { signal, records, time_ms, body }));
                 }
                 Ok(()) | Err((UnexpectedEof | NotFound, _)) => {}
-                Err((_, error)) => return Err(error),
+                Err((_, error)) if lacks_resources(&error) => return Err(error),
+                Err((_, error)) => {
+                    let failed_reads = &mut self.lanes[signal as usize].failed_reads;
+                    *failed_reads += 1;
+                    if *failed_reads < MOST_FAILED_READS {
+                        return Err(error);
+                    }
+                }
             }
             let damage = self.damage.entry(place.segment).or_default();
             damage.places += 1;
@@ -439,6 +452,8 @@ impl Lane {
     fn forget(&mut self, slot: &Slot) {
         self.records -= u64::from(slot.header.records);
         self.bytes -= u64::from(slot.header.body_len);
+        // the next one is another
+        self.failed_reads = 0;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What has been left in the directory of a spool? [`inspect`] looks without touching anything, as `standpipe spool` does; the
+//! What has been left in the directory of a spool? [`inspect`] looks without changing anything, as `standpipe spool` does; the
 //! [guide](crate::guide::spool) describes what a spool is.
 //!
 //! ```

@@ -93,7 +93,11 @@ impl<S: Storage> Window<'_, S> {
         let wanted_end = self.len.min(offset + HEADER_LEN as u64);
         if wanted_end > self.start + self.bytes.len() as u64 {
             self.bytes.resize(WINDOW.min(self.len - offset) as usize, 0);
-            self.storage.read(self.segment, offset, &mut self.bytes)?;
+            if self.storage.read(self.segment, offset, &mut self.bytes).is_err() {
+                // a body that cannot be read must not hide the entries around it
+                self.bytes.truncate((wanted_end - offset) as usize);
+                self.storage.read(self.segment, offset, &mut self.bytes)?;
+            }
             self.start = offset;
         }
         Ok(&self.bytes[(offset - self.start) as usize..])

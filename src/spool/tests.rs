@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::record::wire::encode_field;
-use crate::record::{Chunk, Scope};
+use crate::record::{Chunk, Scope, SpanHead, SpanId, SpanKind, SpanRecord, TraceId};
 use recorder::stored_name;
 
 const SLOTS: usize = 4;
@@ -53,6 +53,38 @@ impl Folder {
             chunk.seal(|bytes| checksum([bytes]));
         }
         spool.recorder().close();
+    }
+
+    /// What a process leaves that dies with a span that is open, and one that is in its queue and has its place still.
+    fn leave_open_and_ended_span(&self) {
+        let settings = SpoolSettings { open_spans: true, ..self.settings() };
+        let spool = Spool::open(&settings, "otlp", RESOURCE, SLOTS).unwrap().unwrap();
+        let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
+        let [_open, mut ended] = [1, 2].map(|id| {
+            let mut span = SpanRecord::default();
+            span.limit(&Default::default(), usize::MAX);
+            span.copy_to(vec![spool.recorder().take_open_span().unwrap()]);
+            span.set_scope(&scope);
+            span.begin(&SpanHead {
+                trace_id: TraceId([id; 16]),
+                span_id: SpanId([id; 8]),
+                parent: None,
+                parent_is_remote: false,
+                trace_flags: 1,
+                trace_state: "",
+                name: "checkout",
+                kind: SpanKind::Internal,
+                start: 10,
+            });
+            span
+        });
+        let mut chunk = Chunk::with_capacity(Signal::Traces, 0);
+        chunk.move_to(spool.recorder().take(Signal::Traces, 0).unwrap());
+        chunk.append(&scope, ended.finish(30).unwrap(), 1);
+        let path = self.file(".recorder");
+        let at_its_death = fs::read(&path).unwrap();
+        drop((_open, ended, chunk, spool));
+        fs::write(path, at_its_death).unwrap();
     }
 
     /// Changes bytes of a file.
@@ -200,6 +232,35 @@ fn a_backup_by_links_hinders_no_delivery_and_keeps_nothing_alive() {
     let mut spool = folder.open();
     assert_eq!(drain(&mut spool), [b"body"]);
     assert!(!directory::is_at(&recorder, &file).unwrap(), "its name is gone");
+}
+
+#[test]
+fn an_inspection_changes_nothing_though_a_span_that_has_ended_has_its_place_still() {
+    let folder = Folder::new("inspected");
+    folder.leave_open_and_ended_span();
+    let before = fs::read(folder.file(".recorder")).unwrap();
+    let found = inspect(&folder.0).unwrap();
+    assert!(fs::read(folder.file(".recorder")).unwrap() == before);
+    assert_eq!((found[0].records(), found[0].open_spans, found[0].is_running), (2, 1, false), "{found:?}");
+    let mut spool = folder.open();
+    for what in ["the chunk", "the span that was open"] {
+        assert_eq!(spool.next(Signal::Traces).unwrap().unwrap().records, 1, "{what}");
+        spool.settle(Signal::Traces).unwrap();
+    }
+    assert!(spool.next(Signal::Traces).unwrap().is_none());
+}
+
+#[test]
+fn what_seems_to_be_damaged_in_use_is_no_problem_before_its_process_has_ended() {
+    let folder = Folder::new("inspected-in-use");
+    let spool = folder.open();
+    // the state of a slot, as it may be read while it is used again
+    folder.edit(".recorder", |bytes| bytes[2 * 4096] = 9);
+    let found = inspect(&folder.0).unwrap();
+    assert_eq!((found[0].is_running, &found[0].problems[..]), (true, &[][..]));
+    drop(spool);
+    let found = inspect(&folder.0).unwrap();
+    assert_eq!(found[0].problems, [format!("{}.recorder: 1 damaged places", found[0].id)]);
 }
 
 fn of_logs(dropped: [Dropped; Signal::COUNT]) -> Dropped {

@@ -51,7 +51,10 @@ pub(super) fn mask(arguments: impl Iterator<Item = String>) -> Vec<String> {
             Next::Secret if is_scheme(&argument) => (MASK.to_owned(), Next::Secret),
             Next::Secret => (MASK.to_owned(), Next::Plain),
             Next::User => (user(&argument), Next::Plain),
-            Next::Plain => (text(&argument), Next::after(&argument)),
+            Next::Plain => {
+                let masked = option(&argument).unwrap_or_else(|| text(&argument));
+                (masked, Next::after(&argument))
+            }
         };
         next = after;
         masked
@@ -79,6 +82,13 @@ impl Next {
             _ => Self::Plain,
         }
     }
+}
+
+/// `--password=VALUE`: no script begins so, and the value is all that follows, blanks and all.
+fn option(argument: &str) -> Option<String> {
+    let (name, _) = argument.split_once('=')?;
+    let is_it = name.starts_with('-') && name.chars().all(is_of_name) && is_secret(name);
+    is_it.then(|| format!("{name}={MASK}"))
 }
 
 /// A text with the secrets in it masked.
@@ -459,6 +469,7 @@ mod tests {
 
     #[test]
     fn no_part_of_a_secret_is_left_however_it_is_written() {
+        assert_eq!(masked(&["--db-password=correct horse battery"]), ["--db-password=***"]);
         let secrets: [&[&str]; 51] = [
             &["--build-arg=TOKEN=hunter2"],
             &["--from-literal=password=hunter2"],

@@ -52,13 +52,15 @@ impl Worker {
     }
 
     /// Moves queues to the disk that are close to being full.
-    fn relieve_queues(&mut self, sending: usize, batch: &Batch) {
+    pub(super) fn relieve_queues(&mut self, sending: usize, batch: &Batch) {
         for at in 0..self.deliveries.len() {
             let delivery = &mut self.deliveries[at];
             let is_pressing = delivery.queue.is_pressing(delivery.queue.level());
             let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
             let is_first = at != sending || batch.is_spooled() || self.state.is_sent_from_spool;
-            if !is_pressing || !is_in_order || !(is_first || self.spool_copy(batch)) {
+            // where the disk has others, which could not be read, a copy would not be the oldest: its answer would settle them
+            let may_copy = !delivery.has_spooled;
+            if !is_pressing || !is_in_order || !(is_first || may_copy && self.spool_copy(batch)) {
                 continue;
             }
             let delivery = &mut self.deliveries[at];

@@ -444,3 +444,35 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
     // one, and another if the clock and the sleep are not of one mind
     assert!(rests <= 3, "it woke {rests} times");
 }
+
+#[cfg(all(feature = "spool", target_os = "linux"))]
+#[test]
+fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
+    let directory = std::env::temp_dir().join(format!("standpipe-answer-{}", std::process::id()));
+    let settings = SpoolSettings { directory: Some(directory.clone()), ..SpoolSettings::default() };
+    let (wake, woken) = bounded(1);
+    let commands = Commands { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
+    let mut worker = worker(&Gate::default(), commands, wake);
+    worker.spool = Spool::open(&settings, "memory", &[], 0).unwrap();
+    let queue = Arc::clone(&worker.deliveries[0].queue);
+    let batch_of = |worker: &mut Worker, number| {
+        queue.enqueue(&scope(), &record(number), 1);
+        worker.deliveries[0].drain_queue(clock::now());
+        let next = worker.deliveries[0].next_batch(&worker.batch, &[]);
+        let Some(Next::Batch(batch)) = next else { panic!("there is a record") };
+        batch
+    };
+    let older = batch_of(&mut worker, 1);
+    worker.spool.as_mut().unwrap().append(Signal::Traces, 1, &older.body()).unwrap();
+    worker.deliveries[0].note_spooled(older);
+    // is sent while the disk cannot be read, which it can again before the answer comes
+    let sent = batch_of(&mut worker, 2);
+    while !queue.is_pressing(queue.level()) {
+        queue.enqueue(&scope(), &record(3), 1);
+    }
+    worker.relieve_queues(0, &sent);
+    let answered = worker.exchange_if_spooled(0, sent).unwrap();
+    assert!(!answered.is_spooled() && numbers(&answered.body().concat()) == [2]);
+    drop(worker);
+    std::fs::remove_dir_all(directory).unwrap();
+}

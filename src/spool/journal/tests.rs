@@ -128,6 +128,29 @@ fn an_entry_that_cannot_be_read_stays_and_one_that_has_changed_does_not() {
 }
 
 #[test]
+fn an_entry_that_can_never_be_read_is_damage_and_holds_up_no_other_for_good() {
+    let disk = Disk::default();
+    let (mut journal, _) = open(&disk);
+    ["first", "second"].iter().for_each(|text| journal.append_text(Signal::Logs, text));
+    let body = HEADER_LEN as u64 + 2;
+    disk.spoil(0, body, libc::EMFILE);
+    for _ in 0..2 * MOST_FAILED_READS {
+        journal.next(Signal::Logs).expect_err("it may be read when the process has descriptors again");
+    }
+    disk.spoil(0, body, libc::EIO);
+    // the next process finds both
+    let (mut journal, found) = open(&disk);
+    assert!(found.left_alone.is_empty(), "{found:?}");
+    for _ in 1..MOST_FAILED_READS {
+        journal.next(Signal::Logs).expect_err("it cannot be read");
+        assert_eq!(journal.pending(Signal::Logs).entries, 2);
+    }
+    assert_eq!(journal.drain_texts(Signal::Logs), ["second"]);
+    assert_eq!(journal.take_all_damage().records, [0, 5, 0]);
+    assert_eq!((disk.lens(), disk.aside()), (vec![], vec![0]), "what is damaged is kept");
+}
+
+#[test]
 fn segments_that_vanish_or_shrink_under_it_are_damage() {
     let disk = Disk::default();
     let (mut journal, _) = open_with(&disk, Limits { segment_bytes: 1, ..LIMITS });

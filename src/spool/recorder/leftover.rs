@@ -22,7 +22,8 @@ use crate::spool::checksum;
 use crate::spool::directory::instance_name;
 use crate::spool::storage::{check_file_size, open_own};
 
-/// The chunks in the file of a dead process, oldest first.
+/// The chunks in the file of a dead process, oldest first. Only [`settle`](Self::settle) and
+/// [`release_free_slots`](Self::release_free_slots) change the file: to read it, even while its process lives, is safe.
 #[derive(Debug)]
 pub(crate) struct Leftover {
     /// Where its file is, which is open only while it is read or written.
@@ -54,11 +55,12 @@ struct LeftChunk {
 }
 
 /// Where the records of a request are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
-    Slot(u32),
-    /// Places of open spans.
-    OpenSpans(Vec<u32>),
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// `None` for spans that were open.
+    pub(crate) slot: Option<u32>,
+    /// Of spans that were open, or that are in the slot as well.
+    open_spans: Vec<u32>,
 }
 
 /// Records of one chunk, or spans that were open, as a request.
@@ -153,14 +155,10 @@ impl Leftover {
         Ok(())
     }
 
-    /// A span that is in a chunk had ended: its process died before it could free the span's place.
-    fn forget_ended(&mut self, data: &[u8]) {
-        for id in frames(data).filter_map(span_id_of) {
-            if let Some((number, _)) = self.interrupted.remove(&id) {
-                // if that fails, the span is sent twice
-                let _ = self.settle(&Place::OpenSpans(vec![number]));
-            }
-        }
+    /// A span that is in a chunk had ended: its process died before it could free the span's place. Returns these places.
+    fn forget_ended(&mut self, data: &[u8]) -> Vec<u32> {
+        let ended = |id| self.interrupted.remove(&id).map(|(number, _)| number);
+        frames(data).filter_map(span_id_of).filter_map(ended).collect()
     }
 
     /// Takes as many spans that were open as one chunk could hold.
@@ -179,7 +177,7 @@ impl Leftover {
             request.append(&span.framed(end), 1);
         }
         let (body, records) = request.finish();
-        let place = Place::OpenSpans(numbers);
+        let place = Place { slot: None, open_spans: numbers };
         (records > 0).then_some(LeftRequest { place, signal: Signal::Traces, records, body })
     }
 
@@ -239,13 +237,12 @@ impl Leftover {
     }
 
     fn request_of(&mut self, chunk: &LeftChunk, data: &[u8]) -> Option<LeftRequest> {
-        if chunk.signal == Signal::Traces && !self.interrupted.is_empty() {
-            self.forget_ended(data);
-        }
+        let has_ended = chunk.signal == Signal::Traces && !self.interrupted.is_empty();
+        let open_spans = if has_ended { self.forget_ended(data) } else { Vec::new() };
         let ((body, records), is_whole) =
             request_of(chunk.signal, data, chunk.settled as usize, &self.resource);
         self.damaged += u64::from(!is_whole);
-        let place = Place::Slot(chunk.number);
+        let place = Place { slot: Some(chunk.number), open_spans };
         (records > 0).then_some(LeftRequest { place, signal: chunk.signal, records, body })
     }
 
@@ -256,19 +253,10 @@ impl Leftover {
             check_file_size(at as u64 + 4)?;
             file.write_all_at(&FREE.to_ne_bytes(), at as u64)
         };
-        match place {
-            Place::Slot(number) => {
-                clear(self.header.slot_headers_at() + *number as usize * SLOT_HEADER_BYTES)
-            }
-            Place::OpenSpans(numbers) => numbers.iter().try_for_each(|number| {
-                clear(self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES)
-            }),
-        }
-    }
-
-    /// How many spans were open.
-    pub(crate) fn interrupted(&self) -> u64 {
-        self.interrupted.len() as u64
+        let open_span = |number: &u32| self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES;
+        let slot = |number: u32| self.header.slot_headers_at() + number as usize * SLOT_HEADER_BYTES;
+        // the slot last: while it is there, the spans in it are known to have ended
+        place.open_spans.iter().map(open_span).chain(place.slot.map(slot)).try_for_each(clear)
     }
 
     /// Whether there is something of this signal that was not taken yet.

@@ -18,6 +18,8 @@ struct State {
     durable: BTreeMap<u64, Vec<u8>>,
     /// Under other names.
     aside: BTreeMap<u64, Vec<u8>>,
+    /// Bytes that cannot be read, by segment and offset, and the system's error.
+    bad: BTreeMap<(u64, u64), i32>,
     fault: Option<Fault>,
     faults: u64,
     syncs: u64,
@@ -68,6 +70,11 @@ impl Disk {
     /// Changes the bytes of a segment from outside, which may be a new one.
     pub(super) fn edit(&self, id: u64, change: impl FnOnce(&mut Vec<u8>)) {
         change(self.state().files.entry(id).or_default());
+    }
+
+    /// From now on each read of this byte fails.
+    pub(super) fn spoil(&self, id: u64, offset: u64, error: i32) {
+        self.state().bad.insert((id, offset), error);
     }
 
     /// Forgets what was not synced, or a part of it, as the choices have it: they are numbers below the given one.
@@ -141,6 +148,7 @@ impl Storage for Disk {
             }
             // A file of this name that was removed before does not come back.
             state.durable.remove(&id);
+            state.bad.retain(|(segment, _), _| *segment != id);
             state.files.insert(id, Vec::new());
             Ok(())
         })
@@ -172,7 +180,8 @@ impl Storage for Disk {
             let file = state.files.get(&id).map_or_else(missing, Ok)?;
             let bytes = file.get(offset as usize..).and_then(|bytes| bytes.get(..buffer.len()));
             buffer.copy_from_slice(bytes.ok_or(UnexpectedEof)?);
-            Ok(())
+            let bad = state.bad.range((id, offset)..(id, offset + buffer.len() as u64)).next();
+            bad.map_or(Ok(()), |(_, error)| Err(io::Error::from_raw_os_error(*error)))
         })
     }
 

@@ -20,6 +20,10 @@ enum Step {
         cut: usize,
     },
     Next(Signal),
+    /// Asks until the oldest entry is read, or has failed too often.
+    Insist(Signal),
+    /// An entry cannot be read any more, whatever follows.
+    Spoil(Signal, usize),
     Done(Signal),
     PutBack(Signal),
     /// Moves the clock, back as well.
@@ -40,6 +44,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         10 => append.prop_map(|(signal, records, len, cut)| Step::Append { signal, records, len, cut }),
         6 => signal().prop_map(Step::Next),
+        1 => signal().prop_map(Step::Insist),
+        1 => (signal(), any::<usize>()).prop_map(|(signal, nth)| Step::Spoil(signal, nth)),
         5 => signal().prop_map(Step::Done),
         1 => signal().prop_map(Step::PutBack),
         2 => (-200..500i64).prop_map(Step::Wait),
@@ -64,6 +70,10 @@ trait Medium {
     }
     fn arm(&self, _fault: Option<Fault>) {}
     /// Returns whether there is such a thing.
+    fn spoil(&self, _segment: u64, _offset: u64) -> bool {
+        false
+    }
+    /// Returns whether there is such a thing.
     fn lose_power(&self, _seed: u64) -> bool {
         false
     }
@@ -86,6 +96,11 @@ impl Medium for Disk {
 
     fn arm(&self, fault: Option<Fault>) {
         fault.map_or_else(|| self.disarm(), |fault| self.arm(fault));
+    }
+
+    fn spoil(&self, segment: u64, offset: u64) -> bool {
+        self.spoil(segment, offset, libc::EIO);
+        true
     }
 
     fn lose_power(&self, seed: u64) -> bool {
@@ -143,6 +158,10 @@ struct Item {
     is_synced: bool,
     /// Whether power loss has changed the body.
     is_damaged: bool,
+    /// Whether the disk cannot read the body any more.
+    is_spoiled: bool,
+    /// Where it was appended to; of one that failed, nowhere.
+    segment: Option<u64>,
     state: State,
 }
 
@@ -162,10 +181,12 @@ struct Model<M: Medium> {
     /// The numbers of those that are pending, oldest first.
     lanes: [Vec<usize>; Signal::COUNT],
     is_in_hand: [bool; Signal::COUNT],
+    /// Of each signal, the reads of the oldest in a row that have failed.
+    failed_reads: [u32; Signal::COUNT],
     now_ms: i64,
     /// The faults when the journal was opened, and the bytes that it found.
     opened: (u64, u64),
-    left_alone: usize,
+    left_alone: Vec<u64>,
     had_fault_or_power_loss: bool,
 }
 
@@ -178,9 +199,10 @@ impl<M: Medium> Model<M> {
             items: Vec::new(),
             lanes: Default::default(),
             is_in_hand: [false; Signal::COUNT],
+            failed_reads: [0; Signal::COUNT],
             now_ms: 10_000,
             opened: (0, 0),
-            left_alone: 0,
+            left_alone: Vec::new(),
             had_fault_or_power_loss: false,
         }
     }
@@ -200,7 +222,7 @@ impl<M: Medium> Model<M> {
             }
         }
         self.check();
-        assert_eq!(self.medium.contents().0, self.left_alone, "nothing else is left");
+        assert_eq!(self.medium.contents().0, self.left_alone.len(), "nothing else is left");
     }
 
     fn check(&self) {
@@ -226,6 +248,8 @@ impl<M: Medium> Model<M> {
         match *step {
             Step::Append { signal, records, len, cut } => self.append(signal, records, len, cut),
             Step::Next(signal) => self.next(signal),
+            Step::Insist(signal) => (0..MOST_FAILED_READS).for_each(|_| self.next(signal)),
+            Step::Spoil(signal, nth) => self.spoil(signal, nth),
             Step::Done(signal) => {
                 let result = self.journal.done(signal);
                 let has_failed = self.medium.faults() > faults;
@@ -262,11 +286,12 @@ impl<M: Medium> Model<M> {
         let header = Header::new(signal, records, now_ms, &[&body]).expect("it is short");
         let bytes = self.journal.bytes();
         // What fails is an item without a body: its number is not used again, and it must never be found.
-        let mut state = State::Settled;
+        let (mut state, mut segment) = (State::Settled, None);
         match self.journal.append(signal, records, &[front, back], now_ms) {
             Ok(()) => {
                 self.lanes[signal as usize].push(self.items.len());
                 state = State::Pending;
+                segment = self.journal.lanes[signal as usize].slots.back().map(|slot| slot.place.segment);
             }
             Err(AppendError::Full) => assert!(bytes + header.entry_len() > LIMITS.bytes),
             Err(AppendError::Io(_)) => assert!(self.medium.faults() > faults),
@@ -274,7 +299,16 @@ impl<M: Medium> Model<M> {
         if state == State::Settled {
             body.clear();
         }
-        self.items.push(Item { header, body, is_synced: false, is_damaged: false, state });
+        let [is_synced, is_damaged, is_spoiled] = [false; 3];
+        self.items.push(Item { header, body, is_synced, is_damaged, is_spoiled, segment, state });
+    }
+
+    fn spoil(&mut self, signal: Signal, nth: usize) {
+        let lane = &self.lanes[signal as usize];
+        let Some(index) = nth.checked_rem(lane.len()) else { return };
+        let Place { segment, offset } = self.journal.lanes[signal as usize].slots[index].place;
+        let is_spoiled = self.medium.spoil(segment, offset + HEADER_LEN as u64);
+        self.items[lane[index]].is_spoiled = is_spoiled;
     }
 
     fn next(&mut self, signal: Signal) {
@@ -290,7 +324,9 @@ impl<M: Medium> Model<M> {
         let mut damage = [0; Signal::COUNT];
         for _ in 0..skipped {
             let item = &self.items[self.lanes[signal as usize][0]];
-            assert!(item.is_damaged, "no other entry is skipped");
+            let is_given_up = (item.is_spoiled || has_failed)
+                && self.failed_reads[signal as usize] + 1 == MOST_FAILED_READS;
+            assert!(item.is_damaged || is_given_up, "no other entry is skipped");
             damage[signal as usize] += u64::from(item.header.records);
             self.settle(signal, 0, has_failed);
         }
@@ -302,8 +338,13 @@ impl<M: Medium> Model<M> {
                 let expected = first.map(|item| (records(item), item.header.time_ms, &item.body));
                 assert_eq!(entry.as_ref().map(|entry| (entry.records, entry.time_ms, &entry.body)), expected);
                 self.is_in_hand[signal as usize] = entry.is_some();
+                self.failed_reads[signal as usize] = 0;
             }
-            Err(_) => assert!(has_failed),
+            Err(_) => {
+                assert!(has_failed || first.is_some_and(|item| item.is_spoiled));
+                self.failed_reads[signal as usize] += 1;
+                assert!(self.failed_reads[signal as usize] < MOST_FAILED_READS, "it holds up the others");
+            }
         }
     }
 
@@ -330,6 +371,7 @@ impl<M: Medium> Model<M> {
 
     fn settle(&mut self, signal: Signal, index: usize, has_failed: bool) {
         let number = self.lanes[signal as usize].remove(index);
+        self.failed_reads[signal as usize] = 0;
         self.items[number].state = if has_failed { State::PerhapsUnmarked } else { State::Settled };
     }
 
@@ -343,12 +385,12 @@ impl<M: Medium> Model<M> {
         self.had_fault_or_power_loss |= is_power_loss;
         let (journal, found) = Journal::open(self.medium.storage(), LIMITS).expect("nothing fails");
         self.journal = journal;
-        self.left_alone = found.left_alone.len();
+        self.left_alone = found.left_alone.iter().map(|(id, _)| *id).collect();
         if !self.had_fault_or_power_loss {
-            assert_eq!((self.journal.take_all_damage(), self.left_alone), (Damage::default(), 0));
+            assert_eq!((self.journal.take_all_damage(), self.left_alone.len()), (Damage::default(), 0));
         }
         self.journal.take_damage();
-        self.is_in_hand = [false; Signal::COUNT];
+        (self.is_in_hand, self.failed_reads) = ([false; Signal::COUNT], [0; Signal::COUNT]);
         for signal in Signal::ALL {
             self.find(signal, is_power_loss);
         }
@@ -364,10 +406,8 @@ impl<M: Medium> Model<M> {
             assert!(!found.contains(&number), "it is found once");
             let item = &mut self.items[number];
             let mut body = vec![0; item.body.len()];
-            self.journal
-                .storage
-                .read(place.segment, place.offset + HEADER_LEN as u64, &mut body)
-                .expect("it is there");
+            let read = self.journal.storage.read(place.segment, place.offset + HEADER_LEN as u64, &mut body);
+            assert!(read.is_ok() || item.is_spoiled, "it is there");
             let is_intact = body == item.body;
             let may_be_damaged = item.is_damaged || is_power_loss && !item.is_synced;
             assert!(is_intact || may_be_damaged, "it has changed: {item:?}");
@@ -381,9 +421,14 @@ impl<M: Medium> Model<M> {
         let found = &self.lanes[signal as usize];
         let is_lost = |number: &&usize| !found.contains(number);
         for number in before.iter().filter(is_lost) {
+            let is_spoiled = |other: &Item| other.is_spoiled && other.segment == self.items[*number].segment;
+            // damage, and behind it what cannot be read: the segment is left alone
+            let is_left_alone = self.items[*number].segment.is_some_and(|id| self.left_alone.contains(&id))
+                && self.had_fault_or_power_loss
+                && self.items.iter().any(is_spoiled);
             let item = &mut self.items[*number];
-            assert!(is_power_loss && !item.is_synced, "an entry is lost: {item:?}");
-            item.state = State::Settled;
+            assert!(is_power_loss && !item.is_synced || is_left_alone, "an entry is lost: {item:?}");
+            item.state = if is_left_alone { State::PerhapsUnmarked } else { State::Settled };
         }
         let kept: Vec<_> = before.iter().filter(|number| found.contains(number)).collect();
         let in_order: Vec<_> = found.iter().filter(|number| before.contains(number)).collect();

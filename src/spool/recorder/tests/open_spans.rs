@@ -150,6 +150,27 @@ fn a_span_that_grows_too_large_is_found_as_it_was_before() {
 }
 
 #[test]
+fn a_span_that_outgrows_what_can_be_sent_is_found_as_it_was_before() {
+    let mut outgrown = 0;
+    // with each of these, the room ends at another byte of the event
+    for most in 300..600 {
+        let folder = Folder::new("outgrown");
+        let (_recorder, mut span) = one_open_span(&folder, 0);
+        span.limit(&Default::default(), most);
+        STEPS[..3].iter().for_each(|step| step(&mut span));
+        let before = interrupted(&folder.recorder()).unwrap();
+        span.open_event("event", 20);
+        span.set_in_sub_message("text", Value::Str(&"x".repeat(150)));
+        span.end_sub_message();
+        let found = interrupted(&folder.recorder()).unwrap_or_else(|fault| panic!("{most} bytes: {fault}"));
+        let is_whole = span.finish(30).is_some();
+        assert_eq!(found == before, !is_whole, "{most} bytes");
+        outgrown += usize::from(!is_whole);
+    }
+    assert!((100..300).contains(&outgrown), "{outgrown}");
+}
+
+#[test]
 fn a_span_that_has_reached_the_queue_is_not_found_as_interrupted_as_well() {
     let folder = Folder::new("ended");
     let (recorder, mut span) = one_open_span(&folder, 2);
@@ -158,8 +179,12 @@ fn a_span_that_has_reached_the_queue_is_not_found_as_interrupted_as_well() {
     chunk.move_to(recorder.take(Signal::Traces, frame.len() + scope().run_header().len()).unwrap());
     chunk.append(&scope(), &frame, 1);
     let mut left = Leftover::read(&folder.recorder(), [1; 16]).unwrap().unwrap();
-    assert_eq!(left.next(Signal::Traces).map(|request| request.records), Some(1), "the chunk");
+    let request = left.next(Signal::Traces).unwrap();
+    assert_eq!(request.records, 1, "the chunk");
     assert_eq!(left.next(Signal::Traces), None);
+    left.settle(&request.place).unwrap();
+    let settled = Leftover::read(&folder.recorder(), [1; 16]).unwrap().unwrap();
+    assert!(!settled.has(Signal::Traces), "neither the chunk nor the span");
 }
 
 #[test]
