@@ -8,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::ledger::Counts;
@@ -85,6 +86,15 @@ fn noting_receiver() -> (Receiver, Arc<Mutex<Arrived>>) {
 
 pub(crate) fn files(spool: &Path) -> Vec<PathBuf> {
     fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Waits until no worker holds a file: on a busy machine one ends after its deadline.
+fn wait_for_release(spool: &Path) {
+    let by = Instant::now() + PATIENCE;
+    while standpipe::spool::inspect(spool).unwrap().iter().any(|instance| instance.is_running) {
+        assert!(Instant::now() < by, "a worker does not end");
+        thread::yield_now();
+    }
 }
 
 /// Delivers what is there, and nothing else.
@@ -389,6 +399,7 @@ fn of_a_request_that_was_divided_only_what_is_left_is_sent_again() {
     assert!(receiver.wait_for_requests(3, PATIENCE), "{}", telemetry.ledger());
     let counts = telemetry.shutdown(Duration::from_millis(100)).total();
     assert_eq!((counts.recovered, counts.delivered, counts.spooled), (100, 50, 50), "{counts}");
+    wait_for_release(spool.path());
     receiver.behave();
     assert_eq!(deliver(&receiver, spool.path()).recovered, 50);
     let arrived = arrived(&receiver);
