@@ -7,6 +7,7 @@ use std::{fmt, io};
 use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
 use super::recorder::{Leftover, Map, Place, Unreadable, stored_name};
+use super::now_ms;
 use super::storage::Files;
 use crate::record::Signal;
 
@@ -25,6 +26,8 @@ pub(crate) struct Estate {
     /// `None` if its file cannot be read: that one stays where it is.
     recorder: Option<Leftover>,
     loaded: [Option<Source>; Signal::COUNT],
+    /// Since when what was in its queues waits, in milliseconds since 1970: the recorder does not tell when they got it.
+    taken_over: u64,
     _lock: Map,
 }
 
@@ -107,6 +110,7 @@ impl Estate {
             noted: (0, 0),
             recorder,
             loaded: [const { None }; Signal::COUNT],
+            taken_over: now_ms(),
             _lock: lock,
         })
     }
@@ -131,7 +135,7 @@ impl Estate {
             return Ok(None);
         };
         self.loaded[signal as usize] = Some(Source::Recorder(request.place));
-        Ok(Some(Entry { signal, records: request.records, time_ms: self.created(), body: request.body }))
+        Ok(Some(Entry { signal, records: request.records, time_ms: self.taken_over, body: request.body }))
     }
 
     /// The request of this signal that is in hand is not to be sent again.

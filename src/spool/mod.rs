@@ -436,6 +436,10 @@ fn boot_id() -> [u8; 16] {
 }
 
 fn now_ms() -> u64 {
+    #[cfg(test)]
+    if let Some(now) = tests::NOW_MS.get() {
+        return now;
+    }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

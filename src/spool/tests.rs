@@ -1,5 +1,6 @@
 //! What one process leaves in a directory, and the next one makes of it.
 
+use std::cell::Cell;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,11 @@ use recorder::stored_name;
 const SLOTS: usize = 4;
 /// An empty `Resource`, as field 1 of `ResourceSpans`.
 const RESOURCE: &[u8] = &[0x0a, 0x00];
+
+thread_local! {
+    /// What the system's clock shows on this thread, where a test has set it.
+    pub(super) static NOW_MS: Cell<Option<u64>> = const { Cell::new(None) };
+}
 
 /// A directory that is removed at the end.
 struct Folder(PathBuf);
@@ -390,6 +396,22 @@ fn what_others_have_left_is_removed_when_the_last_of_it_was_too_old_or_damaged()
     assert!(spool.next(Signal::Logs).unwrap().is_none());
     spool.close();
     assert!(folder.file(".recorder.damaged").exists() && folder.names().len() == 1, "{:?}", folder.names());
+}
+
+#[test]
+fn what_was_in_the_queue_of_a_process_is_not_too_old_because_that_ran_for_long() {
+    let folder = Folder::new("ran-for-long");
+    let age = SpoolSettings::default().age.unwrap().as_millis() as u64;
+    let end = now_ms();
+    NOW_MS.set(Some(end - 2 * age));
+    folder.leave_chunk(true);
+    NOW_MS.set(Some(end));
+    let mut spool = folder.open();
+    let request = spool.next(Signal::Logs).unwrap().unwrap();
+    for (now, is_too_old) in [(end, false), (end + age, false), (end + age + 1, true)] {
+        NOW_MS.set(Some(now));
+        assert_eq!(spool.is_too_old(request.since_ms), is_too_old, "{}", now - end);
+    }
 }
 
 #[test]
