@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::{fmt, io};
 
+use super::clock::{Jump, now_ms};
 use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
 use super::recorder::{Leftover, Map, Place, Unreadable, stored_name};
-use super::now_ms;
 use super::storage::Files;
 use crate::record::Signal;
 
@@ -154,6 +154,12 @@ impl Estate {
 
     pub(crate) fn expire(&mut self, now_ms: u64) -> [u64; Signal::COUNT] {
         self.journal.expire(now_ms)
+    }
+
+    /// The clock was set forward: what is there is as old as before.
+    pub(crate) fn shift_times(&mut self, jump: Jump) {
+        self.journal.shift_times(jump);
+        jump.shift(&mut self.taken_over);
     }
 
     /// Bytes that it takes on the disk.

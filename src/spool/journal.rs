@@ -10,6 +10,7 @@ use std::io::ErrorKind::{NotFound, UnexpectedEof};
 use std::time::{Duration, Instant};
 use std::{array, fmt, io, mem};
 
+use super::clock::Jump;
 use super::crc32c::checksum;
 use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
 use super::scan::{LONGEST_SEGMENT, scan};
@@ -326,6 +327,12 @@ impl<S: Storage> Journal<S> {
             let _ = self.settle(&expired, Mark::Done);
             expired.iter().map(|slot| u64::from(slot.header.records)).sum()
         })
+    }
+
+    /// The clock was set forward: entries are as old as before. On the disk they keep their times.
+    pub(crate) fn shift_times(&mut self, jump: Jump) {
+        let slots = self.lanes.iter_mut().flat_map(|lane| &mut lane.slots);
+        slots.for_each(|slot| jump.shift(&mut slot.header.time_ms));
     }
 
     /// Syncs if the policy wants it now: call it after each append and, for [`SpoolSync::EverySecond`], from time to time.

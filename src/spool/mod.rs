@@ -28,6 +28,7 @@
 // and `scan` finds the entries of a segment, damaged or not. `estate` is what another process has left of both, and `inspect` only
 // looks. `proto/spool.md` describes the bytes.
 
+mod clock;
 mod contents;
 pub(crate) mod crc32c;
 mod directory;
@@ -44,11 +45,12 @@ use std::fs;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::config::{SpoolSettings, SpoolSync};
 use crate::process;
 use crate::record::Signal;
+use clock::{Jump, now_ms};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::Directory;
@@ -89,12 +91,16 @@ pub(crate) struct Spool {
     boot_id: [u8; 16],
     next_tick: Option<Instant>,
     next_look: Option<Instant>,
+    /// When the last tick was, by both clocks.
+    last_tick: Option<(Instant, u64)>,
     /// What was noted once is not noted again.
     noted: BTreeSet<String>,
     /// What others have left, oldest first.
     estates: VecDeque<Estate>,
     /// Of each signal, whether the request in hand is of the journal.
     is_own_loaded: [bool; Signal::COUNT],
+    /// Of each signal, when the request in hand came to the disk, in milliseconds since 1970.
+    loaded_since: [u64; Signal::COUNT],
     /// What was damaged, since it was last asked for.
     damaged: [Dropped; Signal::COUNT],
     notes: Vec<String>,
@@ -104,17 +110,9 @@ pub(crate) struct Spool {
 #[derive(Debug)]
 pub(crate) struct SpooledRequest {
     pub(crate) records: u64,
-    /// When it came to the disk, in milliseconds since 1970.
-    pub(crate) since_ms: u64,
     pub(crate) body: Vec<u8>,
     /// Whether this process has accepted its records.
     pub(crate) is_own: bool,
-}
-
-impl SpooledRequest {
-    fn new(entry: Entry, is_own: bool) -> Self {
-        Self { records: entry.records, since_ms: entry.time_ms, body: entry.body, is_own }
-    }
 }
 
 /// Records that were dropped: those of this process, and those that others have left.
@@ -198,9 +196,11 @@ impl Spool {
             boot_id,
             next_tick: None,
             next_look: None,
+            last_tick: None,
             noted: notes.iter().cloned().collect(),
             estates,
             is_own_loaded: [false; Signal::COUNT],
+            loaded_since: [0; Signal::COUNT],
             damaged: Default::default(),
             notes,
         })
@@ -221,6 +221,7 @@ impl Spool {
             return None;
         }
         self.next_tick = Some(now + TICK);
+        self.follow_clock(now);
         self.recorder.note_alive();
         // what came since the last tick, however long ago the last sync was
         if self.limits.sync != SpoolSync::Never {
@@ -252,9 +253,20 @@ impl Spool {
         if is_busy { self.next_tick } else { self.next_look.max(self.next_tick) }
     }
 
-    /// Whether what came to the disk then is not worth sending any more.
-    pub(crate) fn is_too_old(&self, since_ms: u64) -> bool {
-        u128::from(now_ms().saturating_sub(since_ms)) > self.limits.age.as_millis()
+    /// Whether the request of this signal that is in hand is not worth sending any more.
+    pub(crate) fn is_too_old(&self, signal: Signal) -> bool {
+        let age = now_ms().saturating_sub(self.loaded_since[signal as usize]);
+        u128::from(age) > self.limits.age.as_millis()
+    }
+
+    /// Nothing gets older because the clock was set forward, as on a device that begins in 1970 and asks the network for the time.
+    fn follow_clock(&mut self, now: Instant) {
+        let now = (now, now_ms());
+        let last = self.last_tick.replace(now);
+        let Some(jump) = last.and_then(|last| Jump::between(last, now)) else { return };
+        self.journal.shift_times(jump);
+        self.estates.iter_mut().for_each(|estate| estate.shift_times(jump));
+        self.loaded_since.iter_mut().for_each(|since| jump.shift(since));
     }
 
     /// Takes over what others have left since the last look.
@@ -324,13 +336,18 @@ impl Spool {
         let next = self.estates.iter_mut().find_map(|estate| estate.next(signal).transpose());
         self.tidy();
         if let Some(entry) = next.transpose()? {
-            return Ok(Some(SpooledRequest::new(entry, false)));
+            return Ok(Some(self.load(entry, false)));
         }
         let entry = self.journal.next(signal);
         self.tidy();
         let entry = entry?;
         self.is_own_loaded[signal as usize] = entry.is_some();
-        Ok(entry.map(|entry| SpooledRequest::new(entry, true)))
+        Ok(entry.map(|entry| self.load(entry, true)))
+    }
+
+    fn load(&mut self, entry: Entry, is_own: bool) -> SpooledRequest {
+        self.loaded_since[entry.signal as usize] = entry.time_ms;
+        SpooledRequest { records: entry.records, body: entry.body, is_own }
     }
 
     /// The request of this signal that is in hand is not to be sent again.
@@ -433,15 +450,6 @@ fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let hex: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     u128::from_str_radix(&hex, 16).unwrap_or(0).to_be_bytes()
-}
-
-fn now_ms() -> u64 {
-    #[cfg(test)]
-    if let Some(now) = tests::NOW_MS.get() {
-        return now;
-    }
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

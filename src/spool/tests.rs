@@ -1,9 +1,9 @@
 //! What one process leaves in a directory, and the next one makes of it.
 
-use std::cell::Cell;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use super::clock::NOW_MS;
 use super::*;
 use crate::record::wire::encode_field;
 use crate::record::{Chunk, Scope, SpanHead, SpanId, SpanKind, SpanRecord, TraceId};
@@ -12,11 +12,6 @@ use recorder::stored_name;
 const SLOTS: usize = 4;
 /// An empty `Resource`, as field 1 of `ResourceSpans`.
 const RESOURCE: &[u8] = &[0x0a, 0x00];
-
-thread_local! {
-    /// What the system's clock shows on this thread, where a test has set it.
-    pub(super) static NOW_MS: Cell<Option<u64>> = const { Cell::new(None) };
-}
 
 /// A directory that is removed at the end.
 struct Folder(PathBuf);
@@ -407,11 +402,42 @@ fn what_was_in_the_queue_of_a_process_is_not_too_old_because_that_ran_for_long()
     folder.leave_chunk(true);
     NOW_MS.set(Some(end));
     let mut spool = folder.open();
-    let request = spool.next(Signal::Logs).unwrap().unwrap();
+    assert!(spool.next(Signal::Logs).unwrap().is_some());
     for (now, is_too_old) in [(end, false), (end + age, false), (end + age + 1, true)] {
         NOW_MS.set(Some(now));
-        assert_eq!(spool.is_too_old(request.since_ms), is_too_old, "{}", now - end);
+        assert_eq!(spool.is_too_old(Signal::Logs), is_too_old, "{}", now - end);
     }
+}
+
+#[test]
+fn a_clock_that_is_set_forward_makes_nothing_older() {
+    let folder = Folder::new("clock");
+    let age = SpoolSettings::default().age.unwrap();
+    let (age_ms, today) = (age.as_millis() as u64, now_ms());
+    NOW_MS.set(Some(today - age_ms - 1));
+    folder.leave("otlp", &[b"of last week"]);
+    // the system starts again, and knows no time
+    NOW_MS.set(Some(1000));
+    folder.leave("otlp", &[b"first", b"second"]);
+    NOW_MS.set(Some(2000));
+    folder.leave_chunk(true);
+    let mut spool = folder.open();
+    spool.append(Signal::Logs, 10, &[b"own"]).unwrap();
+    assert_eq!(spool.next(Signal::Logs).unwrap().unwrap().body, b"first");
+    let at = Instant::now();
+    assert_eq!(spool.tick(at).map(of_logs), Some(Dropped::default()));
+    NOW_MS.set(Some(today));
+    let dropped = spool.tick(at + TICK).map(of_logs);
+    assert_eq!(dropped, Some(Dropped { own: 0, of_others: 10 }), "that of last week alone");
+    assert!(!spool.is_too_old(Signal::Logs));
+    // all go on getting older
+    NOW_MS.set(Some(today + age_ms));
+    let dropped = spool.tick(at + TICK + age).map(of_logs);
+    assert_eq!(dropped, Some(Dropped { own: 10, of_others: 10 }), "one is in hand");
+    assert!(spool.is_too_old(Signal::Logs));
+    spool.settle(Signal::Logs).unwrap();
+    assert_eq!(spool.next(Signal::Logs).unwrap().unwrap().records, 1, "of the queue");
+    assert!(spool.is_too_old(Signal::Logs));
 }
 
 #[test]

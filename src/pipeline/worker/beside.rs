@@ -90,7 +90,7 @@ impl Worker {
         }
         self.deliveries[at].note_spooled(batch);
         self.load_spooled(at);
-        let is_own = |part: &Batch| matches!(part.origin, Origin::Spool { is_own: true, .. });
+        let is_own = |part: &Batch| matches!(part.origin, Origin::Spool { is_own: true });
         let parts = &mut self.deliveries[at].parts;
         let part = if parts.last().is_some_and(is_own) { parts.pop() } else { None };
         if part.is_none() {

@@ -44,10 +44,7 @@ impl Worker {
     /// Gives up the request that was loaded from the spool, if it is too old.
     fn expire_in_hand(&mut self, at: usize) {
         let Some(spool) = &self.spool else { return };
-        let is_too_old = |part: &Batch| match part.origin {
-            Origin::Spool { since_ms, .. } => spool.is_too_old(since_ms),
-            _ => false,
-        };
+        let is_too_old = |part: &Batch| part.is_spooled() && spool.is_too_old(part.signal);
         let parts = mem::take(&mut self.deliveries[at].parts);
         let (expired, others): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_too_old);
         self.deliveries[at].parts = others;
@@ -128,7 +125,7 @@ impl Worker {
             Ok(None) => delivery.has_spooled = false,
             Ok(Some(request)) => {
                 self.counters.take_from_spool(signal, request.records, request.is_own);
-                let origin = Origin::Spool { is_own: request.is_own, since_ms: request.since_ms };
+                let origin = Origin::Spool { is_own: request.is_own };
                 match contain_panic(|| Batch::of_spool(signal, origin, &request.body)) {
                     Ok(Some(batch)) => delivery.parts.extend(divide(batch, &self.batch)),
                     // its checksum is right: something else than this library has written it
@@ -199,7 +196,7 @@ impl Worker {
             let delivery = &mut self.deliveries[at];
             delivery.drain_queue(now);
             for part in delivery.parts.iter() {
-                if let Origin::Spool { is_own, .. } = part.origin {
+                if let Origin::Spool { is_own } = part.origin {
                     self.counters.put_back_into_spool(part.signal, part.records, is_own);
                 }
             }
