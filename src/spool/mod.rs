@@ -42,18 +42,16 @@ mod storage;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
-use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::{SpoolSettings, SpoolSync};
-use crate::process;
 use crate::record::Signal;
 use clock::{Jump, now_ms};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
-use directory::Directory;
+use directory::{Directory, NewFile};
 use estate::{Estate, take_damage, take_over_all, tidy};
 pub use inspect::inspect;
 use journal::{AppendError, Entry, Journal, Limits};
@@ -167,7 +165,7 @@ impl Spool {
                 "a process that dies loses its queue: {left} bytes of others are there already"
             ));
         }
-        let (instance, file) = directory.create_recorder()?;
+        let (instance, new) = directory.create_recorder()?;
         let header = Header {
             slots: if has_queue { slots as u32 } else { 0 },
             open_spans: if has_queue && settings.open_spans { OPEN_SPANS } else { 0 },
@@ -177,7 +175,7 @@ impl Spool {
             instance: u64::from_str_radix(&instance, 16).unwrap_or_default(),
             exporter: exporter.to_owned(),
         };
-        let created = create_recorder(&file, header, resource, !estates.is_empty(), &mut notes);
+        let created = create_recorder(&new, header, resource, !estates.is_empty(), &mut notes);
         let recorder = created.inspect_err(|_| {
             // what a full disk has given already
             let _ = fs::remove_file(directory.recorder_path(&instance));
@@ -272,9 +270,7 @@ impl Spool {
     /// Takes over what others have left since the last look.
     fn look(&mut self) {
         let exporter = self.of_exporter.as_deref();
-        // a child that is forked in the middle of it would share a lock
-        let take_over = || take_over_all(&self.directory, exporter, self.limits, self.boot_id);
-        match process::with_fork_lock(take_over) {
+        match take_over_all(&self.directory, exporter, self.limits, self.boot_id) {
             Ok((estates, notes)) => {
                 self.estates.extend(estates);
                 notes.into_iter().for_each(|note| self.note(note));
@@ -419,7 +415,7 @@ impl Spool {
 /// A recorder with as much as the disk has room for: where others have left something, a full disk must not be in the way of
 /// its delivery.
 fn create_recorder(
-    file: &File,
+    new: &NewFile,
     header: Header,
     resource: &[u8],
     is_needed: bool,
@@ -429,17 +425,17 @@ fn create_recorder(
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         is_needed && matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
     };
-    let error = match Recorder::create(file, header.clone(), resource) {
+    let error = match Recorder::create(new, header.clone(), resource) {
         Err(error) if has_no_room(&error) => error,
         created => return created,
     };
     notes.push(format!("a process that dies loses its queue: {error}"));
-    file.set_len(0)?;
+    new.file.set_len(0)?;
     let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..header };
-    match Recorder::create(file, header.clone(), &[]) {
+    match Recorder::create(new, header.clone(), &[]) {
         Err(error) if has_no_room(&error) => {
-            file.set_len(0)?;
-            Recorder::without_room(file, header)
+            new.file.set_len(0)?;
+            Recorder::without_room(new, header)
         }
         created => created,
     }

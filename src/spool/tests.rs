@@ -1,10 +1,15 @@
 //! What one process leaves in a directory, and the next one makes of it.
 
+use std::cell::RefCell;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread;
 
 use super::clock::NOW_MS;
 use super::*;
+use crate::process::{watch, with_fork_lock};
 use crate::record::wire::encode_field;
 use crate::record::{Chunk, Scope, SpanHead, SpanId, SpanKind, SpanRecord, TraceId};
 use recorder::stored_name;
@@ -481,4 +486,70 @@ fn what_cannot_be_removed_is_a_note_and_what_was_half_replaced_goes_too() {
     fs::write(recorder.with_extension("new"), "half").unwrap();
     folder.open().close();
     assert_eq!(folder.names(), Vec::<String>::new());
+}
+
+/// A forked child that does nothing, and ends with this.
+struct Child(libc::pid_t);
+
+impl Child {
+    #[allow(unsafe_code)]
+    fn fork() -> Self {
+        // SAFETY: the child only waits for a signal, and its alarm bounds that
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::alarm(60);
+                libc::pause();
+                libc::_exit(1);
+            }
+            assert!(child > 0, "{}", io::Error::last_os_error());
+            Self(child)
+        }
+    }
+}
+
+impl Drop for Child {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: calls on a child of this process
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// Does something of which a child is forked in the middle, while it uses the disk and keeps no caller from the fork lock.
+fn forked_meanwhile<T>(work: impl FnOnce() -> T) -> (T, Child) {
+    watch();
+    let forked = Rc::new(RefCell::new(None));
+    let child = Rc::clone(&forked);
+    faults::set(Some(Box::new(move || {
+        child.borrow_mut().get_or_insert_with(|| {
+            let (sender, caller) = mpsc::channel();
+            thread::spawn(move || with_fork_lock(|| sender.send(())));
+            caller.recv_timeout(Duration::from_secs(10)).expect("no caller waits for the disk");
+            Child::fork()
+        });
+        false
+    })));
+    let result = work();
+    faults::set(None);
+    let child = forked.take().expect("it uses the disk");
+    (result, child)
+}
+
+#[test]
+fn no_caller_waits_for_the_disk_and_a_child_that_is_forked_meanwhile_keeps_no_lock() {
+    let folder = Folder::new("fork-lock");
+    let (mut spool, _child) = forked_meanwhile(|| folder.open());
+    folder.leave("otlp", &[b"body"]);
+    let ((), _child) = forked_meanwhile(|| spool.look());
+    assert_eq!(spool.estates.len(), 1);
+    drop(spool);
+    assert_eq!(folder.open().estates.len(), 1);
+    assert_eq!(folder.names().len(), 3, "what the first spool has left is removed: {:?}", folder.names());
+    let exporter = crate::Exporter::http("http://127.0.0.1:9").spool(&folder.0).queue_bytes(1 << 20);
+    let config = crate::Config::new().exporter(exporter);
+    drop(forked_meanwhile(|| crate::Telemetry::start(config).unwrap()));
 }
