@@ -98,6 +98,10 @@ impl Spool {
         match *self {}
     }
 
+    pub(crate) fn settle_unread(&mut self, _: Signal) -> io::Result<()> {
+        match *self {}
+    }
+
     pub(crate) fn put_back(&mut self, _: Signal) {
         match *self {}
     }

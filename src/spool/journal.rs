@@ -286,6 +286,15 @@ impl<S: Storage> Journal<S> {
         if self.lanes[signal as usize].is_in_hand { self.settle_first(signal, Mark::Done) } else { Ok(()) }
     }
 
+    /// The collector has answered for the oldest entry, which nobody has in hand.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`done`](Self::done).
+    pub(crate) fn done_unread(&mut self, signal: Signal) -> io::Result<()> {
+        if self.lanes[signal as usize].is_in_hand { Ok(()) } else { self.settle_first(signal, Mark::Done) }
+    }
+
     /// The entry in hand could not be sent: it is the oldest again.
     pub(crate) fn put_back(&mut self, signal: Signal) {
         self.lanes[signal as usize].is_in_hand = false;

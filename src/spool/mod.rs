@@ -360,6 +360,14 @@ impl Spool {
         settled
     }
 
+    /// The oldest request of this process and this signal, which is not in hand, is not to be sent again.
+    ///
+    /// # Errors
+    /// As those of [`settle`](Self::settle).
+    pub(crate) fn settle_unread(&mut self, signal: Signal) -> io::Result<()> {
+        self.journal.done_unread(signal)
+    }
+
     /// The request of this signal that is in hand could not be sent: it is the oldest again.
     pub(crate) fn put_back(&mut self, signal: Signal) {
         self.is_own_loaded[signal as usize] = false;

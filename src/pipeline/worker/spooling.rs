@@ -4,6 +4,7 @@
 //! The worker attempts the oldest one, again and again; once the spool has nothing left of the signal, requests go to the
 //! collector directly. Where the spool cannot take a request, it stays in memory, as if there were no spool.
 
+use std::io;
 use std::mem;
 use std::time::{Duration, Instant};
 
@@ -131,7 +132,7 @@ impl Worker {
                     // its checksum is right: something else than this library has written it
                     _ => {
                         self.counters.settle(signal, Outcome::Damaged, request.records);
-                        self.settle_in_spool(at);
+                        self.settle_loaded(at);
                     }
                 }
             }
@@ -148,7 +149,7 @@ impl Worker {
         let is_spooled = part.is_spooled();
         self.deliveries[at].settle_batch(part, outcome);
         if is_spooled {
-            self.settle_in_spool(at);
+            self.settle_loaded(at);
         }
     }
 
@@ -157,7 +158,7 @@ impl Worker {
         let is_spooled = part.is_spooled();
         self.deliveries[at].release_batch(part);
         if is_spooled {
-            self.settle_in_spool(at);
+            self.settle_loaded(at);
         }
     }
 
@@ -173,13 +174,21 @@ impl Worker {
     }
 
     /// Removes the request that was loaded from the spool, once all its parts are settled.
-    fn settle_in_spool(&mut self, at: usize) {
-        let delivery = &mut self.deliveries[at];
-        if delivery.parts.iter().any(Batch::is_spooled) {
-            return;
+    fn settle_loaded(&mut self, at: usize) {
+        if !self.deliveries[at].parts.iter().any(Batch::is_spooled) {
+            self.settle_in_spool(at, Spool::settle);
         }
+    }
+
+    /// Has the spool note that a request is not to be sent again.
+    pub(super) fn settle_in_spool(
+        &mut self,
+        at: usize,
+        settle: impl FnOnce(&mut Spool, Signal) -> io::Result<()>,
+    ) {
+        let delivery = &mut self.deliveries[at];
         let Some(spool) = &mut self.spool else { return };
-        if let Err(error) = spool.settle(delivery.signal) {
+        if let Err(error) = settle(spool, delivery.signal) {
             let what = || format!("the spool cannot note that a request was delivered: {error}");
             self.reporter.report(delivery.signal, ProblemKind::Spool, what);
         }
@@ -226,7 +235,7 @@ impl Worker {
         if of_spool().rev().all(|part| spool.append(part.signal, part.records, &part.body()).is_ok()) {
             of_spool().for_each(|part| self.counters.spool(part.signal, part.records));
             delivery.parts.retain(|part| !part.is_spooled());
-            self.settle_in_spool(at);
+            self.settle_loaded(at);
         }
     }
 }
