@@ -30,16 +30,18 @@ impl<T> AppendMap<T> {
         self.search(hash, is_it).ok()
     }
 
-    /// Inserts an item, unless one for which `is_it` holds is there already; returns the one that is there now.
-    pub(super) fn insert(&self, hash: u64, item: T, is_it: impl Fn(&T) -> bool) -> &T {
+    /// Inserts an item, unless one for which `is_it` holds is there already; returns the one that is there now,
+    /// and whether it is this one.
+    pub(super) fn insert(&self, hash: u64, item: T, is_it: impl Fn(&T) -> bool) -> (&T, bool) {
         // Allocated before the lock is taken and freed after it: the program's allocator may log, and so come here.
         let mut fresh = Some(Box::new(Node { hash, item, branches: [const { Slot::new() }; 4] }));
         let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
         // The fork lock makes this the only insertion, and no child is born with a slot that is half filled.
-        process::with_fork_lock(|| match self.search(hash, is_it) {
+        let item = process::with_fork_lock(|| match self.search(hash, is_it) {
             Ok(there) => there,
             Err(free) => &free.get_or_init(&mut take).item,
-        })
+        });
+        (item, fresh.is_none())
     }
 
     /// The item, or the free slot where it belongs.

@@ -50,7 +50,11 @@ impl<K, V: Clone, const MOST: usize> ScopeCache<K, V, MOST> {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return Cow::Owned(made.1);
         }
-        Cow::Borrowed(&self.entries.insert(hash, made, |(known, _)| is_it(known)).1)
+        let ((_, value), is_new) = self.entries.insert(hash, made, |(known, _)| is_it(known));
+        if !is_new {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        Cow::Borrowed(value)
     }
 }
 

@@ -68,11 +68,13 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
         Telemetry::start(Config::new().service_name("standpipe").exporter(exporter).on_problem(hook));
     let telemetry = Arc::new(telemetry.map_err(|error| Failure::Message(error.to_string()))?);
     let flushed = Arc::clone(&telemetry);
-    thread::spawn(move || {
+    let flush = move || {
         if flushed.flush(Duration::MAX) == FlushOutcome::Complete {
             let _ = sender.send(Event::Drained);
         }
-    });
+    };
+    let flush = thread::Builder::new().name("standpipe-flush".to_owned()).spawn(flush);
+    flush.map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let mut progress = Progress::new(style);
     let draw = |progress: &mut Progress<'_>| {
         let counts = telemetry.ledger().total();

@@ -149,10 +149,7 @@ impl Collect for Instrument {
         framer.end();
         held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
         if progress.status() == SinkStatus::Accepted && storage.is_overflowing() {
-            let (name, limit) = (&descriptor.name, descriptor.limit);
-            let what =
-                format!("metric {name:?} has more than {limit} sets of attributes: the rest is put together");
-            return sink(Collected::Problem(ProblemKind::CardinalityLimit, what));
+            return sink(overflowing(descriptor));
         }
         progress.status()
     }
@@ -198,12 +195,22 @@ impl Collect for Observable {
                 framer.end();
                 progress.newly_accepted()
             });
-        if let (SinkStatus::Accepted, Err(message)) = (progress.status(), outcome) {
-            let what = format!("the callback of metric {:?} panicked: {message}", descriptor.name);
-            return sink(Collected::Problem(ProblemKind::CallbackPanicked, what));
+        match (progress.status(), outcome) {
+            (SinkStatus::Accepted, Err(message)) => {
+                let what = format!("the callback of metric {:?} panicked: {message}", descriptor.name);
+                sink(Collected::Problem(ProblemKind::CallbackPanicked, what))
+            }
+            (SinkStatus::Accepted, Ok(true)) => sink(overflowing(descriptor)),
+            (status, _) => status,
         }
-        progress.status()
     }
+}
+
+/// The problem that there are more series than the limit.
+fn overflowing(descriptor: &Descriptor) -> Collected<'static> {
+    let (name, limit) = (&descriptor.name, descriptor.limit);
+    let what = format!("metric {name:?} has more than {limit} sets of attributes: the rest is put together");
+    Collected::Problem(ProblemKind::CardinalityLimit, what)
 }
 
 /// How far the parts of one metric have come.

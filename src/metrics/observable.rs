@@ -156,6 +156,8 @@ impl Observable {
     /// Calls the callback, unless it is to be skipped, and gives `sink` the points that are pending for the exporter with
     /// this number. `sink` returns how many it accepted, counted from the first; the others are exported next time.
     ///
+    /// Returns whether there were more sets of attributes than the limit.
+    ///
     /// # Errors
     /// What the callback panicked with; what it had observed before is exported all the same.
     pub(super) fn observe(
@@ -165,7 +167,7 @@ impl Observable {
         shared: &MeterShared,
         callbacks: Callbacks,
         sink: impl FnOnce(&[ObservedPoint]) -> usize,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let mut observations = Observations {
             values: Vec::new(),
             by_set: HashMap::new(),
@@ -182,6 +184,7 @@ impl Observable {
         if let Some(what) = observations.refused {
             shared.report_misuse(self.descriptor.refusal(what));
         }
+        let is_overflowing = observations.rest.is_some();
         let now = shared.now();
         let state = &self.state.get_or_renew(|| new_states(shared))[exporter];
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -210,7 +213,7 @@ impl Observable {
             // the callback reports them again
             state.pending = Vec::new();
         }
-        outcome
+        outcome.map(|()| is_overflowing)
     }
 }
 

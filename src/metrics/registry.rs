@@ -104,9 +104,11 @@ impl Registry {
                 format!("more than {MOST_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
             return self.shared.report_misuse_locked(what);
         }
-        let contradicted = instruments.namesakes(&identity).map(|known| known.descriptor());
-        if let Some(known) = contradicted.into_iter().find(|known| !is_same(known, entry.descriptor())) {
-            self.shared.report_misuse_locked(conflict(known, entry.descriptor()));
+        let contradicts = |known: &&Arc<dyn Collect>| {
+            !is_same(known.descriptor(), entry.descriptor()) || is_observed(known) != is_observed(&entry)
+        };
+        if let Some(known) = instruments.namesakes(&identity).find(contradicts) {
+            self.shared.report_misuse_locked(conflict(known, &entry));
         }
         let index = instruments.entries.len();
         instruments.entries.push(entry);
@@ -135,13 +137,26 @@ fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
         == (new.kind, new.number_kind, &new.metadata.unit, &new.buckets, new.limit)
 }
 
-fn conflict(known: &Descriptor, new: &Descriptor) -> String {
-    let in_unit = |descriptor: &Descriptor| match descriptor.metadata.unit.as_str() {
-        "" => descriptor.kind_name().to_owned(),
-        unit => format!("{} in {unit:?}", descriptor.kind_name()),
+fn is_observed(entry: &Arc<dyn Collect>) -> bool {
+    Arc::clone(entry).synchronous().is_none()
+}
+
+fn conflict(known: &Arc<dyn Collect>, new: &Arc<dyn Collect>) -> String {
+    let described = |entry: &Arc<dyn Collect>| {
+        let kind = entry.descriptor().kind_name();
+        let unit = match entry.descriptor().metadata.unit.as_str() {
+            "" => String::new(),
+            unit => format!(" in {unit:?}"),
+        };
+        let by = if is_observed(known) != is_observed(new) && is_observed(entry) {
+            " with a callback"
+        } else {
+            ""
+        };
+        format!("{kind}{unit}{by}")
     };
-    let (known, name) = (in_unit(known), &new.name);
-    format!("metric {name:?} is there twice, as {known} and as {}: both are sent; rename one", in_unit(new))
+    let (name, known, new) = (&new.descriptor().name, described(known), described(new));
+    format!("metric {name:?} is there twice, as {known} and as {new}: both are sent; rename one")
 }
 
 /// Different misuses that are reported; a program with more of them makes them up at run time.

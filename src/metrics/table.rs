@@ -27,7 +27,7 @@ pub(super) struct Table {
     buckets: OnceLock<Buckets>,
     /// Takes what comes beyond the limit.
     overflow: OnceLock<Arc<Series>>,
-    /// All series in the order they came. PendingPoint while one is added.
+    /// All series in the order they came. Locked while one is added.
     all: Mutex<Vec<Arc<Series>>>,
     /// The idle ones were forgotten since the last collection: there is no more room to be made.
     is_cleared: AtomicBool,

@@ -19,6 +19,8 @@
 //! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | reach the collector; a longer time to give up |
 //! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part` | raise the collector's limit, or smaller records |
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
+//! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | reach the collector; a larger `spool-bytes` or `spool-age` |
+//! | `dropped.damaged` | `pipeline/worker/spooling`: what `Spool::take_damaged` gives | look at the disk; the file is kept as `*.damaged` |
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
 //! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, as `logs` and the bridges ask | a lower `level` of the exporter, if the log records are wanted |
 //!

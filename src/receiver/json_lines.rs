@@ -226,7 +226,9 @@ mod tests {
 
     #[test]
     fn what_is_no_request_is_an_error_with_words() {
-        let reason = |text: &str| Records::from_json(text.as_bytes()).err().expect("no records").to_string();
+        let reason = |text: &str| {
+            Records::from_json(text.as_bytes()).map(|records| records.count()).unwrap_err().to_string()
+        };
         assert!(reason("hello").starts_with("expected value"), "{}", reason("hello"));
         assert_eq!(
             reason(r#"{"a":1}"#),

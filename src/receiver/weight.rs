@@ -193,7 +193,8 @@ fn add(weight: &mut usize, part: MessageKind, mut bytes: &[u8], depth: usize) ->
             (Some(inner), WireType::LengthDelimited) => {
                 let length = decode_varint(&mut bytes)?.min(bytes.len() as u64) as usize;
                 let (content, rest) = bytes.split_at(length);
-                *weight += inner.size() * inner.count_in(content);
+                // on 32 bits a request may weigh more than there are numbers for
+                *weight = weight.saturating_add(inner.size().saturating_mul(inner.count_in(content)));
                 if inner.is_message() {
                     add(weight, inner, content, depth + 1)?;
                 }
@@ -202,7 +203,8 @@ fn add(weight: &mut usize, part: MessageKind, mut bytes: &[u8], depth: usize) ->
             (inner, _) => {
                 skip_field(wire_type, tag, &mut bytes, DecodeContext::default())?;
                 // numbers may also come one by one
-                *weight += inner.filter(|inner| inner.is_number()).map_or(0, MessageKind::size);
+                let size = inner.filter(|inner| inner.is_number()).map_or(0, MessageKind::size);
+                *weight = weight.saturating_add(size);
             }
         }
     }

@@ -14,7 +14,7 @@ use super::clock::Jump;
 use super::crc32c::checksum;
 use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
 use super::scan::{LONGEST_SEGMENT, scan};
-use super::storage::Storage;
+use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
 use crate::record::Signal;
 
@@ -416,11 +416,6 @@ impl<S: Storage> Journal<S> {
         };
         self.segments.retain(|id, segment| segment.left > 0 || !is_gone(*id, segment.is_damaged));
     }
-}
-
-/// Whether a call failed for want of memory or descriptors: that says nothing of the entry, however long it lasts.
-fn lacks_resources(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
 impl fmt::Display for Damage {

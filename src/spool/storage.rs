@@ -28,6 +28,11 @@ pub(crate) trait Storage {
     fn set_aside(&mut self, segment: u64) -> io::Result<()>;
 }
 
+/// Whether a call failed for want of memory or descriptors: that says nothing of the segment, however long it lasts.
+pub(super) fn lacks_resources(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+}
+
 /// Segments as files `<instance>-<number>.segment` of a directory. No file stays open between two calls: each is one request's
 /// worth of work, and a forked child inherits nothing.
 #[derive(Debug)]

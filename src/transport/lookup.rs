@@ -27,7 +27,7 @@ impl Lookup {
         Self { host, port, driver, pending: None }
     }
 
-    /// Asks anew each time: a host may have moved.
+    /// Asks anew each time, as a host may have moved, unless an earlier question is still to be answered: its answer is used.
     ///
     /// # Errors
     /// `TimedOut` at the deadline, `NotFound` if there is no such host, or what the system says.

@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -291,17 +292,39 @@ fn ctrl_c_reaches_a_command_in_a_session_of_its_own() {
 
 #[test]
 fn a_signal_ends_the_delivery_after_the_command() {
-    let receiver = Receiver::start().unwrap();
-    receiver.always(Answer::hang());
-    let mut running = Running::start(&mut exec(&receiver, &["--timeout", "60s", "--", "true"]));
-    let began = Instant::now();
-    while receiver.request_count() == 0 {
-        assert!(began.elapsed() < PATIENCE, "no request");
-        thread::yield_now();
+    for program in ["true", "no-such-command"] {
+        let receiver = Receiver::start().unwrap();
+        receiver.always(Answer::hang());
+        let mut running = Running::start(&mut exec(&receiver, &["--timeout", "60s", "--", program]));
+        let began = Instant::now();
+        while receiver.request_count() == 0 {
+            assert!(began.elapsed() < PATIENCE, "no request");
+            thread::yield_now();
+        }
+        running.signal("TERM");
+        assert_eq!(running.process.wait().unwrap().signal(), Some(libc::SIGTERM), "{program}");
+        assert!(began.elapsed() < PATIENCE + SLACK);
     }
-    running.signal("TERM");
-    assert_eq!(running.process.wait().unwrap().signal(), Some(libc::SIGTERM));
-    assert!(began.elapsed() < PATIENCE + SLACK);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "std sets no dispositions")]
+fn a_caller_that_ignores_the_end_of_its_children_has_the_command_do_so_and_learns_how_it_ended() {
+    let receiver = Receiver::start().unwrap();
+    let mut command = exec(&receiver, &["--", "grep", "^SigIgn:", "/proc/self/status"]);
+    let ignore = || {
+        // SAFETY: may be called between fork and exec.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+        Ok(())
+    };
+    // SAFETY: the closure does nothing else.
+    unsafe { command.pre_exec(ignore) };
+    let output = finish(&mut command);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let ignored = u64::from_str_radix(stdout(&output).trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert!(ignored & 1 << (libc::SIGCHLD - 1) != 0, "{ignored:x}");
+    assert_eq!(receiver.spans()[0].attribute("process.exit.code").as_i64(), Some(0));
 }
 
 /// The side of the keyboard, and that of the programs.
@@ -423,6 +446,32 @@ fn a_process_that_the_command_leaves_behind_does_not_hold_up_the_end() {
     assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), "unfinished\n"));
     assert_eq!(receiver.log_count(), 2);
+}
+
+#[test]
+fn output_that_is_not_read_does_not_hold_up_the_end() {
+    let receiver = Receiver::start().unwrap();
+    let (unread, output) = UnixStream::pair().unwrap();
+    drop(unread);
+    let began = Instant::now();
+    let script = "sleep 60 & echo $! >&2; echo unread";
+    let mut command = exec(&receiver, &["--log-output", "--", "sh", "-c", script]);
+    let process = command.stdout(OwnedFd::from(output)).stderr(Stdio::piped()).spawn().unwrap();
+    let output = process.wait_with_output().unwrap();
+    let _ = Command::new("kill").arg(stderr(&output).trim()).stderr(Stdio::null()).status();
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+}
+
+#[test]
+fn without_a_thread_for_its_output_the_command_runs_as_it_does_alone() {
+    let mut command =
+        standpipe(&["exec", "--log-output", "-v", "--", "sh", "-c", "echo one; echo two >&2; exit 3"]);
+    // no stack is as large
+    let output = finish(command.env("RUST_MIN_STACK", (usize::MAX / 4).to_string()));
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(3), "one\n"));
+    let stderr = stderr(&output);
+    assert!(stderr.contains("\nstandpipe: the output is not logged: "), "{stderr}");
+    assert!(stderr.ends_with("\ntwo\n"), "{stderr}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn everything_that_was_put_down_is_found_and_nothing_else() {
     let hash = |number: u64| if number % 2 == 0 { number << 40 } else { number / 10 };
     for number in 0..5000_u64 {
         assert_eq!(map.find(hash(number), |there| *there == number), None);
-        assert_eq!(*map.insert(hash(number), number, |there| *there == number), number);
+        assert_eq!(map.insert(hash(number), number, |there| *there == number), (&number, true));
     }
     for number in 0..5000_u64 {
         assert_eq!(map.find(hash(number), |there| *there == number), Some(&number));
@@ -21,8 +21,8 @@ fn everything_that_was_put_down_is_found_and_nothing_else() {
 fn of_two_that_are_the_same_the_first_stays() {
     let map = AppendMap::default();
     let name = |item: &(&str, u32)| item.0 == "orders";
-    assert_eq!(map.insert(7, ("orders", 1), name), &("orders", 1));
-    assert_eq!(map.insert(7, ("orders", 2), name), &("orders", 1));
+    assert_eq!(map.insert(7, ("orders", 1), name), (&("orders", 1), true));
+    assert_eq!(map.insert(7, ("orders", 2), name), (&("orders", 1), false));
     assert_eq!(map.find(7, name), Some(&("orders", 1)));
 }
 
@@ -34,7 +34,7 @@ fn threads_that_put_down_the_same_agree_on_one() {
             let map = &map;
             move || {
                 (0..500_u64)
-                    .map(|item| *map.insert(item % 9, (item, thread), |there| there.0 == item))
+                    .map(|item| *map.insert(item % 9, (item, thread), |there| there.0 == item).0)
                     .collect()
             }
         };

@@ -59,9 +59,8 @@ impl<I: Instrument> Instruments<I> {
             return Arc::clone(family.rest(instrument));
         }
         let fresh = Arc::new(Handle::new(instrument.clone(), Some(key)));
-        let is_it = |handle: &Arc<Handle<I>>| handle.has(key);
-        let kept = self.handles.insert(key.get_hash(), Arc::clone(&fresh), is_it);
-        if Arc::ptr_eq(kept, &fresh) {
+        let (kept, is_new) = self.handles.insert(key.get_hash(), fresh, |handle| handle.has(key));
+        if is_new {
             family.handles.fetch_add(1, Ordering::Relaxed);
         }
         Arc::clone(kept)
@@ -86,7 +85,11 @@ impl<I: Instrument> Instruments<I> {
             self.names.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Some(self.families.insert(hash, Family::new(name), is_it))
+        let (family, is_new) = self.families.insert(hash, Family::new(name), is_it);
+        if !is_new {
+            self.names.fetch_sub(1, Ordering::Relaxed);
+        }
+        Some(family)
     }
 }
 

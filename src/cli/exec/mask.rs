@@ -51,7 +51,10 @@ pub(super) fn mask(arguments: impl Iterator<Item = String>) -> Vec<String> {
             Next::Secret if is_scheme(&argument) => (MASK.to_owned(), Next::Secret),
             Next::Secret => (MASK.to_owned(), Next::Plain),
             Next::User => (user(&argument), Next::Plain),
-            Next::Plain => (text(&argument), Next::after(&argument)),
+            Next::Plain => {
+                let masked = option(&argument).unwrap_or_else(|| text(&argument));
+                (masked, Next::after(&argument))
+            }
         };
         next = after;
         masked
@@ -81,13 +84,20 @@ impl Next {
     }
 }
 
+/// `--password=VALUE`: no script begins so, and the value is all that follows, blanks and all.
+fn option(argument: &str) -> Option<String> {
+    let (name, _) = argument.split_once('=')?;
+    let is_it = name.starts_with('-') && name.chars().all(is_of_name) && is_secret(name);
+    is_it.then(|| format!("{name}={MASK}"))
+}
+
 /// A text with the secrets in it masked.
 fn text(whole: &str) -> String {
     let mut secrets: Vec<Range<usize>> = assigned(whole);
     secrets.extend(behind_words(whole));
     secrets.extend(tokens(whole));
     secrets.extend(words(whole).filter_map(login));
-    secrets.extend(words(whole).filter_map(user_option));
+    secrets.extend(user_options(whole));
     secrets.retain(|secret| !secret.is_empty());
     secrets.sort_by_key(|secret| (secret.start, secret.end));
     let (mut masked, mut done) = (String::new(), 0);
@@ -104,6 +114,7 @@ fn text(whole: &str) -> String {
 /// The values of `name=value` and `name: value`.
 fn assigned(whole: &str) -> Vec<Range<usize>> {
     let mut values = Vec::new();
+    let mut quotes = Quotes::new(whole);
     for (at, separator) in whole.match_indices(['=', ':']) {
         let before = whole[..at].trim_end_matches([' ', '\t']);
         let is_apart = before.len() < at;
@@ -121,7 +132,7 @@ fn assigned(whole: &str) -> Vec<Range<usize>> {
             continue;
         }
         let from = at + 1 + blanks;
-        let enclosing = open_quote(&whole[..at]);
+        let enclosing = quotes.at(at);
         let is_header =
             separator == ":" && last_words(name).any(|word| SECRET_HEADERS.contains(&word.as_str()));
         let end = match is_header {
@@ -147,18 +158,15 @@ fn behind_words(whole: &str) -> Vec<Range<usize>> {
     let is_between = |character: char| {
         character.is_whitespace() || matches!(character, '"' | '\'' | ';' | '=' | ':' | '(')
     };
-    for (at, blank) in whole.match_indices(char::is_whitespace) {
+    let mut quotes = Quotes::new(whole);
+    for (at, _) in whole.match_indices(char::is_whitespace) {
         let word = &whole[whole[..at].rfind(is_between).map_or(0, |place| place + 1)..at];
-        let behind = &whole[at + blank.len()..];
-        let from = whole.len() - behind.trim_start().len();
-        let ends = Ends { enclosing: open_quote(&whole[..at]), of_query: false, of_json: false };
-        if is_scheme(word) || word.starts_with('-') && word.chars().all(is_of_name) && is_secret(word) {
-            values.push(inner(whole, from, value_end(whole, from, ends)));
-        } else if USER_OPTIONS.contains(&word) {
-            let end = value_end(whole, from, ends);
-            if let Some(colon) = password_at(&whole[from..end]) {
-                values.push(from + colon..inner(whole, from, end).end);
-            }
+        let is_user = USER_OPTIONS.contains(&word);
+        let is_option = word.starts_with('-') && word.chars().all(is_of_name) && is_secret(word);
+        if is_user || is_option || is_scheme(word) {
+            let from = whole.len() - whole[at..].trim_start().len();
+            let value = inner(whole, from, value_end(whole, from, Ends::of_word(quotes.at(at))));
+            values.extend(if is_user { password(whole, value) } else { Some(value) });
         }
     }
     values
@@ -209,41 +217,56 @@ fn login((base, word): (usize, &str)) -> Option<Range<usize>> {
     }
 }
 
-/// The password of `--user=name:password` and `-uname:password`.
-fn user_option((base, word): (usize, &str)) -> Option<Range<usize>> {
+/// The passwords of `--user=name:password` and `-uname:password`, with quotes or without.
+fn user_options(whole: &str) -> Vec<Range<usize>> {
     let prefixes = ["--user=", "--proxy-user=", "-u"];
-    let value = prefixes.into_iter().find_map(|prefix| word.strip_prefix(prefix))?;
-    Some(base + word.len() - value.len() + password_at(value)?..base + word.len())
+    let mut quotes = Quotes::new(whole);
+    let found = words(whole).filter_map(|(base, word)| {
+        let from = base + prefixes.into_iter().find(|prefix| word.starts_with(prefix))?.len();
+        password(whole, inner(whole, from, value_end(whole, from, Ends::of_word(quotes.at(base)))))
+    });
+    found.collect()
+}
+
+/// That of `name:password`.
+fn password(whole: &str, value: Range<usize>) -> Option<Range<usize>> {
+    Some(value.start + password_at(&whole[value.clone()])?..value.end)
 }
 
 /// What ends a value beside a blank.
 #[derive(Clone, Copy)]
 struct Ends {
-    /// The quote that all of it is in.
-    enclosing: Option<char>,
+    enclosing: Enclosing,
     /// It is one of a URL's query.
     of_query: bool,
     /// Its name is in quotes, as in JSON.
     of_json: bool,
 }
 
+impl Ends {
+    fn of_word(enclosing: Enclosing) -> Self {
+        Self { enclosing, of_query: false, of_json: false }
+    }
+}
+
 /// Where the value ends that begins at `from`: as a shell would have it, quotes, escapes and substitutions included.
 fn value_end(whole: &str, from: usize, ends: Ends) -> usize {
-    let mut characters = whole[from..].char_indices().peekable();
-    while let Some((at, character)) = characters.next() {
+    let mut characters = characters(&whole[from..]).peekable();
+    while let Some((at, character, is_escaped)) = characters.next() {
         let closing = match character {
-            '\\' => {
-                characters.next();
-                continue;
-            }
-            character if character.is_whitespace() || Some(character) == ends.enclosing => return from + at,
+            _ if ends.enclosing.is_closed_by(character, is_escaped) => return from + at,
+            // JSON within quotes
+            '"' if is_escaped => character,
+            _ if is_escaped => continue,
+            character if character.is_whitespace() => return from + at,
             '&' | '#' if ends.of_query => return from + at,
             ',' | '}' | ']' if ends.of_json => return from + at,
             '"' | '\'' | '`' => character,
-            '$' if characters.peek().is_some_and(|(_, next)| *next == '(') => ')',
+            '$' if characters.peek().is_some_and(|(_, next, _)| *next == '(') => ')',
             _ => continue,
         };
-        if !characters.any(|(_, other)| other == closing) {
+        if !characters.any(|(_, other, other_is_escaped)| other == closing && other_is_escaped == is_escaped)
+        {
             return whole.len();
         }
     }
@@ -251,9 +274,19 @@ fn value_end(whole: &str, from: usize, ends: Ends) -> usize {
 }
 
 /// Where a header ends: with its line, or with the quote that it is in.
-fn line_end(whole: &str, from: usize, enclosing: Option<char>) -> usize {
-    let ends = |character: char| character == '\n' || Some(character) == enclosing;
-    whole[from..].find(ends).map_or(whole.len(), |at| from + at)
+fn line_end(whole: &str, from: usize, enclosing: Enclosing) -> usize {
+    let is_end = |character, is_escaped| character == '\n' || enclosing.is_closed_by(character, is_escaped);
+    let end = characters(&whole[from..]).find(|(_, character, is_escaped)| is_end(*character, *is_escaped));
+    end.map_or(whole.len(), |(at, _, _)| from + at)
+}
+
+/// Where each character begins, and whether it is escaped: then it begins with its `\`.
+fn characters(text: &str) -> impl Iterator<Item = (usize, char, bool)> {
+    let mut all = text.char_indices();
+    std::iter::from_fn(move || match all.next()? {
+        (at, '\\') => Some((at, all.next().map_or('\\', |(_, escaped)| escaped), true)),
+        (at, character) => Some((at, character, false)),
+    })
 }
 
 /// A value without the quotes around it, if they are around all of it.
@@ -268,17 +301,52 @@ fn inner(whole: &str, from: usize, end: usize) -> Range<usize> {
     }
 }
 
-/// The quote that is open at the end of a text.
-fn open_quote(before: &str) -> Option<char> {
-    let mut open = None;
-    for character in before.chars().filter(|character| matches!(character, '"' | '\'')) {
-        open = match open {
-            None => Some(character),
-            Some(quote) if quote == character => None,
-            quote => quote,
-        };
+/// The quotes that a place of a text is in.
+#[derive(Clone, Copy, Default)]
+struct Enclosing {
+    quote: Option<char>,
+    /// Within double quotes, `\"` encloses as well.
+    has_escaped: bool,
+}
+
+impl Enclosing {
+    fn is_closed_by(self, character: char, is_escaped: bool) -> bool {
+        match is_escaped {
+            true => self.has_escaped && character == '"',
+            false => self.quote == Some(character),
+        }
     }
-    open
+
+    fn pass(&mut self, character: char, is_escaped: bool) {
+        match (self.quote, character) {
+            (Some('"'), '"') if is_escaped => self.has_escaped = !self.has_escaped,
+            (None | Some('"'), _) if is_escaped => {}
+            (None, '"' | '\'') => self.quote = Some(character),
+            (Some(quote), _) if quote == character => *self = Self::default(),
+            _ => {}
+        }
+    }
+}
+
+/// Finds what encloses the places of a text, in their order: each character is looked at once.
+struct Quotes<'a> {
+    whole: &'a str,
+    passed: usize,
+    enclosing: Enclosing,
+}
+
+impl<'a> Quotes<'a> {
+    fn new(whole: &'a str) -> Self {
+        Self { whole, passed: 0, enclosing: Enclosing::default() }
+    }
+
+    fn at(&mut self, place: usize) -> Enclosing {
+        for (_, character, is_escaped) in characters(&self.whole[self.passed..place]) {
+            self.enclosing.pass(character, is_escaped);
+        }
+        self.passed = place;
+        self.enclosing
+    }
 }
 
 fn is_of_name(character: char) -> bool {
@@ -341,6 +409,8 @@ fn password_at(word: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     fn masked(arguments: &[&str]) -> Vec<String> {
@@ -349,7 +419,7 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_in_every_form_that_the_help_lists() {
-        let cases: [(&[&str], &[&str]); 30] = [
+        let cases: [(&[&str], &[&str]); 35] = [
             (&["--password", "s3cr3t", "a"], &["--password", "***", "a"]),
             (&["--password", "-s3cr3t"], &["--password", "***"]),
             (&["--token=s3cr3t"], &["--token=***"]),
@@ -383,6 +453,14 @@ mod tests {
             (&["--env=DB_PASSWORD=s3cr3t"], &["--env=DB_PASSWORD=***"]),
             (&["-c", "curl -u me:s3cr3t h"], &["-c", "curl -u me:*** h"]),
             (&["-c", "echo token: a; make -j4"], &["-c", "echo token: *** make -j4"]),
+            (&["-c", r#"curl -u"me:s3 cr3t" h"#], &["-c", r#"curl -u"me:***" h"#]),
+            (&["-c", r#"a -u "1:1" --user="1:1" b"#], &["-c", r#"a -u "1:1" --user="1:1" b"#]),
+            (&["-c", r#"PASSWORD="s3\" cr3t" ls"#], &["-c", "PASSWORD=*** ls"]),
+            (
+                &["-c", r#"bash -c "curl -H \"X-Api-Key: s3cr3t\" \"http://h\"""#],
+                &["-c", r#"bash -c "curl -H \"X-Api-Key: ***\" \"http://h\"""#],
+            ),
+            (&["-d", r#""{\"password\":\"s3 cr3t\",\"a\":1}""#], &["-d", r#""{\"password\":***,\"a\":1}""#]),
         ];
         for (arguments, expected) in cases {
             assert_eq!(masked(arguments), expected, "{arguments:?}");
@@ -391,7 +469,8 @@ mod tests {
 
     #[test]
     fn no_part_of_a_secret_is_left_however_it_is_written() {
-        let secrets: [&[&str]; 36] = [
+        assert_eq!(masked(&["--db-password=correct horse battery"]), ["--db-password=***"]);
+        let secrets: [&[&str]; 51] = [
             &["--build-arg=TOKEN=hunter2"],
             &["--from-literal=password=hunter2"],
             &["--set=db.password=hunter2"],
@@ -428,6 +507,21 @@ mod tests {
             &["Authorization:", "hunter2"],
             &["dbpassword=hunter2"],
             &["-c", "export API_TOKEN=hunter2 && make"],
+            &["-c", r#"curl --user="me:hunter2" h"#],
+            &["-c", r#"curl --user="me:ab hunter2" h"#],
+            &["-c", "curl -s --proxy-user='me:hunter2' h"],
+            &["-c", r#"curl -u"me:hunter2" h"#],
+            &["-c", r#"curl -ume:"hunter2" h"#],
+            &["-c", r#"bash -c "curl -u'me:ab hunter2' h""#],
+            &["-d", r#"{"password":"ab\" hunter2"}"#],
+            &["-c", r#"PASSWORD="ab\" hunter2" ls"#],
+            &["-c", r"TOKEN=`echo \`date\` hunter2` ls"],
+            &["-c", r#"echo \"; PASSWORD="ab hunter2" ls"#],
+            &["-c", r#"echo "\""; PASSWORD="ab hunter2" ls"#],
+            &["-c", r"echo 'a\'; PASSWORD='ab hunter2' ls"],
+            &["-c", r#"curl -H "Authorization: Digest a=\"b\", response=\"hunter2\"" h"#],
+            &["-c", r#"bash -c "PASSWORD=\"ab hunter2\" ls""#],
+            &["-c", r#"curl -d "{\"password\": \"ab hunter2\"}" h"#],
         ];
         for arguments in secrets {
             let masked = masked(arguments);
@@ -441,6 +535,15 @@ mod tests {
             text in "([a-zé:=@/#?&'\"` \\\\{}-]|password|-u|--user=|://|Bearer |sk-){0,40}",
         ) {
             masked(&[&text, &text]);
+        }
+    }
+
+    #[test]
+    fn a_script_is_looked_through_in_time_that_grows_with_its_length() {
+        for part in ["a ", " ", "\n", "a=b ", "\"a: b\" ", "-u ", "key=a ", "--key a\n"] {
+            let began = Instant::now();
+            masked(&["-c", &part.repeat((128 << 10) / part.len())]);
+            assert!(began.elapsed() < Duration::from_secs(10), "{part:?}: {:?}", began.elapsed());
         }
     }
 

@@ -35,6 +35,7 @@ struct Options {
     records_arguments: bool,
     budget: Duration,
     fails: bool,
+    is_verbose: bool,
 }
 
 impl Options {
@@ -56,6 +57,7 @@ impl Options {
             records_arguments: !given.has("--no-args"),
             budget: sender::budget(given, BUDGET)?,
             fails: sender::is_on(given, "--fail", "OTEL_CLI_FAIL"),
+            is_verbose: sender::is_verbose(given),
         })
     }
 }
@@ -81,7 +83,7 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     if let (Some(file), Some(context)) = (&options.print_to, &context) {
         print_to(file, context)?;
     }
-    if let (Some(context), true) = (&context, sender::is_verbose(given)) {
+    if let (Some(context), true) = (&context, options.is_verbose) {
         report_error(&format!("trace {} span {}", context.trace_id(), context.span_id()));
     }
     let (ended, copies) = start(command, &options, &sender, &mut span);
@@ -140,13 +142,14 @@ fn start(
 ) -> (io::Result<ExitStatus>, Option<output::Copies>) {
     let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let context = span.context().clone();
-    if options.logs_output {
-        output::pipe(&mut command);
+    let copies = options.logs_output.then(|| output::Copies::start(&mut command, &logger, &context));
+    if let (Some(Err(error)), true) = (&copies, options.is_verbose) {
+        report_error(&format!("the output is not logged: {error}"));
     }
-    let mut copies = None;
+    let mut copies = copies.and_then(Result::ok);
     let ended = process::run(&mut command, |child| {
         span.set("process.pid", child.id());
-        copies = options.logs_output.then(|| output::copy(child, &logger, &context));
+        copies.iter_mut().for_each(|copies| copies.copy(child));
     });
     (ended, copies)
 }

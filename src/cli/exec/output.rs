@@ -1,6 +1,7 @@
 //! What a command prints, passed on byte for byte, and its lines as log records.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
+use std::mem;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,6 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::{Logger, Severity, SpanContext};
+
+use super::process::{Pipe, Stream, is_readable, stream};
 
 /// A longer line becomes several records.
 const LONGEST_LINE: usize = 16 << 10;
@@ -20,13 +23,12 @@ const MOST_LEFT: usize = 2 * ((1 << 20) / PIECE + 1);
 const PATIENCE: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Has the command write where [`copy`] reads.
-pub(super) fn pipe(command: &mut Command) {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-}
-
-/// The threads that copy, one for each stream.
+/// The threads that copy what a command prints, one for each stream.
 pub(super) struct Copies {
+    /// Where they are given what they read, that of standard output first.
+    streams: [mpsc::Sender<Stream>; 2],
+    /// Those that they have been given.
+    pipes: Vec<Pipe>,
     /// Closed when both have ended.
     running: mpsc::Receiver<()>,
     progress: Arc<Progress>,
@@ -36,45 +38,96 @@ pub(super) struct Copies {
 #[derive(Default)]
 struct Progress {
     read: AtomicUsize,
-    written: AtomicUsize,
+    /// Those that are written, and that could not be.
+    done: AtomicUsize,
 }
 
 impl Copies {
+    /// Starts the threads, and has the command write where they read. They are there before the command is: without them,
+    /// it can still be run as it is.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub(super) fn start(command: &mut Command, logger: &Logger, context: &SpanContext) -> io::Result<Self> {
+        let progress = Arc::new(Progress::default());
+        let (runs, running) = mpsc::channel();
+        let copy = |name: &'static str, mut to: Box<dyn Write + Send>| {
+            let (logger, context, progress, runs) =
+                (logger.clone(), context.clone(), Arc::clone(&progress), runs.clone());
+            let (stream, given) = mpsc::channel();
+            thread::Builder::new().name(format!("standpipe-{name}")).spawn(move || {
+                let log = |line: &[u8]| {
+                    let body = String::from_utf8_lossy(line);
+                    logger.record(Severity::Info, body).set("log.iostream", name).context(&context).emit();
+                };
+                if let Ok(from) = given.recv() {
+                    pass_on(from, &mut to, Lines::new(log), &progress, runs);
+                }
+            })?;
+            io::Result::Ok(stream)
+        };
+        let streams = [copy("stdout", showing(io::stdout()))?, copy("stderr", showing(io::stderr()))?];
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(Self { streams, pipes: Vec::new(), running, progress })
+    }
+
+    /// Copies what the command prints until it prints no more.
+    pub(super) fn copy(&mut self, child: &mut Child) {
+        let given = [child.stdout.take().map(stream), child.stderr.take().map(stream)];
+        for (to, given) in self.streams.iter().zip(given) {
+            if let Some((stream, pipe)) = given {
+                // its thread waits for it
+                let _ = to.send(stream);
+                self.pipes.push(pipe);
+            }
+        }
+    }
+
     /// Waits for the end of both streams, after that of the command. Processes that it left behind may keep them open: the
     /// wait ends where there is nothing more to read, or when more was read than the command can have left in the pipes.
     pub(super) fn finish(self) {
+        // a thread that was given nothing ends
+        drop(self.streams);
         let (began, before) = (Instant::now(), self.progress.read.load(Ordering::SeqCst));
         while let Err(RecvTimeoutError::Timeout) = self.running.recv_timeout(PAUSE) {
             let read = self.progress.read.load(Ordering::SeqCst);
-            let is_writing = self.progress.written.load(Ordering::SeqCst) < read;
-            if read - before > MOST_LEFT || (!is_writing && began.elapsed() >= PATIENCE) {
+            let is_writing = self.progress.done.load(Ordering::SeqCst) < read;
+            // a thread that had no time to run has left something
+            let is_done = || !is_writing && !self.pipes.iter().any(is_readable);
+            if read - before > MOST_LEFT || began.elapsed() >= PATIENCE && is_done() {
                 return;
             }
         }
     }
 }
 
-/// Copies what the command prints until it prints no more.
-pub(super) fn copy(child: &mut Child, logger: &Logger, context: &SpanContext) -> Copies {
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let log = |stream: &'static str| {
-        let (logger, context) = (logger.clone(), context.clone());
-        move |line: &[u8]| {
-            let body = String::from_utf8_lossy(line);
-            logger.record(Severity::Info, body).set("log.iostream", stream).context(&context).emit();
-        }
-    };
-    let progress = Arc::new(Progress::default());
-    let (runs, running) = mpsc::channel();
-    if let Some(stdout) = stdout {
-        let (lines, progress, runs) = (Lines::new(log("stdout")), Arc::clone(&progress), runs.clone());
-        thread::spawn(move || pass_on(stdout, io::stdout(), lines, &progress, runs));
+/// What is printed where this process prints.
+fn showing(to: impl Write + IsTerminal + Send + 'static) -> Box<dyn Write + Send> {
+    match cfg!(windows) && to.is_terminal() {
+        true => Box::new(Console { to, unfinished: Vec::new() }),
+        false => Box::new(to),
     }
-    if let Some(stderr) = stderr {
-        let (lines, progress) = (Lines::new(log("stderr")), Arc::clone(&progress));
-        thread::spawn(move || pass_on(stderr, io::stderr(), lines, &progress, runs));
+}
+
+/// A console of Windows, to which std writes nothing but UTF-8: what is not is replaced.
+struct Console<W> {
+    to: W,
+    /// Less than a character.
+    unfinished: Vec<u8>,
+}
+
+impl<W: Write> Write for Console<W> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.unfinished.extend_from_slice(piece);
+        let rest = self.unfinished.split_off(whole_characters(&self.unfinished));
+        let text = mem::replace(&mut self.unfinished, rest);
+        write(&mut self.to, String::from_utf8_lossy(&text).as_bytes())?;
+        Ok(piece.len())
     }
-    Copies { running, progress }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 /// Writes each piece as it comes. Where it cannot be written, reading ends: the command notices as if it wrote there itself.
@@ -94,11 +147,11 @@ fn pass_on(
             Err(_) => break,
         };
         progress.read.fetch_add(1, Ordering::SeqCst);
-        if write(&mut to, piece).is_err() {
+        let written = write(&mut to, piece).map(|()| lines.add(piece));
+        progress.done.fetch_add(1, Ordering::SeqCst);
+        if written.is_err() {
             break;
         }
-        lines.add(piece);
-        progress.written.fetch_add(1, Ordering::SeqCst);
     }
     lines.end();
 }
@@ -148,11 +201,7 @@ impl<F: FnMut(&[u8])> Lines<F> {
 
     /// Takes what is there as a line, but for a character at its end that is not whole yet.
     fn cut(&mut self) {
-        let whole = match std::str::from_utf8(&self.unfinished) {
-            Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            _ => self.unfinished.len(),
-        };
-        let rest = self.unfinished.split_off(whole);
+        let rest = self.unfinished.split_off(whole_characters(&self.unfinished));
         self.end();
         self.unfinished = rest;
     }
@@ -165,6 +214,14 @@ impl<F: FnMut(&[u8])> Lines<F> {
             (self.on_line)(line);
         }
         self.unfinished.clear();
+    }
+}
+
+/// The length without a character at the end that is not whole yet.
+fn whole_characters(text: &[u8]) -> usize {
+    match std::str::from_utf8(text) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => text.len(),
     }
 }
 
@@ -209,6 +266,36 @@ mod tests {
         let line = format!("x{}", "ü".repeat(20_000));
         let pieces: Vec<&[u8]> = line.as_bytes().chunks(10_000).collect();
         assert_eq!(passed_on(&pieces).1.concat(), line);
+    }
+
+    #[test]
+    fn a_console_is_given_whole_characters_and_no_other_bytes() {
+        let mut console = Console { to: Vec::new(), unfinished: Vec::new() };
+        for piece in [&b"gr\xc3"[..], b"\xbc\xc3", b"\x9fe \xe2\x82", b"\xac\n", b"gr\x81\xe1e\n"] {
+            write(&mut console, piece).unwrap();
+        }
+        assert_eq!(String::from_utf8(console.to).unwrap(), "grüße €\ngr\u{fffd}\u{fffd}e\n");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_is_left_is_waited_for_however_late_it_is_read() {
+        let (mut printing, read) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (mut stream, pipe) = stream(std::os::fd::OwnedFd::from(read));
+        printing.write_all(b"late").unwrap();
+        let (runs, running) = mpsc::channel();
+        let streams = [mpsc::channel().0, mpsc::channel().0];
+        let copies = Copies { streams, pipes: vec![pipe], running, progress: Arc::default() };
+        let (end, ended) = mpsc::channel();
+        let finish = thread::spawn(move || {
+            copies.finish();
+            end.send(())
+        });
+        assert!(ended.recv_timeout(2 * PATIENCE).is_err(), "it ends before all is read");
+        stream.read_exact(&mut [0; 4]).unwrap();
+        ended.recv().unwrap();
+        finish.join().unwrap().unwrap();
+        drop((runs, printing));
     }
 
     #[test]

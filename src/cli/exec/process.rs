@@ -1,10 +1,12 @@
-//! A child process: how signals reach it, how it ended, what it used.
+//! A child process: how signals reach it, what it prints, how it ended, what it used.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-pub(super) use platform::{end_by, signal_name, signal_of, usage_of_child};
+pub(super) use platform::{
+    Pipe, Stream, end_by, is_readable, signal_name, signal_of, stream, usage_of_child,
+};
 
 /// What a child and the processes that it waited for have used.
 #[cfg_attr(not(unix), allow(dead_code, reason = "other systems are not asked"))]
@@ -19,23 +21,29 @@ pub(super) struct Usage {
 /// Starts the command, calls `started`, and waits for the end. Signals that this process is sent meanwhile are the child's;
 /// afterwards they end this process as they do without a child.
 pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io::Result<ExitStatus> {
-    platform::take_signals();
-    let mut child = command.spawn()?;
-    platform::forward_to(&child);
-    started(&mut child);
-    platform::wait_for_end(&child);
-    child.wait()
+    platform::take_signals(command);
+    let ended = command.spawn().and_then(|mut child| {
+        platform::forward_to(&child);
+        started(&mut child);
+        platform::wait_for_end(&child);
+        child.wait()
+    });
+    platform::leave_signals();
+    ended
 }
 
 #[cfg(unix)]
-#[allow(unsafe_code, reason = "std neither forwards signals nor knows what a child used")]
+#[allow(unsafe_code, reason = "std neither forwards signals nor polls, nor knows what a child used")]
 mod platform {
     use std::ffi::c_int;
+    use std::fs::File;
     use std::mem::MaybeUninit;
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::{Child, ExitStatus};
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Child, Command, ExitStatus};
     use std::ptr;
     use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+    use std::sync::{Arc, Weak};
     use std::time::Duration;
 
     use super::Usage;
@@ -75,12 +83,27 @@ mod platform {
     static PENDING: AtomicU32 = AtomicU32::new(0);
 
     /// Handles the signals that are forwarded, except those that are ignored: the child ignores them as well then, as
-    /// after `nohup`.
-    pub(super) fn take_signals() {
+    /// after `nohup`. A SIGCHLD that is ignored has to be the default here, since the system keeps no end of a child for
+    /// those who ignore it; the command ignores it as its caller does.
+    pub(super) fn take_signals(command: &mut Command) {
         set_handlers(
             &FORWARDED,
             handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize,
         );
+        // SAFETY: both dispositions are the system's own, and `signal` may be called between fork and exec.
+        unsafe {
+            if libc::signal(libc::SIGCHLD, libc::SIG_DFL) == libc::SIG_IGN {
+                command.pre_exec(|| {
+                    libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+                    Ok(())
+                });
+            }
+        }
+    }
+
+    /// Has signals end this process.
+    pub(super) fn leave_signals() {
+        set_handlers(&ENDING, libc::SIG_DFL);
     }
 
     fn set_handlers(numbers: &[c_int], handler: libc::sighandler_t) {
@@ -122,7 +145,6 @@ mod platform {
         };
         while wait() != 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted {}
         CHILD.store(ENDED, Ordering::SeqCst);
-        set_handlers(&ENDING, libc::SIG_DFL);
     }
 
     /// Ends this process by the signal that ended the child: a shell stops its loop at Ctrl-C only then. It returns where
@@ -184,6 +206,26 @@ mod platform {
         }
     }
 
+    /// What the child prints, for the one who reads it and closes it.
+    pub(crate) type Stream = Arc<File>;
+    /// The same for others: it keeps nothing open.
+    pub(crate) type Pipe = Weak<File>;
+
+    pub(crate) fn stream(end: impl Into<OwnedFd>) -> (Stream, Pipe) {
+        let stream = Arc::new(File::from(end.into()));
+        let pipe = Arc::downgrade(&stream);
+        (stream, pipe)
+    }
+
+    /// Whether there is something to read, or the end.
+    pub(crate) fn is_readable(pipe: &Pipe) -> bool {
+        pipe.upgrade().is_some_and(|pipe| {
+            let mut question = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: there is one structure, which outlives the call.
+            unsafe { libc::poll(&raw mut question, 1, 0) > 0 }
+        })
+    }
+
     pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
         status.signal()
     }
@@ -240,35 +282,59 @@ mod platform {
 
 #[cfg(not(unix))]
 mod platform {
-    use std::process::{Child, ExitStatus};
+    use std::io::Read;
+    use std::process::{Child, Command, ExitStatus};
 
     use super::Usage;
 
     /// A console's Ctrl-C and Ctrl-Break go to all its processes, the child included. This one stays until the child has
     /// ended, whatever that makes of it.
+    pub(super) fn take_signals(_: &mut Command) {
+        #[cfg(windows)]
+        console::set_handler(true);
+    }
+
+    pub(super) fn leave_signals() {
+        #[cfg(windows)]
+        console::set_handler(false);
+    }
+
     #[cfg(windows)]
     #[allow(unsafe_code, reason = "std does not ask for the events of a console")]
-    pub(super) fn take_signals() {
+    mod console {
+        const CTRL_BREAK_EVENT: u32 = 1;
+
         #[link(name = "kernel32")]
         unsafe extern "system" {
             fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
         }
-        const CTRL_BREAK_EVENT: u32 = 1;
+
         extern "system" fn handle(event: u32) -> i32 {
             i32::from(event <= CTRL_BREAK_EVENT)
         }
-        // SAFETY: the handler is a function for the life of the process, and does nothing but return.
-        unsafe { SetConsoleCtrlHandler(handle, 1) };
-    }
 
-    #[cfg(not(windows))]
-    pub(super) fn take_signals() {}
+        pub(super) fn set_handler(is_set: bool) {
+            // SAFETY: the handler is a function for the life of the process, and does nothing but return.
+            unsafe { SetConsoleCtrlHandler(handle, i32::from(is_set)) };
+        }
+    }
 
     pub(super) fn forward_to(_: &Child) {}
 
     pub(super) fn wait_for_end(_: &Child) {}
 
     pub(crate) fn end_by(_: i32) {}
+
+    pub(crate) type Stream = Box<dyn Read + Send>;
+    pub(crate) struct Pipe;
+
+    pub(crate) fn stream(end: impl Read + Send + 'static) -> (Stream, Pipe) {
+        (Box::new(end), Pipe)
+    }
+
+    pub(crate) fn is_readable(_: &Pipe) -> bool {
+        false
+    }
 
     pub(crate) fn signal_of(_: ExitStatus) -> Option<i32> {
         None

@@ -61,7 +61,11 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
     let interrupt = reader.clone();
     on_interrupt(move || drop(interrupt.send(Input::End)))
         .map_err(|error| Failure::Message(format!("signals: {error}")))?;
-    thread::spawn(move || while reader.send(Input::read()).is_ok() {});
+    let read = move || while reader.send(Input::read()).is_ok() {};
+    thread::Builder::new()
+        .name("standpipe-input".to_owned())
+        .spawn(read)
+        .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let mut is_whole = true;
     for (number, input) in (1_u64..).zip(lines) {
         let taken = match input {

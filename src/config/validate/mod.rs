@@ -31,7 +31,11 @@ pub(in crate::config) fn validate(
         let mut found = Vec::new();
         check(exporter, &mut found);
         if names.contains(&exporter.name()) {
-            found.push(whole(exporter, "another exporter has the same name", "give each its own with named"));
+            found.push(whole(
+                exporter,
+                "another exporter has the same name",
+                "give each its own with Exporter::named",
+            ));
         }
         names.push(exporter.name());
         broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);

@@ -8,7 +8,7 @@ use crate::config::settings::SettingRow;
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
 use crate::config::text::listed;
-use crate::config::{Config, Exporter, SettingSource, Transport, WhenFull, units};
+use crate::config::{Config, Exporter, ProviderName, SettingSource, Transport, WhenFull, units};
 use crate::record::Signal;
 
 type Remark = (&'static SettingRow, Fault);
@@ -37,7 +37,10 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static Setti
 
 /// The ledger as metrics, which no exporter sends.
 pub(super) fn on_observation(config: &Config) -> Option<Diagnostic> {
-    let is_seen = config.exporters.iter().any(|exporter| exporter.signals.contain(Signal::Metrics));
+    // those of an application have its telemetry alone
+    let is_seen = config.exporters.iter().any(|exporter| {
+        exporter.signals.contain(Signal::Metrics) && exporter.provider() != Some(ProviderName::Application)
+    });
     let source = config.source(&SELF_OBSERVATION);
     (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| {
         let what = "has no effect: no exporter sends metrics";
@@ -167,6 +170,7 @@ fn short_interval(exporter: &Exporter) -> Option<Remark> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Application;
 
     #[test]
     fn self_observation_that_nobody_would_see_is_told() {
@@ -176,6 +180,10 @@ mod tests {
             config.expect("only a warning").diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(told(Signal::Metrics), [""; 0]);
+        let application = Application::new().exporter(Exporter::http("localhost").signals([Signal::Metrics]));
+        let config = Config::new().exporter(Exporter::http("localhost").signals([Signal::Traces]));
+        let config = config.application(application).self_observation(true).validate();
+        assert_eq!(config.expect("only a warning").diagnostics().len(), 1);
         assert_eq!(
             told(Signal::Traces),
             ["warning: self-observation: has no effect: no exporter sends metrics; \

@@ -106,7 +106,7 @@ fn a_second_exporter_of_the_same_name_is_refused_and_the_first_one_kept() {
     let error = config.validate().expect_err("the same name");
     assert_eq!(
         error.to_string(),
-        "exporter \"otlp\": another exporter has the same name; give each its own with named"
+        "exporter \"otlp\": another exporter has the same name; give each its own with Exporter::named"
     );
     let usable = error.into_usable();
     assert_eq!(usable.exporters().len(), 1);

@@ -63,7 +63,7 @@ impl<J: Send> WorkerPool<J> {
         }
     }
 
-    /// StartPermit to start a thread if the job needs one. Without a permit it waits until one of the others is done.
+    /// A permit to start a thread, if the job needs one. Without a permit it waits until one of the others is done.
     fn queue(&self, job: J) -> Option<StartPermit> {
         let mut state = self.state.lock();
         state.jobs.push_back(job);

@@ -131,6 +131,36 @@ fn nan_infinities_and_falling_counters_are_left_out_and_reported() {
 }
 
 #[test]
+fn what_a_callback_observes_beyond_the_limit_is_reported_as_well() {
+    let receiver = Receiver::start().unwrap();
+    let problems = Problems::default();
+    let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
+    let meter = telemetry.meter("shop");
+    let few = meter.build("few").cardinality_limit(2);
+    few.observe_counter(|observer| (0..5).for_each(|number| observer.observe(1, &[("customer", number)])));
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    let reported = problems.wait_for(ProblemKind::CardinalityLimit);
+    let expected = "metric \"few\" has more than 2 sets of attributes: the rest is put together";
+    assert_eq!(reported.message, expected);
+}
+
+#[test]
+fn a_counter_and_a_callback_of_one_name_are_both_sent_and_reported() {
+    let receiver = Receiver::start().unwrap();
+    let problems = Problems::default();
+    let telemetry = problems.start(exporter(&receiver).interval(FOR_EVER));
+    let meter = telemetry.meter("shop");
+    meter.counter("orders").add(1, ());
+    meter.build("orders").observe_counter(|observer| observer.observe(2, ()));
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    assert_eq!(named(&receiver, "orders").len(), 2);
+    let reported = problems.wait_for(ProblemKind::Instrument);
+    let expected = "metric \"orders\" is there twice, as a counter and as a counter with a callback: both are sent; \
+                    rename one";
+    assert_eq!(reported.message, expected);
+}
+
+#[test]
 fn instruments_that_contradict_each_other_are_both_sent_and_reported() {
     let receiver = Receiver::start().unwrap();
     let problems = Problems::default();
