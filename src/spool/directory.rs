@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use super::recorder::Map;
 use super::storage::{check_file_size, create, open_own, set_aside, user};
-use crate::process;
 use crate::record::random;
 
 const RECORDER: &str = ".recorder";
@@ -65,7 +64,7 @@ impl Directory {
         self.0.join(format!("{instance}{RECORDER}"))
     }
 
-    /// A new file for a recorder, locked.
+    /// A new file for a recorder, locked: the fork lock is held.
     pub(super) fn create_recorder(&self) -> io::Result<(String, NewFile)> {
         for _ in 0..16 {
             let instance = instance_name(random());
@@ -103,13 +102,8 @@ impl Directory {
     }
 
     /// Locks a recorder for as long as the result lives, which a forked child does not have; `None` if it is locked already, or
-    /// gone.
+    /// gone. A child that is forked in the middle of it would share the lock: the fork lock is held.
     pub(super) fn lock_recorder(&self, instance: &str) -> io::Result<Option<Map>> {
-        // a child that is forked in the middle of it would share the lock
-        process::with_fork_lock(|| self.lock_recorder_unforked(instance))
-    }
-
-    fn lock_recorder_unforked(&self, instance: &str) -> io::Result<Option<Map>> {
         let path = self.recorder_path(instance);
         let file = match open_own(&path, OpenOptions::new().read(true).write(true)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -9,6 +9,7 @@ use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
 use super::recorder::{Leftover, Map, Place, Unreadable, stored_name};
 use super::storage::Files;
+use crate::process::with_fork_lock;
 use crate::record::Signal;
 
 /// All that one instance has left. It is locked: no other process delivers it.
@@ -77,7 +78,7 @@ impl Estate {
         limits: Limits,
         boot_id: [u8; 16],
     ) -> Result<Self, Refusal> {
-        let lock = directory.lock_recorder(instance)?.ok_or(Refusal::InUse)?;
+        let lock = with_fork_lock(|| directory.lock_recorder(instance))?.ok_or(Refusal::InUse)?;
         let recorder = match Leftover::read(&directory.recorder_path(instance), boot_id)? {
             Ok(recorder) => Some(recorder),
             // its process died before it could write anything

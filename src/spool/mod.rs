@@ -47,6 +47,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::{SpoolSettings, SpoolSync};
+use crate::process::with_fork_lock;
 use crate::record::Signal;
 use clock::{Jump, now_ms};
 pub use contents::{Contents, Instance};
@@ -165,7 +166,7 @@ impl Spool {
                 "a process that dies loses its queue: {left} bytes of others are there already"
             ));
         }
-        let (instance, new) = directory.create_recorder()?;
+        let (instance, new) = with_fork_lock(|| directory.create_recorder())?;
         let header = Header {
             slots: if has_queue { slots as u32 } else { 0 },
             open_spans: if has_queue && settings.open_spans { OPEN_SPANS } else { 0 },

@@ -9,7 +9,7 @@ use std::thread;
 
 use super::clock::NOW_MS;
 use super::*;
-use crate::process::{watch, with_fork_lock};
+use crate::process::watch;
 use crate::record::wire::encode_field;
 use crate::record::{Chunk, Scope, SpanHead, SpanId, SpanKind, SpanRecord, TraceId};
 use recorder::stored_name;

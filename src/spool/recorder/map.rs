@@ -8,8 +8,6 @@ use std::process;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::process::with_fork_lock;
-
 /// A shared mapping that a forked child does not have.
 #[derive(Debug)]
 pub(in crate::spool) struct Map {
@@ -38,11 +36,9 @@ impl Map {
     }
 
     fn shared(file: &File, bytes: usize) -> io::Result<Self> {
-        with_fork_lock(|| {
-            let map = Self::new(bytes, libc::MAP_SHARED, file.as_raw_fd())?;
-            map.advise(libc::MADV_DONTFORK)?;
-            Ok(map)
-        })
+        let map = Self::new(bytes, libc::MAP_SHARED, file.as_raw_fd())?;
+        map.advise(libc::MADV_DONTFORK)?;
+        Ok(map)
     }
 
     fn new(bytes: usize, flags: c_int, file: c_int) -> io::Result<Self> {
