@@ -269,7 +269,8 @@ impl Telemetry {
 
     /// Sends all that was accepted before the call, without waiting for throttle or linger, and collects and sends the
     /// metrics. If it was started [without threads](Self::start_manual), this thread sends, and ends an attempt when the
-    /// budget is used up; its records stay in the queue, and may be sent twice.
+    /// budget is used up; its records stay in the queue, and may be sent twice. A pause after a failed attempt is cut to
+    /// 100 ms, unless the server asked for it.
     ///
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.

@@ -16,6 +16,7 @@ use super::given::Given;
 use super::help::{COMMANDS, Topic};
 use super::init;
 use super::receive;
+use super::sender;
 use super::show;
 use super::style::ColorChoice;
 use super::text;
@@ -159,6 +160,10 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             // An empty argument is most often a variable of the shell that was never set.
             Arg::Value(word) if word.is_empty() => {}
             Arg::Value(word) => raw.operands.push(word),
+            Arg::Long("port") => {
+                let words = "unknown option \"--port\"; write --address 127.0.0.1:PORT";
+                return Err(UsageError(words.to_owned()));
+            }
             Arg::Long(name) => return Err(unknown("option", &format!("--{name}"), &OPTIONS)),
             Arg::Short(letter) => return Err(unknown("option", &format!("-{letter}"), &[])),
         }
@@ -341,7 +346,10 @@ impl RawArguments {
         let directory = directory("drain", self.operands)?;
         let transport = if self.grpc { Transport::Grpc } else { Transport::Http };
         let target = match (self.endpoint, self.to_stdout) {
-            (Some(endpoint), false) => Target::Collector { transport, endpoint, headers: self.headers },
+            (Some(endpoint), false) => {
+                sender::check_endpoint(&endpoint)?;
+                Target::Collector { transport, endpoint, headers: self.headers }
+            }
             (None, true) if !self.grpc && self.headers.is_empty() => Target::Stdout,
             (None, true) => {
                 return Err(UsageError("--grpc and --header are for an --endpoint".to_owned()));
@@ -408,7 +416,7 @@ fn command(word: OsString) -> Result<String, UsageError> {
 }
 
 fn unknown_command(word: &str) -> UsageError {
-    unknown("command", word, &COMMANDS.map(|(name, _)| name))
+    UsageError(text::unknown_of("command", word, &COMMANDS.map(|(name, _)| name)))
 }
 
 fn color(word: &str) -> Result<ColorChoice, UsageError> {
@@ -549,10 +557,19 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 38] = [
+        let cases: [(&[&str], &str); 40] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
-            (&["frobnicate"], "unknown command \"frobnicate\""),
+            (
+                &["help", "frobnicate"],
+                "unknown command \"frobnicate\"; there are demo, receive, show, check, init, exec, span, log, \
+                 metric, spool, drain, completions, man, help",
+            ),
+            (&["receive", "--port", "9"], "unknown option \"--port\"; write --address 127.0.0.1:PORT"),
+            (
+                &["drain", "a", "--endpoint", "foo:bar"],
+                "--endpoint: \"foo:bar\" has an invalid port; write 1 to 65535, usually 4318",
+            ),
             (&["help", "chekc"], "unknown command \"chekc\"; did you mean \"check\"?"),
             (&["demo", "--colour", "never"], "unknown option \"--colour\"; did you mean \"--color\"?"),
             (&["demo", "-x"], "unknown option \"-x\""),

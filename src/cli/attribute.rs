@@ -18,9 +18,9 @@ pub(crate) fn parse(word: &str) -> Result<Attribute, String> {
         None => Ok((key.to_owned(), value.into())),
         Some(key) => match serde_json::from_str(value) {
             Ok(value) => Ok((key.to_owned(), value)),
-            Err(_) => {
-                Err(format!("--attr {key}: the value is not JSON, as 42, 1.5 or true; for text write {key}="))
-            }
+            Err(_) => Err(format!(
+                "--attr {key}: the value is not JSON, as 42, 1.5 or true; for text write {key}=VALUE"
+            )),
         },
     }
 }
@@ -94,7 +94,7 @@ mod tests {
             assert_eq!(parse(wrong).unwrap_err(), "--attr: write KEY=VALUE, or KEY:=JSON for a number");
         }
         let error = parse("a:=secret").unwrap_err();
-        assert!(error.starts_with("--attr a: the value is not JSON") && !error.contains("secret"), "{error}");
+        assert!(error.ends_with("for text write a=VALUE") && !error.contains("secret"), "{error}");
         assert_eq!(parse_list("a=1,odd,,b=2").len(), 2);
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
         ["bash"] => print_text(bash().trim_end()),
         ["zsh"] => print_text(zsh().trim_end()),
         ["fish"] => print_text(fish().trim_end()),
-        [shell] => Err(Failure::Usage(text::unknown("shell", shell, &SHELLS))),
+        [shell] => Err(Failure::Usage(text::unknown_of("shell", shell, &SHELLS))),
         _ => Err(Failure::Usage("completions needs a shell: bash, zsh or fish".to_owned())),
     }
 }

@@ -19,11 +19,14 @@ const MOST_ATTRIBUTES: usize = 4;
 const LONGEST_TELLING: usize = 64;
 /// What is the same for all that a process records, or tells where in its code it was recorded.
 const FOLDED: [&str; 7] = ["process.", "host.", "os.", "thread.", "code.", "telemetry.", "network.protocol."];
+/// What tells the spans of commands apart, though it is of a process.
+const COMMAND: &str = "process.command_args";
 /// What tells most of a span, if it has too many attributes to show them all: in this order.
-const TELLING: [&str; 14] = [
+const TELLING: [&str; 15] = [
     "error.type",
     "exception.type",
     "exception.message",
+    COMMAND,
     "http.response.status_code",
     "http.request.method",
     "http.route",
@@ -190,15 +193,19 @@ pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
     if full {
         return attributes.iter().map(|a| format!("{}={}", a.key, whole_value(a.value.as_ref()))).collect();
     }
-    let is_folded =
-        |key: &str| key == "exception.stacktrace" || FOLDED.iter().any(|prefix| key.starts_with(prefix));
+    let is_folded = |key: &str| {
+        key == "exception.stacktrace" || key != COMMAND && FOLDED.iter().any(|prefix| key.starts_with(prefix))
+    };
     let rank = |key: &str| TELLING.iter().position(|telling| *telling == key).unwrap_or(TELLING.len());
     let mut shown: Vec<usize> = (0..attributes.len()).filter(|&at| !is_folded(&attributes[at].key)).collect();
     shown.sort_by_key(|&at| rank(&attributes[at].key));
     shown.truncate(MOST_ATTRIBUTES);
     shown.sort_unstable();
     let text = |at: &usize| {
-        let value = whole_value(attributes[*at].value.as_ref());
+        let value = match &attributes[*at] {
+            attribute if attribute.key == COMMAND => command_line(attribute.value.as_ref()),
+            attribute => whole_value(attribute.value.as_ref()),
+        };
         let value = match value.char_indices().nth(LONGEST_TELLING) {
             Some((end, _)) => format!("{}...", &value[..end]),
             None => value,
@@ -210,6 +217,15 @@ pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
         texts.push(format!("+{}", attributes.len() - shown.len()));
     }
     texts
+}
+
+/// The words of a list as a command line.
+fn command_line(value: Option<&AnyValue>) -> String {
+    let Some(Value::ArrayValue(words)) = value.and_then(|value| value.value.as_ref()) else {
+        return whole_value(value);
+    };
+    let words: Vec<String> = words.values.iter().map(|word| whole_value(Some(word))).collect();
+    words.join(" ")
 }
 
 /// `key=value` for each attribute, two spaces between.
@@ -342,6 +358,16 @@ mod tests {
         let long = KeyValue { value: Some(any(Value::StringValue("x".repeat(500)))), ..set(&"sql") };
         assert_eq!(telling(std::slice::from_ref(&long), false), [format!("sql={}...", "x".repeat(64))]);
         assert_eq!(telling(&[long], true), [format!("sql={}", "x".repeat(500))]);
+    }
+
+    #[test]
+    fn the_command_line_is_shown_though_it_is_of_a_process() {
+        let words = ["sh", "-c", "make all"].map(|word| any(Value::StringValue(word.to_owned())));
+        let list = any(Value::ArrayValue(ArrayValue { values: words.into() }));
+        let set =
+            |key: &str| KeyValue { key: key.to_owned(), value: Some(list.clone()), ..KeyValue::default() };
+        let attributes = ["process.pid", "process.command_args"].map(set);
+        assert_eq!(telling(&attributes, false), ["process.command_args=sh -c \"make all\"", "+1"]);
     }
 
     #[test]

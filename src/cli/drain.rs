@@ -1,5 +1,6 @@
 //! `standpipe drain`: what processes have left in a spool is sent, or printed.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,8 +14,11 @@ use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry,
 
 use super::progress::{Progress, TICK};
 use super::style::{Ink, Style};
-use super::{Failure, describe, interrupt, print, report_error, spool};
+use super::{Failure, describe, interrupt, print, report_error, sender, spool};
 
+/// Reported once, after the first request that could not be delivered.
+const GOES_ON: &str =
+    "nothing is lost: it is tried again until it is delivered; Ctrl-C ends that, or --timeout TIME";
 /// How long the end waits for the request that is under way, and for the worker to remove what was delivered.
 const END: Duration = Duration::from_secs(2);
 
@@ -101,14 +105,26 @@ fn wait(
     draw: impl Fn(&mut Progress<'_>),
 ) {
     let until = options.timeout.map(|timeout| Instant::now() + timeout);
+    let mut reported = HashSet::new();
+    let mut goes_on = (options.target != Target::Stdout).then_some(GOES_ON);
     while until.is_none_or(|until| Instant::now() < until) {
         match events.recv_timeout(TICK) {
             Ok(Event::Drained | Event::Interrupted) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
             Ok(Event::Problem(problem)) => {
-                progress.clear();
-                report_error(&problem.message);
+                let is_unavailable = problem.kind == ProblemKind::Unavailable;
+                let words = match options.target {
+                    Target::Stdout => problem.message,
+                    Target::Collector { .. } => sender::in_words(&problem),
+                };
+                // each attempt fails for the same reason
+                if !reported.contains(&words) {
+                    progress.clear();
+                    report_error(&words);
+                    goes_on.take_if(|_| is_unavailable).iter().for_each(|words| report_error(words));
+                    reported.insert(words);
+                }
                 // output that is not read any more does not come back
-                if options.target == Target::Stdout && problem.kind == ProblemKind::Unavailable {
+                if options.target == Target::Stdout && is_unavailable {
                     return;
                 }
             }

@@ -229,8 +229,9 @@ examples:
   standpipe check --env --offline
   standpipe check --json telemetry.toml | jq .errors
 
-exit code: 0 if every exporter can be used (there may be warnings), 1 if there are errors or an
-           endpoint does not answer as it should, 2 if the file cannot be read at all
+exit code: 0 if there is no error (there may be warnings, and a file may describe no exporter at
+           all), 1 if there is one or an endpoint does not answer as it should, 2 if the file cannot
+           be read at all
 ";
 
 const INIT: &str = "\

@@ -21,6 +21,11 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_METRICS_EXPORTER"];
 const SIGNALS: [&str; 4] = ["", "TRACES_", "LOGS_", "METRICS_"];
 
+/// How the library says that the server has no TLS.
+const NOT_TLS: &str = "the server does not speak TLS";
+/// How the standard library, ureq and Windows say that no address was found for a name.
+const UNRESOLVED: [&str; 3] = ["failed to lookup address", "host not found", "No such host"];
+
 /// Started telemetry, and the trouble that it had.
 pub(crate) struct Sender {
     pub(crate) telemetry: Telemetry,
@@ -220,7 +225,7 @@ fn is_usable(name: &str, value: &OsStr) -> bool {
 }
 
 /// Of the command line, where a slip is to be mended, and not telemetry that cannot be delivered.
-fn check_endpoint(endpoint: &str) -> Result<(), String> {
+pub(crate) fn check_endpoint(endpoint: &str) -> Result<(), String> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let read = Config::from_variables([(NAME, endpoint)]);
     let diagnostics = match &read {
@@ -243,12 +248,22 @@ fn usable(read: Result<Config, standpipe::ConfigError>) -> (Config, Option<Strin
     }
 }
 
-fn in_words(problem: &Problem) -> String {
+/// What is wrong, and what may help.
+pub(crate) fn in_words(problem: &Problem) -> String {
+    let message = &problem.message;
+    let has_path_twice = message.split(' ').any(|word| word.matches("/v1/").count() > 1);
     let advice = match problem.kind {
+        _ if message.ends_with(NOT_TLS) => "; write http:// instead of https://",
+        _ if UNRESOLVED.iter().any(|words| message.contains(words)) => {
+            "; is the name right? in a container, is it on the same network?"
+        }
+        ProblemKind::NotTaken if has_path_twice => {
+            "; the path is there twice: write the endpoint without it, since it is appended"
+        }
         ProblemKind::Unavailable => "; is a collector running? try: standpipe receive",
         _ => "",
     };
-    format!("{}{advice}", problem.message)
+    format!("{message}{advice}")
 }
 
 fn of_environment(name: &str) -> Option<String> {

@@ -23,6 +23,8 @@ const LONGEST_LINE: u64 = 6 * 64 * 1024 * 1024;
 /// What is said of the records of an older Collector.
 const OUTDATED: &str =
     "it is OTLP before 0.15, with instrumentation libraries in place of scopes; use a newer Collector";
+/// What is said of JSON that was formatted to be read.
+const SPREAD: &str = "each line is to be one request; to write it so: jq -c .";
 /// What some editors begin a file with.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Lines that wait to be shown.
@@ -52,11 +54,8 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let name = name(&options.file);
     let (source, size): (Box<dyn Read + Send>, u64) = match options.file == "-" {
         true => (Box::new(io::stdin()), 0),
-        false => match File::open(&options.file) {
-            Ok(file) => {
-                let size = file.metadata().map_or(0, |metadata| metadata.len());
-                (Box::new(file), size)
-            }
+        false => match open(&options.file) {
+            Ok((file, size)) => (Box::new(file), size),
             Err(error) => {
                 report_error(&format!("{name}: {error}"));
                 return Ok(ExitCode::from(UNUSABLE));
@@ -77,6 +76,16 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
         report_error(&format!("{name}: {} cannot be read", describe::count(bad, "line")));
     }
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The file, and its size.
+fn open(file: &OsStr) -> io::Result<(File, u64)> {
+    let file = File::open(file)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a directory"));
+    }
+    Ok((file, metadata.len()))
 }
 
 /// What time means for the lines.
@@ -198,7 +207,7 @@ fn nothing_of(records: u64) -> String {
 
 /// Reads lines until there are no more, or until they are not shown any more; each with the number of bytes up to its end.
 fn read(mut source: impl BufRead, longest: u64, lines: &SyncSender<(u64, Line)>) {
-    let (mut text, mut position) = (Vec::new(), 0);
+    let (mut text, mut position, mut is_first) = (Vec::new(), 0, true);
     for number in 1.. {
         let line = match text::read_line(&mut source, longest, &mut text) {
             Ok((0, _)) => return,
@@ -211,7 +220,11 @@ fn read(mut source: impl BufRead, longest: u64, lines: &SyncSender<(u64, Line)>)
             }
             Err(error) => Some(Line::Failed(error)),
         };
-        let is_over = matches!(line, Some(Line::Failed(_)));
+        // of what is spread over lines none can be read
+        let is_spread = is_first && matches!(text.trim_ascii(), b"{" | b"[");
+        let line = if is_spread { Some(Line::Bad(number, SPREAD.to_owned())) } else { line };
+        is_first &= line.is_none();
+        let is_over = is_spread || matches!(line, Some(Line::Failed(_)));
         if line.is_some_and(|line| lines.send((position, line)).is_err()) || is_over {
             return;
         }
@@ -250,6 +263,10 @@ mod tests {
     fn bad_lines_have_their_number_and_empty_ones_are_passed_over() {
         let text = "\u{feff}{}\n\n  \nhello\n{\"resourceSpans\":[]}";
         assert_eq!(outcomes(text, 1000), ["0 records", "4: expected value at column 1", "0 records"]);
+        for spread in ["{\n  \"resourceSpans\": []\n}", "\n[\n{}\n]"] {
+            let line = 1 + usize::from(spread.starts_with('\n'));
+            assert_eq!(outcomes(spread, 1000), [format!("{line}: {SPREAD}")]);
+        }
         let outdated = r#"{"resourceSpans":[{"instrumentationLibrarySpans":[{"spans":[{"name":"x"}]}]}]}"#;
         assert_eq!(outcomes(outdated, 1000), [format!("1: {OUTDATED}")]);
     }

@@ -148,6 +148,16 @@ pub(crate) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
     }
 }
 
+/// The same for names that are few enough to list them.
+pub(crate) fn unknown_of(what: &str, word: &str, known: &[&str]) -> String {
+    let list = if closest(word, known).is_none() {
+        format!("; there are {}", known.join(", "))
+    } else {
+        String::new()
+    };
+    unknown(what, word, known) + &list
+}
+
 /// The known name that is within two edits of `word`.
 fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // Nothing this long is a typing mistake, and the distance takes the square of the length.

@@ -18,7 +18,9 @@ use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
 use crate::pipeline::manual::{Goal, ManualWorker, OnEnd};
 use crate::pipeline::queue::{Queue, RoomMaker, Shared, WorkerStart};
 use crate::pipeline::throttle::Throttle;
-use crate::pipeline::worker::{Commands, CurrentAttempt, Delivery, PeriodicReader, State, Worker};
+use crate::pipeline::worker::{
+    Commands, CurrentAttempt, Delivery, FlushRequest, PendingFlush, PeriodicReader, State, Worker,
+};
 use crate::process::{Driver, spawn};
 use crate::record::{Chunk, FrameLimits, OpenSpanSlot, Scope, Severity, Signal};
 use crate::spool::{Recorder, Spool};
@@ -169,7 +171,7 @@ pub(crate) struct ExporterHandle {
     stop: Sender<Instant>,
     /// Once it is stopped, the worker keeps its own channel open: the handle may be dropped before the worker ends.
     stopped: Arc<OnceLock<Sender<Instant>>>,
-    flush: Sender<Sender<()>>,
+    flush: Sender<FlushRequest>,
     /// Nothing is ever sent: it is disconnected when the worker has ended.
     ended: Receiver<()>,
     interrupt: Box<dyn Fn() + Send + Sync>,
@@ -387,12 +389,12 @@ impl ExporterHandle {
         self.queues[signal as usize].as_deref()
     }
 
-    /// Starts a flush; the receiver gets a message at its end, or is disconnected if the worker ends first.
-    pub(crate) fn start_flush(&self) -> Receiver<()> {
-        let (done, flushed) = bounded(1);
+    /// Starts a flush.
+    pub(crate) fn start_flush(&self) -> PendingFlush {
+        let (pending, request) = PendingFlush::new();
         // if the worker has ended, the receiver is disconnected at once
-        let _ = self.flush.send(done);
-        flushed
+        let _ = self.flush.send(request);
+        pending
     }
 
     /// The worker, if callers drive it.

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
-
 #[cfg(feature = "opentelemetry")]
 use crate::config::Temporality;
 use crate::config::sampler::Sampler;
@@ -16,6 +14,7 @@ use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, R
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::pipeline::manual;
 use crate::pipeline::open_spans::OpenMarks;
+use crate::pipeline::worker::PendingFlush;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
 use crate::record::FrameLimits;
@@ -413,7 +412,7 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
     manual::drive(goals.collect(), deadline, deadline);
     // a worker that ended has settled or counted everything
     let left = || deadline.saturating_duration_since(clock::now());
-    let timed_out = |done: &Receiver<()>| done.recv_timeout(left()).is_err_and(|error| error.is_timeout());
+    let timed_out = |done: &PendingFlush| done.recv_timeout(left()).is_err_and(|error| error.is_timeout());
     !pending.iter().any(timed_out)
 }
 

@@ -221,9 +221,14 @@ impl Counts {
         self.rejected + self.dropped.total() + self.not_enqueued.total()
     }
 
+    /// Records whose outcome is final: unlike those that are spooled or in flight, they never become fewer.
+    pub(crate) fn finished(&self) -> u64 {
+        self.delivered + self.rejected + self.dropped.total() + self.superseded
+    }
+
     /// Records that are accounted for.
     fn settled(&self) -> u64 {
-        self.delivered + self.rejected + self.dropped.total() + self.superseded + self.spooled
+        self.finished() + self.spooled
     }
 }
 

@@ -64,6 +64,8 @@ impl Watch {
                         ("too_large", dropped.too_large),
                         ("shutdown", dropped.shutdown),
                         ("panic", dropped.worker_panicked),
+                        ("expired", dropped.expired),
+                        ("damaged", dropped.damaged),
                     ];
                     note.failures(observer, &failures);
                 });
@@ -71,17 +73,17 @@ impl Watch {
         );
     }
 
-    /// What left the queue, and what never got into it.
+    /// What is over and done with, and what never got into the queue. What is spooled may yet be sent, and be spooled again.
     fn processed(&self, meter: &Meter) {
         let name = format!("otel.sdk.processor.{}.processed", self.words().record);
-        let description = "records that were handed to the exporter, or not enqueued";
+        let description = "records whose export is over, or that were not enqueued";
         let watch = self.clone();
         meter.build(&name).unit(self.words().unit).description(description).observe_counter(
             move |observer| {
                 watch.for_each_exporter(|exporter, counts| {
                     let not_enqueued = counts.not_enqueued;
                     let note = Note { name: &exporter.name, kind: watch.words().processor };
-                    note.success(observer, counts.accepted - counts.in_flight);
+                    note.success(observer, counts.finished());
                     let failures = [
                         ("queue_full", not_enqueued.queue_full),
                         ("too_large", not_enqueued.too_large),

@@ -78,11 +78,17 @@ impl Raw<'_> {
 /// The fields of a message with their numbers; nothing comes after one that cannot be read.
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
+    is_prefix: bool,
 }
 
 impl<'a> Fields<'a> {
     pub(crate) fn of(message: &'a [u8]) -> Self {
-        Self { rest: message }
+        Self { rest: message, is_prefix: false }
+    }
+
+    /// Those of the beginning of a message. A value that is longer than what there is of it ends there.
+    pub(crate) fn of_prefix(prefix: &'a [u8]) -> Self {
+        Self { rest: prefix, is_prefix: true }
     }
 
     fn read(&mut self) -> Result<(u32, Raw<'a>), Malformed> {
@@ -108,6 +114,7 @@ impl<'a> Fields<'a> {
             WireType::SixtyFourBit => self.array().map(Raw::Eight),
             WireType::LengthDelimited => {
                 let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
+                let length = if self.is_prefix { length.min(self.rest.len()) } else { length };
                 let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Malformed)?;
                 self.rest = rest;
                 Ok(Raw::Bytes(bytes))

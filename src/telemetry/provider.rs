@@ -112,7 +112,8 @@ impl Provider {
     }
 
     /// Sends all that this provider accepted before the call, without waiting for throttle or linger, and collects and
-    /// sends its metrics. The other provider goes on as it was.
+    /// sends its metrics. The other provider goes on as it was. A pause after a failed attempt is cut to 100 ms, unless the
+    /// server asked for it.
     ///
     /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
     /// for itself.

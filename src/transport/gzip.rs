@@ -32,26 +32,27 @@ pub(super) enum Fault {
     /// This build has no way to unpack.
     Unknown,
     Broken,
-    /// It is longer than the limit; the rest was not looked at.
-    TooLong,
 }
 
-/// Unpacks what holds at most `limit` bytes, and never more than one byte beyond it.
+/// Unpacks the first `limit` bytes, and never more than one byte beyond them; of what is not whole, as many as there are. The
+/// second value is whether they are all.
 #[cfg(feature = "gzip")]
-pub(super) fn decompress(compressed: &[u8], limit: usize) -> Result<Vec<u8>, Fault> {
+pub(super) fn decompress(compressed: &[u8], is_whole: bool, limit: usize) -> Result<(Vec<u8>, bool), Fault> {
     use std::io::Read;
 
     let mut body = Vec::new();
     let decoder = flate2::read::MultiGzDecoder::new(compressed);
     let read = decoder.take(limit as u64 + 1).read_to_end(&mut body);
-    if body.len() > limit {
-        return Err(Fault::TooLong);
+    if read.is_err() && (is_whole || body.is_empty()) {
+        return Err(Fault::Broken);
     }
-    read.map(|_| body).map_err(|_| Fault::Broken)
+    let is_all = read.is_ok() && body.len() <= limit;
+    body.truncate(limit);
+    Ok((body, is_all))
 }
 
 #[cfg(not(feature = "gzip"))]
-pub(super) fn decompress(_: &[u8], _: usize) -> Result<Vec<u8>, Fault> {
+pub(super) fn decompress(_: &[u8], _: bool, _: usize) -> Result<(Vec<u8>, bool), Fault> {
     Err(Fault::Unknown)
 }
 
@@ -64,10 +65,15 @@ mod tests {
         crate::config::demand::GZIP.raise();
         let mut compressed = Vec::new();
         compress(&[b"ab", b"cd"], &mut compressed);
-        assert_eq!(decompress(&compressed, 4), Ok(b"abcd".to_vec()));
-        assert_eq!(decompress(&compressed, 3), Err(Fault::TooLong));
+        assert_eq!(decompress(&compressed, true, 4), Ok((b"abcd".to_vec(), true)));
+        assert_eq!(decompress(&compressed, true, 3), Ok((b"abc".to_vec(), false)));
         for end in 0..compressed.len() {
-            assert_eq!(decompress(&compressed[..end], 4), Err(Fault::Broken), "cut at {end}");
+            let cut = &compressed[..end];
+            assert_eq!(decompress(cut, true, 4), Err(Fault::Broken), "cut at {end}");
+            match decompress(cut, false, 4) {
+                Ok((body, is_all)) => assert!(b"abcd".starts_with(&body) && !is_all, "cut at {end}"),
+                Err(fault) => assert_eq!(fault, Fault::Broken, "cut at {end}"),
+            }
         }
     }
 }

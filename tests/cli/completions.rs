@@ -76,6 +76,8 @@ fn a_shell_that_is_not_known_is_a_usage_mistake() {
         "{}",
         stderr(&output)
     );
+    let other = stderr(&run(&["completions", "powershell"]));
+    assert!(other.contains("unknown shell \"powershell\"; there are bash, zsh, fish"), "{other}");
 }
 
 #[test]

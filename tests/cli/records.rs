@@ -83,6 +83,26 @@ fn a_span_has_what_its_options_say() {
 }
 
 #[test]
+fn an_event_without_a_time_is_within_its_span() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    let file = scratch.path().join("span");
+    let file = file.to_str().unwrap();
+    send(&receiver, &["span", "a", "--event", "e"]);
+    send_lines(&receiver, &["span", "-", "--event", "e"], "{\"name\": \"b\"}\n");
+    send(&receiver, &["span", "start", "--file", file, "c", "--event", "e"]);
+    send(&receiver, &["span", "end", "--file", file, "--event", "f"]);
+    let spans = receiver.spans();
+    assert_eq!(spans.len(), 3);
+    for (received, events) in spans.iter().zip([1, 1, 2]) {
+        let span = &received.span;
+        assert_eq!(span.events.len(), events);
+        let within = span.start_time_unix_nano..=span.end_time_unix_nano;
+        assert!(span.events.iter().all(|event| within.contains(&event.time_unix_nano)), "{span:?}");
+    }
+}
+
+#[test]
 fn a_span_goes_on_in_a_file_without_a_process() {
     let receiver = Receiver::start().unwrap();
     let scratch = Scratch::new();
@@ -134,7 +154,8 @@ fn a_span_that_could_not_be_delivered_stays_in_its_file() {
     assert!(receiver.spans().last().unwrap().parent_id().is_none());
     let gone = finish(&mut sending(&receiver, &["span", "end", "--file", file]));
     assert_eq!(gone.status.code(), Some(1));
-    assert!(stderr(&gone).contains(file), "{}", stderr(&gone));
+    let advice = format!("; standpipe span start --file {file} NAME writes it\n");
+    assert!(stderr(&gone).ends_with(&advice), "{}", stderr(&gone));
 }
 
 #[test]
@@ -333,6 +354,19 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
         let errors = stderr(&output);
         assert!(
             errors.contains("1 record not delivered: ") && errors.contains("try: standpipe receive"),
+            "{errors}"
+        );
+    }
+    let receiver = Receiver::start().unwrap();
+    let twice = format!("{}/v1/logs", receiver.endpoint());
+    for (endpoint, advice) in [
+        ("http://nosuch.invalid:4318", "; is the name right? in a container, is it on the same network?\n"),
+        (&twice, "; the path is there twice: write the endpoint without it, since it is appended\n"),
+        (&receiver.endpoint().replace("http:", "https:"), "; write http:// instead of https://\n"),
+    ] {
+        let errors = stderr(&finish(&mut standpipe(&["log", "a", "--endpoint", endpoint])));
+        assert!(
+            errors.starts_with("standpipe: 1 record not delivered: ") && errors.ends_with(advice),
             "{errors}"
         );
     }

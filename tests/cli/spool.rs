@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -113,6 +114,26 @@ fn drain_leaves_what_it_could_not_deliver_and_can_be_repeated() {
     let numbers =
         receiver.spans().iter().map(|span| span.attribute("number").as_i64().unwrap()).collect::<Vec<_>>();
     assert_eq!(numbers, (0..1000).collect::<Vec<_>>(), "each once, and oldest first");
+}
+
+#[test]
+fn drain_says_once_that_it_goes_on_trying_and_how_to_end_it() {
+    let spool = private();
+    leave("eu", spool.path(), 1);
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(503));
+    let arguments = ["drain", spool.path().to_str().unwrap(), "--endpoint", &receiver.endpoint()];
+    let mut command = standpipe(&arguments);
+    let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    assert!(receiver.wait_for_requests(6, PATIENCE), "it tries again");
+    receiver.behave();
+    let mut errors = String::new();
+    process.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert!(process.wait().unwrap().success(), "{errors}");
+    assert_eq!(errors.matches("/v1/traces: 503").count(), 1, "{errors}");
+    assert_eq!(errors.matches("nothing is lost: it is tried again").count(), 1, "{errors}");
+    assert!(errors.contains("; is a collector running? try: standpipe receive\n"), "{errors}");
+    assert!(errors.contains("Ctrl-C ends that, or --timeout TIME\n"), "{errors}");
 }
 
 #[test]

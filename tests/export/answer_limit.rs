@@ -49,6 +49,28 @@ fn an_answer_up_to_the_limit_is_taken_and_its_connection_used_again() {
     }
 }
 
+/// The message names each record that was rejected, and is longer than what is kept of an answer.
+#[test]
+fn what_a_long_answer_rejects_is_counted() {
+    let message = "too old ".repeat(20_000);
+    let json = format!(r#"{{"partialSuccess":{{"rejectedSpans":"1","errorMessage":"{message}"}}}}"#);
+    let in_json = Answer::partial(1, "").header("content-type", "application/json").body(json);
+    let in_protobuf = || Answer::partial(1, message.as_str());
+    for (case, outcome) in [
+        ("http", export(in_protobuf())),
+        ("json", export(in_json)),
+        ("grpc", export_by(in_protobuf(), |receiver| Exporter::grpc(receiver.grpc_endpoint()))),
+    ] {
+        let total = outcome.ledger.total();
+        assert_eq!((total.delivered, total.rejected), (1, 1), "{case}: {}", outcome.ledger);
+        assert_eq!(outcome.receiver.span_count(), 1, "{case}");
+        let [problem] = &outcome.problems[..] else { panic!("{case}: {:?}", outcome.problems) };
+        assert_eq!(problem.kind, ProblemKind::PartialSuccess, "{case}");
+        assert!(problem.message.contains("1 record rejected: too old too old"), "{case}: {problem}");
+        assert!(problem.message.len() < 1000, "{case}: {} bytes", problem.message.len());
+    }
+}
+
 #[test]
 fn a_longer_answer_is_refused_once_and_reported() {
     let outcome = export(Answer::oversized(LIMIT + 1));

@@ -169,6 +169,29 @@ fn retry_after_nonsense_is_ignored_in_favour_of_the_back_off() {
 }
 
 #[test]
+fn a_program_that_flushes_all_the_time_does_not_send_all_the_time() {
+    const LEAST_PAUSE: Duration = Duration::from_millis(100);
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::status(503));
+    let telemetry = start(patient(&receiver));
+    let begun = Instant::now();
+    emit(&telemetry.tracer("shop"), 1);
+    for _ in 0..300 {
+        assert_eq!(telemetry.flush(Duration::from_millis(1)), FlushOutcome::TimedOut { left: 1 });
+    }
+    let (requests, elapsed) = (receiver.request_count(), begun.elapsed());
+    figures::show(format!("{requests} requests in {elapsed:.2?} of flushes"));
+    assert!(
+        requests <= 1 + (elapsed.as_millis() / LEAST_PAUSE.as_millis()) as u64,
+        "{requests} in {elapsed:?}"
+    );
+    receiver.behave();
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    let ledger = telemetry.shutdown(LONG);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{ledger}");
+}
+
+#[test]
 fn retry_after_thousands_of_years_keeps_the_records() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503).retry_after("1000000000000")]);

@@ -18,6 +18,11 @@ const LEAST_VALUE: usize = 10;
 /// Below this many cells the origin of a value has a line of its own, if it would have no room beside it.
 const NARROW: usize = 72;
 
+/// What is advised of a file with so many mistakes that it is probably something else.
+const NO_TOML: &str = "is this a TOML file?";
+/// Mistakes that are shown of such a file.
+const MOST_OF_GARBAGE: usize = 3;
+
 /// For an environment that describes nothing.
 const ADVICE: [&str; 2] = [
     "looked for OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER and OTEL_METRICS_EXPORTER that are not none",
@@ -70,9 +75,15 @@ impl Report {
             lines.extend(section.draw(&columns, style));
             lines.push(String::new());
         }
-        for problem in &self.problems {
+        let (of_all, of_lines): (Vec<&Problem>, Vec<_>) =
+            self.problems.iter().partition(|problem| problem.fix == NO_TOML);
+        let most = if of_all.is_empty() { of_lines.len() } else { MOST_OF_GARBAGE.min(of_lines.len()) };
+        for problem in of_all.iter().chain(&of_lines[..most]) {
             lines.extend(problem.draw(&self.origin, style));
             lines.push(String::new());
+        }
+        if most < of_lines.len() {
+            lines.extend([format!("and {} more", of_lines.len() - most), String::new()]);
         }
         if let Some(advice) = self.advice {
             lines.extend(advice.map(str::to_owned));

@@ -72,7 +72,11 @@ fn next_steps(flavour: Flavour, file: &str, style: &Style) -> Vec<String> {
     };
     let mut lines = vec![title.finish(), String::new()];
     lines.extend(commands.iter().map(|command| indented(command)));
-    lines.extend([String::new(), "and in the program:".to_owned(), String::new()]);
+    let with = match flavour {
+        Flavour::Tracetest | Flavour::Qualitytrace => ", which needs the feature \"yaml\" of the crate:",
+        Flavour::Stalwart | Flavour::Environment => ":",
+    };
+    lines.extend([String::new(), format!("and in the program{with}"), String::new()]);
     lines.push(indented(&format!("let config = {load};")));
     lines.push(indented("let telemetry = standpipe::Telemetry::start(config)?;"));
     lines
@@ -104,6 +108,8 @@ mod tests {
             "    let telemetry = standpipe::Telemetry::start(config)?;",
         ];
         assert_eq!(next_steps(Flavour::Stalwart, "telemetry.toml", &plain_style(80)), expected);
+        let of_yaml = next_steps(Flavour::Tracetest, "tracetest.yaml", &plain_style(80));
+        assert_eq!(of_yaml[4], "and in the program, which needs the feature \"yaml\" of the crate:");
         let of_environment = next_steps(Flavour::Environment, "telemetry.env", &plain_style(80));
         assert_eq!(
             of_environment[2..4],

@@ -51,6 +51,16 @@ pub(super) struct EventLine {
     pub(super) attributes: Map<String, Json>,
 }
 
+impl EventLine {
+    /// The same at this time, unless it has one.
+    fn timed(mut self, now: SystemTime) -> Self {
+        if self.time.is_null() {
+            self.time = nanos(now);
+        }
+        self
+    }
+}
+
 /// What the options say.
 struct Options {
     start: Option<SystemTime>,
@@ -92,16 +102,17 @@ impl Options {
 
     /// The line of a span that begins with these options and goes on.
     fn into_line(self, name: &str) -> SpanLine {
+        let now = SystemTime::now();
         let is_error = self.status.as_deref() == Some("error");
         SpanLine {
             name: name.to_owned(),
-            start: nanos(self.start.unwrap_or_else(SystemTime::now)),
+            start: nanos(self.start.unwrap_or(now)),
             end: Json::Null,
             kind: self.kind,
             status: self.status,
             message: self.message.filter(|_| is_error),
             attributes: self.attributes.into_iter().collect(),
-            events: self.events,
+            events: self.events.into_iter().map(|event| event.timed(now)).collect(),
             traceparent: self.parent.map(|parent| parent.traceparent()),
         }
     }
@@ -115,7 +126,8 @@ pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
         (["start", name], Some(file)) => begin(given, options, name, file),
         (["event", name], Some(file)) => {
             let attributes = options.attributes.into_iter().collect();
-            let event = EventLine { attributes, ..event(name, SystemTime::now()) };
+            let now = SystemTime::now();
+            let event = EventLine { attributes, ..event(name, now).timed(now) };
             span_file::add(file, &event).map_err(Failure::Message)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -253,11 +265,11 @@ fn status_of<'a>(status: Option<&str>, message: &'a str) -> Result<Option<Status
     }
 }
 
-/// `NAME`, or `NAME@TIME`; an `@` that no time follows belongs to the name.
+/// `NAME`, which gets its time from its span, or `NAME@TIME`; an `@` that no time follows belongs to the name.
 fn event(word: &str, now: SystemTime) -> EventLine {
     let timed = word.rsplit_once('@').and_then(|(name, time)| Some((name, time::parse(time, now).ok()?)));
-    let (name, time) = timed.unwrap_or((word, now));
-    EventLine { name: name.to_owned(), time: nanos(time), attributes: Map::new() }
+    let (name, time) = timed.map_or((word, Json::Null), |(name, time)| (name, nanos(time)));
+    EventLine { name: name.to_owned(), time, attributes: Map::new() }
 }
 
 /// As [`time::parse`] reads it.

@@ -83,6 +83,9 @@ pub(super) fn read(file: &Path) -> Result<SpanFile, String> {
             let (taken, file) = (taken.display(), file.display());
             named(&format!("its end is not sent yet; if that was interrupted: mv {taken} {file}"))
         }
+        None if error.kind() == io::ErrorKind::NotFound => {
+            named(&format!("{error}; standpipe span start --file {} NAME writes it", file.display()))
+        }
         _ => named(&error),
     })?;
     let service = text.lines().find_map(|line| line.strip_prefix(SERVICE));

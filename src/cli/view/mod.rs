@@ -145,7 +145,7 @@ impl View {
             Form::Flat => {
                 let records = self.filter.select(spans, logs, metrics);
                 self.note_rows(&records);
-                flat::print(&records, protocol, self.layout, &self.style, out)
+                flat::print(&records, protocol, self.layout, self.full, &self.style, out)
             }
             Form::Json => {
                 let records = self.filter.select(spans, logs, metrics);

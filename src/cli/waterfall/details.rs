@@ -1,5 +1,6 @@
 //! What is shown beneath a span, and of log records outside of every span?
 
+use standpipe::receiver::proto::trace::v1::Span;
 use standpipe::receiver::proto::trace::v1::span::{Event, Link, SpanKind};
 
 use super::tree::Node;
@@ -218,6 +219,19 @@ fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>], most: usize) -> Vec<Mo
     let mut moments: Vec<Moment<'a>> = events.chain(logs).collect();
     moments.sort_by_key(Moment::unix_nanos);
     moments
+}
+
+/// What is shown of a span's events where there is no tree: pieces of text for each, and how many more there are.
+pub(crate) fn events(span: &Span, full: bool, style: &Style) -> Vec<Vec<(Ink, String)>> {
+    let most = if full { usize::MAX } else { MOST_LISTED };
+    let moments = moments(&span.events, &[], most).into_iter();
+    let pieces = moments.map(|moment| moment.pieces(span.start_time_unix_nano, full, style));
+    let mut lines: Vec<Vec<_>> =
+        pieces.map(|line| line.into_iter().map(|(ink, text, _)| (ink, text)).collect()).collect();
+    if let Some(rest) = counts(&[(span.events.len().saturating_sub(most) as u64, "event")]) {
+        lines.push(vec![(Ink::FAINT, format!("and {rest} more"))]);
+    }
+    lines
 }
 
 /// All items, those that tell of an error before the others.

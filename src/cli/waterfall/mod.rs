@@ -12,6 +12,7 @@ mod tree;
 
 use std::collections::{HashMap, HashSet};
 
+pub(crate) use self::details::events;
 use self::lane::{Bar, Scale};
 pub(crate) use self::svg::draw_svg;
 use self::tree::Node;

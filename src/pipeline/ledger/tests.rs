@@ -111,6 +111,19 @@ fn each_outcome_has_its_own_place() {
 }
 
 #[test]
+fn what_is_spooled_and_sent_again_is_not_finished() {
+    let counters = Counters::default();
+    counters.settle(Signal::Traces, Outcome::Delivered, 1);
+    counters.spool(Signal::Traces, 5);
+    assert_eq!(read(&counters, 6).finished(), 1);
+    counters.take_from_spool(Signal::Traces, 5, true);
+    counters.take_from_spool(Signal::Traces, 7, false);
+    assert_eq!(read(&counters, 6).finished(), 1);
+    counters.settle(Signal::Traces, Outcome::GaveUp, 12);
+    assert_eq!(read(&counters, 6).finished(), 13);
+}
+
+#[test]
 fn each_refusal_has_its_own_place_beside_the_accepted() {
     for (index, reason) in REFUSALS.into_iter().enumerate() {
         let counters = Counters::default();

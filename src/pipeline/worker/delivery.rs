@@ -13,6 +13,8 @@ use crate::record::Signal;
 
 /// How long to wait for a caller that has reserved room in the queue but not appended its record yet.
 const CALLER_IS_COMING: Duration = Duration::from_millis(1);
+/// What a flush leaves of a back-off: a program that flushes all the time must not connect all the time.
+const LEAST_BACK_OFF: Duration = Duration::from_millis(100);
 
 /// The records of one signal that left the queue and are not settled. The trouble of one delivery does not touch the others.
 pub(crate) struct Delivery {
@@ -191,9 +193,13 @@ impl Delivery {
         self.is_last = pause.is_last;
     }
 
-    /// Cuts a pause short, unless the server asked for it.
-    pub(super) fn skip_back_off(&mut self) {
-        self.not_before = self.not_before.filter(|(_, pause)| pause.by_server);
+    /// Cuts a pause to the least one, unless the server asked for it.
+    pub(super) fn shorten_back_off(&mut self) {
+        let is_long = |(_, pause): &&mut (_, Pause)| !pause.by_server && pause.time > LEAST_BACK_OFF;
+        if let Some((then, pause)) = self.not_before.as_mut().filter(is_long) {
+            *then -= pause.time - LEAST_BACK_OFF;
+            pause.time = LEAST_BACK_OFF;
+        }
     }
 
     /// The worker stops: whatever was waited for, there is no more time for it.

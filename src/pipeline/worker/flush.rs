@@ -1,16 +1,56 @@
 //! A flush: what was accepted before it, and the metrics as they are then, is delivered or counted.
 
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::{Delivery, Worker};
 use crate::pipeline::clock;
 use crate::record::Signal;
 
+/// A flush as its caller sees it: the receiver gets a message at its end, or is disconnected if the worker ends first. Once
+/// this is dropped, the worker does not keep the flush.
+pub(crate) struct PendingFlush {
+    done: Receiver<()>,
+    _caller: Arc<()>,
+}
+
+impl PendingFlush {
+    /// A new one, and what the worker is to get for it.
+    pub(crate) fn new() -> (Self, FlushRequest) {
+        let ((sender, done), caller) = (bounded(1), Arc::new(()));
+        let request = FlushRequest { done: sender, caller: Arc::downgrade(&caller) };
+        (Self { done, _caller: caller }, request)
+    }
+}
+
+impl Deref for PendingFlush {
+    type Target = Receiver<()>;
+
+    fn deref(&self) -> &Receiver<()> {
+        &self.done
+    }
+}
+
+/// What the worker gets to begin a flush.
+pub(crate) struct FlushRequest {
+    /// On which to report its end.
+    done: Sender<()>,
+    /// Tells whether the caller still waits, which a sender cannot.
+    caller: Weak<()>,
+}
+
+impl FlushRequest {
+    fn is_awaited(&self) -> bool {
+        self.caller.strong_count() > 0
+    }
+}
+
 /// A flush that is not over.
 pub(super) struct Flush {
-    done: Sender<()>,
+    request: FlushRequest,
     since: Instant,
     /// The records that each delivery must have settled.
     pub(super) targets: [u64; Signal::COUNT],
@@ -22,23 +62,24 @@ impl Flush {
     /// Reports that it is over.
     pub(super) fn report(self) {
         // the caller may have stopped waiting
-        let _ = self.done.try_send(());
+        let _ = self.request.done.try_send(());
     }
 }
 
 impl Worker {
-    /// Begins a flush, however many others are under way: none of them waits for another, nor for throttle or linger.
-    pub(super) fn start_flush(&mut self, done: Sender<()>) {
+    /// Begins a flush, however many others are under way: none of them waits for another, nor for throttle or linger. What
+    /// was accepted before it is sent at once, also if the caller has gone.
+    pub(super) fn start_flush(&mut self, request: FlushRequest) {
         let now = clock::now();
         let mut targets = [0; Signal::COUNT];
         for (at, delivery) in self.deliveries.iter_mut().enumerate() {
-            delivery.skip_back_off();
+            delivery.shorten_back_off();
             delivery.drain_queue(now);
             targets[at] = delivery.taken;
         }
         self.report_not_enqueued();
         let waits_for_collection_after = self.request_collection();
-        self.state.flushes.push(Flush { done, since: now, targets, waits_for_collection_after });
+        self.state.flushes.push(Flush { request, since: now, targets, waits_for_collection_after });
     }
 
     /// A collection is over: the flushes that waited for it wait for its points.
@@ -62,7 +103,8 @@ impl Worker {
         self.state.flushes.iter().any(|flush| flush.waits_for_collection_after.is_some())
     }
 
-    /// Reports all flushes that are over.
+    /// Reports all flushes that are over, and forgets those whose callers have gone: while nothing is settled, they would
+    /// become more and more.
     pub(super) fn report_flushed(&mut self) {
         let settled = |at: usize| self.deliveries.get(at).map_or(u64::MAX, |delivery| delivery.settled);
         let settled: [u64; Signal::COUNT] = std::array::from_fn(settled);
@@ -73,7 +115,8 @@ impl Worker {
                 && flush.targets.iter().zip(settled).all(|(target, settled)| *target <= settled)
         };
         let flushes = std::mem::take(&mut self.state.flushes);
-        let (over, rest): (Vec<_>, Vec<_>) = flushes.into_iter().partition(is_finished);
+        let is_over = |flush: &Flush| is_finished(flush) || !flush.request.is_awaited();
+        let (over, rest): (Vec<_>, Vec<_>) = flushes.into_iter().partition(is_over);
         self.state.flushes = rest;
         over.into_iter().for_each(Flush::report);
     }

@@ -20,7 +20,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, select_biased};
+use crossbeam_channel::{Receiver, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context::{self, Owner};
@@ -36,6 +36,7 @@ pub(crate) use delivery::Delivery;
 use delivery::Readiness;
 use fair_share::FairShare;
 use flush::Flush;
+pub(crate) use flush::{FlushRequest, PendingFlush};
 pub(crate) use periodic_reader::PeriodicReader;
 use periodic_reader::ReaderState;
 pub(crate) use turn::{Progress, Turn};
@@ -71,8 +72,7 @@ pub(crate) struct Worker {
 pub(crate) struct Commands {
     /// With the moment by which all must be over.
     pub(crate) stop: Receiver<Instant>,
-    /// With the channel on which to report its end.
-    pub(crate) flush: Receiver<Sender<()>>,
+    pub(crate) flush: Receiver<FlushRequest>,
     pub(crate) wake: Receiver<()>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct State {
 
 enum Command {
     Stop(Instant),
-    Flush(Sender<()>),
+    Flush(FlushRequest),
     Woken,
     TimedOut,
 }
@@ -222,7 +222,7 @@ impl Worker {
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
         match command {
             Command::Stop(by) => self.start_stop(by),
-            Command::Flush(done) => self.start_flush(done),
+            Command::Flush(request) => self.start_flush(request),
             Command::Woken | Command::TimedOut => {}
         }
         true
@@ -253,8 +253,8 @@ impl Worker {
                 Err(TryRecvError::Empty) => {}
             }
         }
-        while let Ok(done) = self.commands.flush.try_recv() {
-            self.start_flush(done);
+        while let Ok(request) = self.commands.flush.try_recv() {
+            self.start_flush(request);
         }
     }
 
@@ -274,13 +274,13 @@ impl Worker {
         // a stop comes once, and then its channel may be disconnected: it would be received all the time
         if self.stop_by().is_some() {
             return select_biased! {
-                recv(self.commands.flush) -> done => done.map_or_else(|_| self.sleep(until), Command::Flush),
+                recv(self.commands.flush) -> request => request.map_or_else(|_| self.sleep(until), Command::Flush),
                 default(time) => Command::TimedOut,
             };
         }
         select_biased! {
             recv(self.commands.stop) -> by => stop(by.ok()),
-            recv(self.commands.flush) -> done => done.map_or(Command::Woken, Command::Flush),
+            recv(self.commands.flush) -> request => request.map_or(Command::Woken, Command::Flush),
             recv(self.commands.wake) -> _ => Command::Woken,
             default(time) => Command::TimedOut,
         }
@@ -301,7 +301,7 @@ impl Worker {
         self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
         select_biased! {
             recv(self.commands.stop) -> by => stop(by.ok()),
-            recv(self.commands.flush) -> done => done.map_or(Command::Woken, Command::Flush),
+            recv(self.commands.flush) -> request => request.map_or(Command::Woken, Command::Flush),
             recv(self.commands.wake) -> _ => Command::Woken,
         }
     }

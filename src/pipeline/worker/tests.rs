@@ -1,7 +1,7 @@
 use std::sync::mpsc;
 use std::thread;
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Sender, bounded};
 
 use super::*;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, SpoolSettings, WhenFull};
@@ -423,6 +423,46 @@ fn a_wake_up_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
     let (done, heard) = mpsc::channel();
     thread::spawn(move || done.send(matches!(worker.wait_idle(Instant::now()), Command::Woken)));
     assert_eq!(heard.recv_timeout(PATIENCE), Ok(true), "it went back to sleep without setting a level");
+}
+
+#[test]
+fn a_flush_is_kept_as_long_as_its_caller_waits_for_it() {
+    let (wake, woken) = bounded(1);
+    let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
+    let mut worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
+    worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1);
+    let (awaited, request) = PendingFlush::new();
+    worker.start_flush(request);
+    for _ in 0..1000 {
+        let (pending, request) = PendingFlush::new();
+        worker.start_flush(request);
+        drop(pending);
+        worker.report_flushed();
+        assert_eq!(worker.state.flushes.len(), 1);
+    }
+    assert!(awaited.is_empty(), "its record is not settled");
+    worker.deliveries[0].write_off();
+    worker.report_flushed();
+    assert_eq!((awaited.try_recv(), worker.state.flushes.len()), (Ok(()), 0));
+}
+
+#[test]
+fn flushes_leave_a_tenth_of_a_second_of_a_back_off_and_all_that_the_server_asked_for() {
+    const TENTH: Duration = Duration::from_millis(100);
+    let (wake, woken) = bounded(1);
+    let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
+    let mut worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
+    let now = Instant::now();
+    for (time, by_server, left) in
+        [(PATIENCE, false, TENTH), (TENTH / 2, false, TENTH / 2), (PATIENCE, true, PATIENCE)]
+    {
+        worker.deliveries[0].pause_for(now, Pause { time, by_server, is_last: false });
+        for _ in 0..3 {
+            worker.start_flush(PendingFlush::new().1);
+            let is_paused = |after| worker.deliveries[0].is_paused(now + after);
+            assert!(is_paused(left - Duration::from_nanos(1)) && !is_paused(left), "{time:?}");
+        }
+    }
 }
 
 #[test]

@@ -8,17 +8,17 @@ use std::time::{Duration, SystemTime};
 
 use super::super::gzip::{Fault, decompress};
 use super::super::http_status::{self, StatusClass};
-use super::super::response::{self, printable, read_partial_success, read_status};
+use super::super::response::{
+    self, printable, read_partial_success, read_partial_success_prefix, read_status,
+};
 use super::super::{Verdict, base64, retry_after};
-use super::http2::conn::Response;
+use super::http2::conn::{ANSWER_BYTES, Response};
 use super::http2::frame::Code;
 use super::http2::hpack::Field;
 
 const PROTOCOL: &str = "application/grpc";
 /// Whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
-/// As much as is kept of an answer: a small one can unpack to a thousand times its length.
-const MOST_UNPACKED: usize = 64 << 10;
 
 /// The statuses after which the same batch is sent again, as OTLP lists them. RESOURCE_EXHAUSTED is one only if the server
 /// names a delay: see [`Status::verdict`].
@@ -183,31 +183,48 @@ pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
         return Err("the answer has no message");
     };
     let length = u32::from_be_bytes(*length) as usize;
-    let message = message.get(..length).ok_or("the answer was cut short")?;
-    let message = match flag {
-        0 => Cow::Borrowed(message),
-        _ => Cow::Owned(unpack(*flag, message, &answer.head)?),
+    let is_whole = length <= message.len();
+    if !is_whole && answer.body.len() < ANSWER_BYTES {
+        return Err(CUT_SHORT);
+    }
+    let message = &message[..length.min(message.len())];
+    let (message, is_all) = match flag {
+        0 => (Cow::Borrowed(message), is_whole),
+        _ => unpack(*flag, message, is_whole, &answer.head)?,
     };
-    match read_partial_success(&message) {
+    let (read, odd) = match (is_whole, is_all) {
+        (_, true) => (read_partial_success(&message), "the answer cannot be read"),
+        (true, false) => (read_partial_success_prefix(&message), TOO_LONG),
+        (false, false) => (read_partial_success_prefix(&message), CUT_SHORT),
+    };
+    match read {
         response::ExportResponse::Accepted => Ok(Verdict::Accepted),
         response::ExportResponse::Partly { rejected, message } => {
             Ok(Verdict::AcceptedPartly { rejected, message })
         }
-        response::ExportResponse::Unreadable => Err("the answer cannot be read"),
+        response::ExportResponse::Unreadable => Err(odd),
     }
 }
 
-/// Servers answer a gzip request in gzip, some of them regardless of `grpc-accept-encoding`.
-fn unpack(flag: u8, message: &[u8], head: &[Field]) -> Result<Vec<u8>, &'static str> {
+const CUT_SHORT: &str = "the answer was cut short";
+const TOO_LONG: &str = "the answer is longer than 64 KiB when it is unpacked";
+
+/// Servers answer a gzip request in gzip, some of them regardless of `grpc-accept-encoding`. No more is unpacked than is kept of
+/// an answer: a small one can unpack to a thousand times its length. The second value is whether that is all.
+fn unpack<'a>(
+    flag: u8,
+    message: &[u8],
+    is_whole: bool,
+    head: &[Field],
+) -> Result<(Cow<'a, [u8]>, bool), &'static str> {
     let is_gzip = find(head, "grpc-encoding").is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"gzip"));
     let unpacked = match flag {
-        1 if is_gzip => decompress(message, MOST_UNPACKED),
+        1 if is_gzip => decompress(message, is_whole, ANSWER_BYTES),
         _ => Err(Fault::Unknown),
     };
-    unpacked.map_err(|fault| match fault {
+    unpacked.map(|(message, is_all)| (Cow::Owned(message), is_all)).map_err(|fault| match fault {
         Fault::Unknown => "the answer is compressed in a way that was not asked for",
         Fault::Broken => "the answer cannot be unpacked",
-        Fault::TooLong => "the answer is longer than 64 KiB when it is unpacked",
     })
 }
 

@@ -8,7 +8,7 @@ use ureq::http::{HeaderName, Response, StatusCode, header};
 use super::{ANSWER_BYTES, PROTOBUF};
 use crate::transport::gzip::decompress;
 use crate::transport::http_status::StatusClass;
-use crate::transport::response::{self, is_media_type, read_status};
+use crate::transport::response::{self, Extent, is_media_type, read_status};
 use crate::transport::{TlsFault, Verdict, lower_first, retry_after, tcp, tls};
 
 /// An answer longer than this is none.
@@ -45,7 +45,7 @@ fn error_text(answer: &mut Response<ureq::Body>) -> String {
     let mut body = Vec::new();
     // what was read before an error may still say why
     let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut body);
-    let body = unpacked(body, is_packed);
+    let (body, _) = unpacked(body, is_packed, Extent::Whole);
     if is_media_type(&content_type, PROTOBUF) {
         return read_status(&body).map(|status| status.message).unwrap_or_default();
     }
@@ -125,21 +125,27 @@ pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Success {
     let is_packed = is_packed(answer);
     let mut reader = answer.body_mut().as_reader();
     let mut body = Vec::new();
-    let mut is_whole = (&mut reader).take(ANSWER_BYTES).read_to_end(&mut body).is_ok();
-    let mut skipped = body.len() as u64;
+    let mut has_ended = (&mut reader).take(ANSWER_BYTES).read_to_end(&mut body).is_ok();
+    let mut length = body.len() as u64;
     let mut scratch = [0; 4096];
-    while is_whole {
+    while has_ended {
         match reader.read(&mut scratch) {
             Ok(0) => break,
-            Ok(count) => skipped += count as u64,
+            Ok(count) => length += count as u64,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => is_whole = false,
+            Err(_) => has_ended = false,
         }
-        if skipped > LONGEST_ANSWER {
+        if length > LONGEST_ANSWER {
             return Success::TooLong;
         }
     }
-    Success::Read(response::read_success(&content_type, &unpacked(body, is_packed), is_whole))
+    let extent = match has_ended {
+        true if length == body.len() as u64 => Extent::Whole,
+        true => Extent::Prefix,
+        false => Extent::BrokenOff,
+    };
+    let (body, extent) = unpacked(body, is_packed, extent);
+    Success::Read(response::read_success(&content_type, &body, extent))
 }
 
 /// Whether the server compressed its answer, although that was not asked for.
@@ -148,10 +154,15 @@ fn is_packed(answer: &Response<ureq::Body>) -> bool {
     encoding.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"))
 }
 
-/// A body as the server meant it. One that cannot be unpacked, or holds more than is kept of an answer, stays as it is.
-fn unpacked(body: Vec<u8>, is_packed: bool) -> Vec<u8> {
-    let unpacked = is_packed.then(|| decompress(&body, ANSWER_BYTES as usize).ok()).flatten();
-    unpacked.unwrap_or(body)
+/// A body as the server meant it, no more than is kept of an answer. One that cannot be unpacked stays as it is.
+fn unpacked(body: Vec<u8>, is_packed: bool, extent: Extent) -> (Vec<u8>, Extent) {
+    let is_whole = extent != Extent::Prefix;
+    let unpacked = is_packed.then(|| decompress(&body, is_whole, ANSWER_BYTES as usize).ok()).flatten();
+    match unpacked {
+        Some((body, false)) if extent == Extent::Whole => (body, Extent::Prefix),
+        Some((body, _)) => (body, extent),
+        None => (body, extent),
+    }
 }
 
 /// Empty if there is none.

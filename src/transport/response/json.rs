@@ -19,27 +19,25 @@ pub(super) enum Fault {
     Foreign,
 }
 
-/// Reads an object that is empty or has a `partialSuccess`, of any signal. Fields of later versions are passed over.
-pub(super) fn read(body: &[u8]) -> Result<PartialSuccess, Fault> {
+/// Reads an object that is empty or has a `partialSuccess`, of any signal. Fields of later versions are passed over. Gives what
+/// was read, also if that ends with a fault.
+pub(super) fn read(body: &[u8]) -> (PartialSuccess, Result<(), Fault>) {
     let mut reader = Reader { rest: body, depth: 0 };
     let (mut partial, mut has_partial, mut has_other) = (PartialSuccess::default(), false, false);
     let read = reader.object(|reader, name| match name {
         "partialSuccess" | "partial_success" => {
             has_partial = true;
-            partial = reader.partial_success()?;
-            Ok(())
+            partial = PartialSuccess::default();
+            reader.partial_success(&mut partial)
         }
         _ => {
             has_other = true;
             reader.skip()
         }
     });
-    match read.and_then(|()| reader.end()) {
-        // an error of some other service is an object as well
-        _ if has_other && !has_partial => Err(Fault::Foreign),
-        Ok(()) => Ok(partial),
-        Err(fault) => Err(fault),
-    }
+    // an error of some other service is an object as well
+    let is_foreign = has_other && !has_partial;
+    (partial, if is_foreign { Err(Fault::Foreign) } else { read.and_then(|()| reader.end()) })
 }
 
 /// What is still to be read.
@@ -49,11 +47,9 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn partial_success(&mut self) -> Result<PartialSuccess, Fault> {
-        let mut partial = PartialSuccess::default();
+    fn partial_success(&mut self, partial: &mut PartialSuccess) -> Result<(), Fault> {
         if self.peek()? == b'n' {
-            self.skip()?;
-            return Ok(partial);
+            return self.skip();
         }
         self.object(|reader, name| {
             let is_set = reader.peek()? != b'n';
@@ -68,12 +64,11 @@ impl<'a> Reader<'a> {
                 {
                     partial.rejected = reader.count()?;
                 }
-                "errorMessage" | "error_message" if is_set => partial.error_message = reader.string()?,
+                "errorMessage" | "error_message" if is_set => reader.text(&mut partial.error_message)?,
                 _ => reader.skip()?,
             }
             Ok(())
-        })?;
-        Ok(partial)
+        })
     }
 
     /// A number, or one in quotes, as protobuf writes 64 bits in JSON. One below 0 counts as 0.
@@ -140,16 +135,29 @@ impl<'a> Reader<'a> {
     fn number(&mut self) -> Result<&'a str, Fault> {
         self.peek()?;
         let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
-        let length = self.rest.iter().take_while(|byte| is_part(byte)).count();
+        // one that ends with the body was cut: it would be within an object
+        let length = self.rest.iter().position(|byte| !is_part(byte)).ok_or(Fault::CutShort)?;
         std::str::from_utf8(self.take(length)?).map_err(|_| Fault::Foreign)
     }
 
     fn string(&mut self) -> Result<String, Fault> {
-        self.expect(b'"')?;
+        let mut text = String::new();
+        self.text(&mut text).map(|()| text)
+    }
+
+    /// A string, also if there is only its beginning.
+    fn text(&mut self, text: &mut String) -> Result<(), Fault> {
         let mut bytes = Vec::new();
+        let read = self.unescape(&mut bytes);
+        *text = String::from_utf8_lossy(&bytes).into_owned();
+        read
+    }
+
+    fn unescape(&mut self, bytes: &mut Vec<u8>) -> Result<(), Fault> {
+        self.expect(b'"')?;
         loop {
             match self.take(1)?[0] {
-                b'"' => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+                b'"' => return Ok(()),
                 b'\\' => {
                     let character = self.escaped()?;
                     bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
@@ -243,6 +251,11 @@ mod tests {
 
     use super::*;
 
+    fn read(body: &[u8]) -> Result<PartialSuccess, Fault> {
+        let (partial, read) = super::read(body);
+        read.map(|()| partial)
+    }
+
     fn partly(rejected: u64, error_message: &str) -> Result<PartialSuccess, Fault> {
         Ok(PartialSuccess { rejected, error_message: error_message.to_owned() })
     }
@@ -315,6 +328,18 @@ mod tests {
         }
         // what has named itself is known, wherever it is cut
         assert_eq!(read(br#"{"error":"#), Err(Fault::Foreign));
+    }
+
+    #[test]
+    fn what_was_read_before_the_cut_is_whole_numbers_and_the_beginning_of_a_text() {
+        let text = r#"{"partialSuccess":{"rejectedSpans":300,"errorMessage":"too old"}}"#;
+        for end in 0..text.len() {
+            let (partial, _) = super::read(&text.as_bytes()[..end]);
+            let has_count = end >= "{\"partialSuccess\":{\"rejectedSpans\":300,".len();
+            assert_eq!(partial.rejected, if has_count { 300 } else { 0 }, "cut at {end}");
+            assert!("too old".starts_with(&partial.error_message), "cut at {end}: {partial:?}");
+        }
+        assert_eq!(super::read(&text.as_bytes()[..text.len() - 7]).0.error_message, "too");
     }
 
     #[test]

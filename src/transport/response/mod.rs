@@ -44,25 +44,39 @@ pub(crate) struct StatusMessage {
 
 /// Reads the body of a successful answer, of any signal.
 pub(crate) fn read_partial_success(body: &[u8]) -> ExportResponse {
-    match partial_success(body) {
+    response_of(partial_success(body, false))
+}
+
+/// The same for the beginning of one that is too long to be kept: the count comes first, and the message is cut.
+pub(crate) fn read_partial_success_prefix(body: &[u8]) -> ExportResponse {
+    response_of(partial_success(body, true))
+}
+
+fn response_of(partial: Option<PartialSuccess>) -> ExportResponse {
+    match partial {
         Some(partial) => partly(partial.rejected, &partial.error_message),
         None => ExportResponse::Unreadable,
     }
 }
 
 /// `Export…ServiceResponse`; `None` if it is none.
-fn partial_success(body: &[u8]) -> Option<PartialSuccess> {
+fn partial_success(body: &[u8], is_prefix: bool) -> Option<PartialSuccess> {
+    let fields = if is_prefix { Fields::of_prefix } else { Fields::of };
     let mut partial = PartialSuccess::default();
-    for field in Fields::of(body) {
+    for field in fields(body) {
         match field.ok()? {
             (1, Raw::Bytes(message)) => {
-                for field in Fields::of(message) {
+                for field in fields(message) {
                     match field.ok()? {
                         (1, Raw::Varint(rejected)) => {
                             partial.rejected = u64::try_from(rejected as i64).unwrap_or(0);
                         }
                         (2, Raw::Bytes(text)) => {
-                            partial.error_message = std::str::from_utf8(text).ok()?.to_owned()
+                            partial.error_message = match is_prefix {
+                                // it may end within a character
+                                true => String::from_utf8_lossy(text).into_owned(),
+                                false => std::str::from_utf8(text).ok()?.to_owned(),
+                            }
                         }
                         (1 | 2, _) => return None,
                         _ => {}
@@ -171,19 +185,36 @@ pub(crate) enum Success {
     Foreign,
 }
 
-/// Reads the body of a success, of any signal. If it is not whole, its end did not come.
-pub(crate) fn read_success(content_type: &str, body: &[u8], is_whole: bool) -> Success {
+/// How much there is of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Whole,
+    /// Its beginning: all of it came, but no more is kept.
+    Prefix,
+    /// Its end did not come.
+    BrokenOff,
+}
+
+/// Reads the body of a success, of any signal.
+pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> Success {
+    let read = match extent {
+        Extent::Prefix => read_partial_success_prefix,
+        Extent::Whole | Extent::BrokenOff => read_partial_success,
+    };
     match Kind::of(content_type) {
-        Kind::Protobuf if is_whole => of_response(read_partial_success(body)),
-        Kind::Protobuf => Success::Odd(CUT_SHORT),
-        _ if is_whole && body.is_empty() => Success::Accepted,
+        Kind::Protobuf if extent == Extent::BrokenOff => Success::Odd(CUT_SHORT),
+        Kind::Protobuf => of_response(read(body)),
+        _ if extent == Extent::Whole && body.is_empty() => Success::Accepted,
         Kind::Json => match json::read(body) {
-            Ok(partial) if is_whole => of_response(partly(partial.rejected, &partial.error_message)),
-            Ok(_) | Err(Fault::CutShort) => Success::Odd(CUT_SHORT),
-            Err(Fault::Foreign) => Success::Foreign,
+            (partial, Ok(())) if extent == Extent::Whole => of_response(response_of(Some(partial))),
+            (partial, Err(Fault::CutShort)) if extent == Extent::Prefix && partial.rejected > 0 => {
+                of_response(response_of(Some(partial)))
+            }
+            (_, Ok(()) | Err(Fault::CutShort)) => Success::Odd(CUT_SHORT),
+            (_, Err(Fault::Foreign)) => Success::Foreign,
         },
         // servers that set no content type let their library guess it; text can pass for unknown fields only
-        Kind::Other if is_whole && body.starts_with(PARTIAL_SUCCESS) => match read_partial_success(body) {
+        Kind::Other if extent != Extent::BrokenOff && body.starts_with(PARTIAL_SUCCESS) => match read(body) {
             ExportResponse::Unreadable => Success::Foreign,
             answer => of_response(answer),
         },

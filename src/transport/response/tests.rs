@@ -213,7 +213,39 @@ fn a_body_is_judged_by_what_it_says_it_is() {
         ("application/octet-stream", PAGE, Success::Foreign),
         (";", OLD, partly_old()),
     ] {
-        assert_eq!(read_success(content_type, body, true), expected, "{content_type} {body:?}");
+        assert_eq!(read_success(content_type, body, Extent::Whole), expected, "{content_type} {body:?}");
+    }
+}
+
+#[test]
+fn of_a_long_answer_the_count_and_the_beginning_of_the_message_are_read() {
+    let partly = |message: &str| Success::Partly { rejected: 300, message: message.to_owned() };
+    let body = partial_success(300, "too öld");
+    for (cut, expected) in [(1, partly("too öl")), (3, partly("too \u{fffd}")), (8, partly(""))] {
+        let beginning = &body[..body.len() - cut];
+        for content_type in ["", "application/x-protobuf", "application/octet-stream"] {
+            assert_eq!(
+                read_success(content_type, beginning, Extent::Prefix),
+                expected,
+                "{content_type} {cut}"
+            );
+        }
+    }
+    let json = br#"{"partialSuccess":{"rejectedSpans":300,"errorMessage":"too "#;
+    for (content_type, beginning, expected) in [
+        ("", &b"\x0a\x0c\x08\xac"[..], Success::Odd(UNREADABLE)),
+        ("", &[0; 9], Success::Odd(UNREADABLE)),
+        ("application/json", json, partly("too ")),
+        ("application/json", &json[..39], partly("")),
+        ("application/json", &json[..38], Success::Odd(CUT_SHORT)),
+        ("application/json", b"{\"error\":", Success::Foreign),
+        ("text/html", PAGE, Success::Foreign),
+    ] {
+        assert_eq!(
+            read_success(content_type, beginning, Extent::Prefix),
+            expected,
+            "{content_type} {beginning:?}"
+        );
     }
 }
 
@@ -229,7 +261,7 @@ fn what_breaks_off_is_delivered_if_it_was_a_collectors() {
         ("text/html", b"", Success::Foreign),
         ("text/html", PAGE, Success::Foreign),
     ] {
-        assert_eq!(read_success(content_type, body, false), expected, "{content_type} {body:?}");
+        assert_eq!(read_success(content_type, body, Extent::BrokenOff), expected, "{content_type} {body:?}");
     }
 }
 
@@ -245,7 +277,7 @@ proptest! {
             body
         };
         let body = changed(partial_success(rejected, &text));
-        if let Some(partial) = super::partial_success(&body) {
+        if let Some(partial) = super::partial_success(&body, false) {
             let theirs = ExportAnswer::decode(&*body).map(|answer| answer.partial_success.unwrap_or_default());
             let ours = PartialSuccess { rejected: partial.rejected as i64, error_message: partial.error_message };
             let at_least_none = |partial: PartialSuccess| PartialSuccess { rejected: partial.rejected.max(0), ..partial };

@@ -29,6 +29,11 @@ fn garbage_is_an_error() {
         assert!(found["errors"].as_array().is_some_and(|errors| !errors.is_empty()), "{name}: {found}");
         Config::from_file(&file).expect_err(name);
     }
+    let picture = config("garbage.svg", &"<g x=\"1\"/>\n".repeat(500));
+    let text = stdout(&run(&["check", &picture]));
+    assert!(text.starts_with("error: too many mistakes, nothing is read from here on\n"), "{text}");
+    assert!(text.contains("= is this a TOML file?\n\n"), "{text}");
+    assert!(text.contains("\nand 97 more\n") && text.lines().count() < 30, "{text}");
     // a mistake in another program's section breaks nothing of ours
     let mixed = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\n[postgres]\nhello world\n";
     let (code, found) = checked(&["--offline", &config("mixed.toml", mixed)]);

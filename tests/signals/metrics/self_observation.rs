@@ -1,5 +1,8 @@
 //! The ledger as metrics.
 
+#[cfg(target_os = "linux")]
+mod spool;
+
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};

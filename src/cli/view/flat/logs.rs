@@ -37,7 +37,7 @@ pub(crate) fn row(view: &LogView<'_>, attributes: String) -> Row {
     }
     cells.push(Cell::pushing(body_ink, view.body(), BODY));
     let details = vec![(Ink::FAINT, view.ids()), (Ink::FAINT, attributes)];
-    Row { cells, details }
+    Row { cells, details, below: Vec::new() }
 }
 
 #[cfg(test)]

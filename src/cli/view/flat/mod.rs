@@ -28,11 +28,12 @@ pub(super) fn print(
     records: &Records,
     protocol: Option<Protocol>,
     layout: Layout,
+    full: bool,
     style: &Style,
     out: &mut impl Write,
 ) -> io::Result<()> {
     if !records.spans.is_empty() {
-        print_list(spans::list(&records.spans, layout, style), protocol, layout, style, out)?;
+        print_list(spans::list(&records.spans, layout, full, style), protocol, layout, style, out)?;
     }
     if !records.logs.is_empty() {
         print_list(logs::list(&records.logs), protocol, layout, style, out)?;

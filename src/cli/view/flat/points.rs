@@ -56,7 +56,7 @@ fn row(view: &PointView<'_>, layout: Layout, style: &Style) -> Row {
         true => details.insert(0, (Ink::FAINT, kind)),
         false => cells.insert(KIND_AT, Cell::new(Ink::FAINT, kind, kind_width)),
     }
-    Row { cells, details }
+    Row { cells, details, below: Vec::new() }
 }
 
 #[cfg(test)]

@@ -16,8 +16,13 @@ const LEAST_NAME: usize = 8;
 /// What is known about one record.
 pub(crate) struct Row {
     pub(super) cells: Vec<Cell>,
-    pub(super) details: Vec<(Ink, String)>,
+    pub(super) details: Vec<Detail>,
+    /// What happened in it: a line each, or where lines are whole the end of its line.
+    pub(super) below: Vec<Vec<Detail>>,
 }
+
+/// A text, and what it is written with.
+pub(super) type Detail = (Ink, String);
 
 /// A text in a column.
 pub(super) struct Cell {
@@ -52,26 +57,40 @@ pub(super) fn name_width(beside: usize, layout: Layout, style: &Style) -> usize 
 }
 
 impl Row {
-    /// One line, or two where the details have no room behind the columns.
+    /// One line; where lines are cut a second if the details have no room behind the columns, and one for each of those below.
     pub(crate) fn draw(&self, layout: Layout, style: &Style) -> Vec<String> {
-        let fitted = |column: Column, ink, text| {
-            let column = if layout == Layout::Whole { column.uncut() } else { column };
-            (column, Text::new(ink, text::shorten(text)))
-        };
         let mut first = style.line();
-        let cells = self.cells.iter().map(|cell| fitted(cell.column, cell.ink, &cell.text));
+        let cells = self.cells.iter().map(|cell| fitted(cell.column, cell.ink, &cell.text, layout));
         let end = table::put(cells, &mut first);
-        let details = self.details.iter().filter(|(_, text)| !text.is_empty());
-        let details: Vec<_> = details.map(|(ink, text)| fitted(Column::pushing(0), *ink, text)).collect();
+        let mut details = all_fitted(&self.details, layout);
         let width: usize = details.iter().map(|(_, text)| text.width(style) + GAP).sum();
+        let mut next_lines: Vec<_> = self.below.iter().map(|details| all_fitted(details, layout)).collect();
+        if layout == Layout::Whole {
+            details.extend(next_lines.drain(..).flatten());
+        }
         if layout == Layout::Whole || details.is_empty() || end + width <= style.width + GAP {
             first.pad_to(end);
             table::put(details, &mut first);
-            return vec![first.finish()];
+        } else {
+            next_lines.insert(0, details);
         }
-        let mut second = style.line();
-        second.space(TIME + GAP);
-        table::put(details, &mut second);
-        vec![first.finish(), second.finish()]
+        let next_lines = next_lines.into_iter().map(|details| {
+            let mut line = style.line();
+            line.space(TIME + GAP);
+            table::put(details, &mut line);
+            line.finish()
+        });
+        std::iter::once(first.finish()).chain(next_lines).collect()
     }
+}
+
+/// A text in its column, which cuts nothing where lines are whole.
+fn fitted(column: Column, ink: Ink, text: &str, layout: Layout) -> (Column, Text<'_>) {
+    let column = if layout == Layout::Whole { column.uncut() } else { column };
+    (column, Text::new(ink, text::shorten(text)))
+}
+
+fn all_fitted(details: &[Detail], layout: Layout) -> Vec<(Column, Text<'_>)> {
+    let details = details.iter().filter(|(_, text)| !text.is_empty());
+    details.map(|(ink, text)| fitted(Column::pushing(0), *ink, text, layout)).collect()
 }

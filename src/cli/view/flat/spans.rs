@@ -7,6 +7,7 @@ use super::row::{Cell, Row, SERVICE, TIME, is_tight, name_width};
 use crate::cli::describe::{self, SpanView};
 use crate::cli::style::{Ink, Style};
 use crate::cli::table::GAP;
+use crate::cli::waterfall;
 
 const KIND: usize = 8;
 /// After time, service and name.
@@ -20,13 +21,14 @@ const BESIDE_NAME: usize = TIME + SERVICE + KIND + DURATION + STATUS + 5 * GAP;
 pub(super) fn list(
     spans: &[ReceivedSpan],
     layout: Layout,
+    full: bool,
     style: &Style,
 ) -> (String, impl Iterator<Item = Row>) {
-    let rows = spans.iter().map(move |received| row(&received.into(), layout, style));
+    let rows = spans.iter().map(move |received| row(&received.into(), layout, full, style));
     (describe::count(spans.len() as u64, "span"), rows)
 }
 
-fn row(view: &SpanView<'_>, layout: Layout, style: &Style) -> Row {
+fn row(view: &SpanView<'_>, layout: Layout, full: bool, style: &Style) -> Row {
     let ink = if view.error().is_some() { Ink::BAD } else { Ink::PLAIN };
     let status_ink = if view.error().is_some() { Ink::BAD.bold() } else { Ink::FAINT };
     let duration = format!("{:>DURATION$}", describe::duration(view.nanos(), style));
@@ -50,13 +52,15 @@ fn row(view: &SpanView<'_>, layout: Layout, style: &Style) -> Row {
         true => details.insert(0, (Ink::FAINT, view.kind().to_owned())),
         false => cells.insert(KIND_AT, Cell::new(Ink::FAINT, view.kind(), KIND)),
     }
-    Row { cells, details }
+    let below = waterfall::events(view.span, full, style);
+    Row { cells, details, below }
 }
 
 #[cfg(test)]
 mod tests {
     use standpipe::receiver::proto::common::v1::any_value::Value;
     use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
+    use standpipe::receiver::proto::trace::v1::span::Event;
     use standpipe::receiver::proto::trace::v1::{Span, Status};
 
     use super::*;
@@ -85,7 +89,7 @@ mod tests {
 
     fn drawn(span: &Span, layout: Layout, width: usize) -> Vec<String> {
         let style = plain_style(width);
-        row(&SpanView::bare(span, "storefront"), layout, &style).draw(layout, &style)
+        row(&SpanView::bare(span, "storefront"), layout, false, &style).draw(layout, &style)
     }
 
     fn failed(name: &str, message: &str) -> Span {
@@ -108,6 +112,24 @@ mod tests {
             "               abababab/cdcdcdcd  card declined  url.path=/checkout",
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn events_are_behind_their_span_where_lines_are_whole_and_below_it_elsewhere() {
+        let event = |number: u64| Event {
+            time_unix_nano: NOON + number * 1_000_000,
+            name: format!("retry {number}"),
+            attributes: span("").attributes,
+            ..Event::default()
+        };
+        let busy = Span { events: (1..=8).map(event).collect(), ..span("POST /checkout") };
+        let lines = drawn(&busy, Layout::Whole, 100);
+        let [line] = &lines[..] else { panic!("{lines:#?}") };
+        assert!(line.contains("◆ retry 1  at 1.00 ms  url.path=/checkout  ◆ retry 2  at"), "{line}");
+        assert!(line.ends_with("◆ retry 6  at 6.00 ms  url.path=/checkout  and 2 events more"), "{line}");
+        let lines = drawn(&busy, Layout::Cut, 80);
+        assert_eq!(lines[2], "               ◆ retry 1  at 1.00 ms  url.path=/checkout");
+        assert_eq!((lines.len(), lines[8].trim()), (9, "and 2 events more"));
     }
 
     #[test]

@@ -12,8 +12,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
-
 use super::script::{Action, Dice, SCOPES, SIGNALS, Script};
 use super::server::{Book, Reply, numbers};
 use crate::config::{Level, Signals, SpoolSettings};
@@ -21,6 +19,7 @@ use crate::pipeline::clock::{self, simulated};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::exporter_set::{self, FlushOutcome};
 use crate::pipeline::ledger::Counts;
+use crate::pipeline::worker::PendingFlush;
 use crate::process::Driver;
 use crate::record::wire::encode_field;
 use crate::record::{Scope, Signal};
@@ -73,7 +72,7 @@ pub(super) struct World {
     books: RefCell<[Book; SIGNALS.len()]>,
     /// Records that callers have tried to enqueue.
     offered: [Cell<u64>; SIGNALS.len()],
-    flushes: RefCell<Vec<(Receiver<()>, [u64; SIGNALS.len()])>>,
+    flushes: RefCell<Vec<(PendingFlush, [u64; SIGNALS.len()])>>,
     /// Whether the network has recovered for good.
     recovered: Cell<bool>,
     stop_by: Cell<Option<Instant>>,

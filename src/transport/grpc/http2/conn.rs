@@ -8,7 +8,7 @@ mod call;
 mod tests;
 
 use self::call::Call;
-pub(crate) use self::call::{End, Message, Response};
+pub(crate) use self::call::{ANSWER_BYTES, End, Message, Response};
 use super::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
 use super::frame::{self, Code, Fault, Frame, LARGEST_STREAM, PREFACE, Setting, Settings, kind};
 use super::hpack::{Decoder, List, Malformed, encode_size_update};

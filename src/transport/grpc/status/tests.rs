@@ -174,6 +174,37 @@ fn a_status_of_0_is_success_whatever_the_message_looks_like() {
     }
 }
 
+/// Of which no more is kept than the first 64 KiB, packed or not.
+#[test]
+#[cfg(feature = "gzip")]
+fn what_a_long_answer_rejects_is_counted() {
+    crate::config::demand::GZIP.raise();
+    // one that can be packed, and one that cannot
+    let random = (0..40_000_u32).map(|n| format!("old {}", n.wrapping_mul(2_654_435_761).rotate_left(n)));
+    for (is_packed, text) in
+        [(false, "old ".repeat(25_000)), (true, "old ".repeat(25_000)), (true, random.collect())]
+    {
+        let length = |bytes: usize| {
+            let mut length = Vec::new();
+            crate::record::wire::encode_varint(bytes as u64, &mut length);
+            length
+        };
+        let partial = [&b"\x08\xb8\x17\x12"[..], &length(text.len()), text.as_bytes()].concat();
+        let message = [&b"\x0a"[..], &length(partial.len()), &partial].concat();
+        let mut packed = Vec::new();
+        super::super::super::gzip::compress(&[&message], &mut packed);
+        let sent = if is_packed { packed } else { message };
+        let mut body = [&[u8::from(is_packed)][..], &(sent.len() as u32).to_be_bytes(), &sent].concat();
+        body.truncate(ANSWER_BYTES);
+        let head = fields(&[("grpc-encoding", "gzip")]);
+        let answer = Response { status: 200, head, body, trailers: fields(&[("grpc-status", "0")]) };
+        let Verdict::AcceptedPartly { rejected: 3000, message } = judge(&answer, TARGET) else {
+            panic!("{:?}", judge(&answer, TARGET))
+        };
+        assert_eq!((&message[..4], message.len()), ("old ", 512));
+    }
+}
+
 #[test]
 fn only_a_delay_makes_an_exhausted_resource_something_that_passes() {
     let details = base64::encode(&details_with_delay());

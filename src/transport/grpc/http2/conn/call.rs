@@ -7,7 +7,7 @@ use super::super::frame::{Code, Fault};
 use super::super::hpack::Field;
 
 /// What is kept of an answer's body; the rest is skipped.
-const ANSWER_BYTES: usize = 64 << 10;
+pub(crate) const ANSWER_BYTES: usize = 64 << 10;
 /// An answer longer than this is none.
 const LONGEST_ANSWER: u64 = 4 << 20;
 

@@ -1,0 +1,81 @@
+//! The ledger as metrics, of exporters with a spool.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use standpipe::receiver::{Answer, Receiver};
+use standpipe::{Config, Exporter, FlushOutcome, Signal, Telemetry};
+
+use crate::support::points::{attributes, int, newest};
+use crate::support::scene::{FOR_EVER, LONG, closed_address, emit, exporter, exporter_to, start, start_with};
+use crate::support::scratch::Scratch;
+
+fn spooling(endpoint: &str, spool: &Path) -> Exporter {
+    exporter_to(endpoint).named("spans").signals([Signal::Traces]).queue_bytes(1 << 20).spool(spool)
+}
+
+/// Leaves 5 spans in the spool, and starts a successor that observes itself at another receiver.
+fn start_with_5_recovered(
+    spool: &Path,
+    metrics: &Receiver,
+    spans: impl FnOnce(Exporter) -> Exporter,
+    collector: &Receiver,
+) -> Telemetry {
+    let before = start(spooling(&format!("http://{}", closed_address()), spool));
+    emit(&before.tracer("shop"), 5);
+    let ledger = before.shutdown(LONG);
+    assert_eq!(ledger.total().spooled, 5, "{ledger}");
+    collector.always(Answer::status(503));
+    let config = Config::new()
+        .self_observation(true)
+        .exporter(spans(spooling(&collector.endpoint(), spool)))
+        .exporter(exporter(metrics).named("metrics").signals([Signal::Metrics]).interval(FOR_EVER));
+    start_with(config)
+}
+
+#[test]
+fn what_a_spool_holds_is_processed_once_its_outcome_is_final() {
+    let (collector, metrics) = (Receiver::start().unwrap(), Receiver::start().unwrap());
+    let scratch = Scratch::new();
+    let telemetry =
+        start_with_5_recovered(&scratch.path().join("spool"), &metrics, |exporter| exporter, &collector);
+    let processed = || {
+        let points = newest(&metrics, "otel.sdk.processor.span.processed");
+        points.iter().map(|point| (attributes(&point.attributes), int(point))).collect::<Vec<_>>()
+    };
+    let of_spans =
+        |count| [("otel.component.name=spans,otel.component.type=batching_span_processor".to_owned(), count)];
+    // a flush does not wait for what another process has left
+    assert!(collector.wait_for_requests(1, LONG));
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    assert_eq!(processed(), of_spans(0), "5 are being sent, and none was accepted: {}", telemetry.ledger());
+    emit(&telemetry.tracer("shop"), 3);
+    thread::scope(|scope| {
+        let requests = metrics.request_count();
+        let flushed = scope.spawn(|| telemetry.flush(LONG));
+        assert!(metrics.wait_for_requests(requests + 1, LONG));
+        assert_eq!(processed(), of_spans(0), "{}", telemetry.ledger());
+        collector.always(Answer::ok());
+        assert_eq!(flushed.join().unwrap(), FlushOutcome::Complete);
+    });
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    assert_eq!(processed(), of_spans(8), "{}", telemetry.ledger());
+}
+
+#[test]
+fn what_became_too_old_in_a_spool_is_among_the_lost() {
+    let (collector, metrics) = (Receiver::start().unwrap(), Receiver::start().unwrap());
+    let scratch = Scratch::new();
+    let with_age = |exporter: Exporter| exporter.spool_age(Duration::from_millis(1));
+    let telemetry = start_with_5_recovered(&scratch.path().join("spool"), &metrics, with_age, &collector);
+    let by = Instant::now() + LONG;
+    while telemetry.ledger().total().dropped.expired < 5 {
+        assert!(Instant::now() < by, "{}", telemetry.ledger());
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+    let exported = newest(&metrics, "otel.sdk.exporter.span.exported");
+    let expired = exported.iter().find(|point| attributes(&point.attributes).contains("error.type=expired"));
+    assert_eq!(expired.map(int), Some(5), "{exported:?}");
+}
