@@ -65,8 +65,6 @@ pub(crate) enum Origin {
     Spool {
         /// Whether this process has accepted them.
         is_own: bool,
-        /// Since when it is there, in milliseconds since 1970.
-        since_ms: u64,
     },
 }
 

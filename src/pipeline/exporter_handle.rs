@@ -21,7 +21,7 @@ use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{
     Commands, CurrentAttempt, Delivery, FlushRequest, PendingFlush, PeriodicReader, State, Worker,
 };
-use crate::process::{self, Driver, spawn};
+use crate::process::{Driver, spawn};
 use crate::record::{Chunk, FrameLimits, OpenSpanSlot, Scope, Severity, Signal};
 use crate::spool::{Recorder, Spool};
 use crate::transport::{Opener, Transport};
@@ -77,12 +77,10 @@ impl ExporterSpec {
     /// Opens the transport and the spool. That may call the program's loggers, so no lock may be held; what they log is
     /// suppressed.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
-        // a child that is forked in the middle of it would share the spool's lock
-        let open = || Spool::open(&self.spool, &self.name, &self.resource, self.slots());
         Prepared {
             spec: self,
             transport: context::suppress_instrumentation(|| (self.transport)()),
-            spool: process::with_fork_lock(open),
+            spool: Spool::open(&self.spool, &self.name, &self.resource, self.slots()),
             owner: None,
         }
     }

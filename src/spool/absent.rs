@@ -33,7 +33,6 @@ pub(crate) enum Recorder {}
 
 pub(crate) struct SpooledRequest {
     pub(crate) records: u64,
-    pub(crate) since_ms: u64,
     pub(crate) body: Vec<u8>,
     pub(crate) is_own: bool,
 }
@@ -75,7 +74,7 @@ impl Spool {
         match *self {}
     }
 
-    pub(crate) fn is_too_old(&self, _: u64) -> bool {
+    pub(crate) fn is_too_old(&self, _: Signal) -> bool {
         match *self {}
     }
 
@@ -96,6 +95,10 @@ impl Spool {
     }
 
     pub(crate) fn settle(&mut self, _: Signal) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn settle_unread(&mut self, _: Signal) -> io::Result<()> {
         match *self {}
     }
 

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::recorder::Map;
 use super::storage::{check_file_size, create, open_own, set_aside, user};
@@ -19,6 +20,13 @@ const RECORDER: &str = ".recorder";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Directory(PathBuf);
+
+/// The file of a new recorder, which a child that is forked now may have as well, and its lock, which none has.
+#[derive(Debug)]
+pub(super) struct NewFile {
+    pub(super) file: File,
+    pub(super) lock: Arc<Map>,
+}
 
 impl Directory {
     /// Makes the directory if it is not there.
@@ -56,15 +64,14 @@ impl Directory {
         self.0.join(format!("{instance}{RECORDER}"))
     }
 
-    /// A new file for a recorder, locked.
-    pub(super) fn create_recorder(&self) -> io::Result<(String, File)> {
+    /// A new file for a recorder, locked: the fork lock is held.
+    pub(super) fn create_recorder(&self) -> io::Result<(String, NewFile)> {
         for _ in 0..16 {
             let instance = instance_name(random());
-            let path = self.recorder_path(&instance);
-            let file = create(&path)?;
+            let file = create(&self.recorder_path(&instance))?;
             // a process that looks for what others have left may have been faster, and have removed it
-            if lock(&file)? && is_at(&path, &file)? {
-                return Ok((instance, file));
+            if let Some(lock) = self.lock_recorder(&instance)? {
+                return Ok((instance, NewFile { file, lock: Arc::new(lock) }));
             }
         }
         Err(io::Error::other("another process removes each file that is made there"))
@@ -94,8 +101,8 @@ impl Directory {
         self.0.join(format!("{instance}.new"))
     }
 
-    /// Locks what a process has left for as long as the result lives, which a forked child does not have; `None` if the
-    /// process lives, or the file is gone.
+    /// Locks a recorder for as long as the result lives, which a forked child does not have; `None` if it is locked already, or
+    /// gone. A child that is forked in the middle of it would share the lock: the fork lock is held.
     pub(super) fn lock_recorder(&self, instance: &str) -> io::Result<Option<Map>> {
         let path = self.recorder_path(instance);
         let file = match open_own(&path, OpenOptions::new().read(true).write(true)) {

@@ -4,10 +4,12 @@
 use std::collections::VecDeque;
 use std::{fmt, io};
 
+use super::clock::{Jump, now_ms};
 use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
 use super::recorder::{Leftover, Map, Place, Unreadable, stored_name};
 use super::storage::Files;
+use crate::process::with_fork_lock;
 use crate::record::Signal;
 
 /// All that one instance has left. It is locked: no other process delivers it.
@@ -25,6 +27,8 @@ pub(crate) struct Estate {
     /// `None` if its file cannot be read: that one stays where it is.
     recorder: Option<Leftover>,
     loaded: [Option<Source>; Signal::COUNT],
+    /// Since when what was in its queues waits, in milliseconds since 1970: the recorder does not tell when they got it.
+    taken_over: u64,
     _lock: Map,
 }
 
@@ -74,7 +78,7 @@ impl Estate {
         limits: Limits,
         boot_id: [u8; 16],
     ) -> Result<Self, Refusal> {
-        let lock = directory.lock_recorder(instance)?.ok_or(Refusal::InUse)?;
+        let lock = with_fork_lock(|| directory.lock_recorder(instance))?.ok_or(Refusal::InUse)?;
         let recorder = match Leftover::read(&directory.recorder_path(instance), boot_id)? {
             Ok(recorder) => Some(recorder),
             // its process died before it could write anything
@@ -107,6 +111,7 @@ impl Estate {
             noted: (0, 0),
             recorder,
             loaded: [const { None }; Signal::COUNT],
+            taken_over: now_ms(),
             _lock: lock,
         })
     }
@@ -131,7 +136,7 @@ impl Estate {
             return Ok(None);
         };
         self.loaded[signal as usize] = Some(Source::Recorder(request.place));
-        Ok(Some(Entry { signal, records: request.records, time_ms: self.created(), body: request.body }))
+        Ok(Some(Entry { signal, records: request.records, time_ms: self.taken_over, body: request.body }))
     }
 
     /// The request of this signal that is in hand is not to be sent again.
@@ -150,6 +155,12 @@ impl Estate {
 
     pub(crate) fn expire(&mut self, now_ms: u64) -> [u64; Signal::COUNT] {
         self.journal.expire(now_ms)
+    }
+
+    /// The clock was set forward: what is there is as old as before.
+    pub(crate) fn shift_times(&mut self, jump: Jump) {
+        self.journal.shift_times(jump);
+        jump.shift(&mut self.taken_over);
     }
 
     /// Bytes that it takes on the disk.

@@ -10,6 +10,7 @@ use std::io::ErrorKind::{NotFound, UnexpectedEof};
 use std::time::{Duration, Instant};
 use std::{array, fmt, io, mem};
 
+use super::clock::Jump;
 use super::crc32c::checksum;
 use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
 use super::scan::{LONGEST_SEGMENT, scan};
@@ -285,6 +286,15 @@ impl<S: Storage> Journal<S> {
         if self.lanes[signal as usize].is_in_hand { self.settle_first(signal, Mark::Done) } else { Ok(()) }
     }
 
+    /// The collector has answered for the oldest entry, which nobody has in hand.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`done`](Self::done).
+    pub(crate) fn done_unread(&mut self, signal: Signal) -> io::Result<()> {
+        if self.lanes[signal as usize].is_in_hand { Ok(()) } else { self.settle_first(signal, Mark::Done) }
+    }
+
     /// The entry in hand could not be sent: it is the oldest again.
     pub(crate) fn put_back(&mut self, signal: Signal) {
         self.lanes[signal as usize].is_in_hand = false;
@@ -326,6 +336,12 @@ impl<S: Storage> Journal<S> {
             let _ = self.settle(&expired, Mark::Done);
             expired.iter().map(|slot| u64::from(slot.header.records)).sum()
         })
+    }
+
+    /// The clock was set forward: entries are as old as before. On the disk they keep their times.
+    pub(crate) fn shift_times(&mut self, jump: Jump) {
+        let slots = self.lanes.iter_mut().flat_map(|lane| &mut lane.slots);
+        slots.for_each(|slot| jump.shift(&mut slot.header.time_ms));
     }
 
     /// Syncs if the policy wants it now: call it after each append and, for [`SpoolSync::EverySecond`], from time to time.

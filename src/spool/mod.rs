@@ -28,6 +28,7 @@
 // and `scan` finds the entries of a segment, damaged or not. `estate` is what another process has left of both, and `inspect` only
 // looks. `proto/spool.md` describes the bytes.
 
+mod clock;
 mod contents;
 pub(crate) mod crc32c;
 mod directory;
@@ -41,17 +42,17 @@ mod storage;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
-use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::config::{SpoolSettings, SpoolSync};
-use crate::process;
+use crate::process::with_fork_lock;
 use crate::record::Signal;
+use clock::{Jump, now_ms};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
-use directory::Directory;
+use directory::{Directory, NewFile};
 use estate::{Estate, take_damage, take_over_all, tidy};
 pub use inspect::inspect;
 use journal::{AppendError, Entry, Journal, Limits};
@@ -89,12 +90,16 @@ pub(crate) struct Spool {
     boot_id: [u8; 16],
     next_tick: Option<Instant>,
     next_look: Option<Instant>,
+    /// When the last tick was, by both clocks.
+    last_tick: Option<(Instant, u64)>,
     /// What was noted once is not noted again.
     noted: BTreeSet<String>,
     /// What others have left, oldest first.
     estates: VecDeque<Estate>,
     /// Of each signal, whether the request in hand is of the journal.
     is_own_loaded: [bool; Signal::COUNT],
+    /// Of each signal, when the request in hand came to the disk, in milliseconds since 1970.
+    loaded_since: [u64; Signal::COUNT],
     /// What was damaged, since it was last asked for.
     damaged: [Dropped; Signal::COUNT],
     notes: Vec<String>,
@@ -104,17 +109,9 @@ pub(crate) struct Spool {
 #[derive(Debug)]
 pub(crate) struct SpooledRequest {
     pub(crate) records: u64,
-    /// When it came to the disk, in milliseconds since 1970.
-    pub(crate) since_ms: u64,
     pub(crate) body: Vec<u8>,
     /// Whether this process has accepted its records.
     pub(crate) is_own: bool,
-}
-
-impl SpooledRequest {
-    fn new(entry: Entry, is_own: bool) -> Self {
-        Self { records: entry.records, since_ms: entry.time_ms, body: entry.body, is_own }
-    }
 }
 
 /// Records that were dropped: those of this process, and those that others have left.
@@ -169,7 +166,7 @@ impl Spool {
                 "a process that dies loses its queue: {left} bytes of others are there already"
             ));
         }
-        let (instance, file) = directory.create_recorder()?;
+        let (instance, new) = with_fork_lock(|| directory.create_recorder())?;
         let header = Header {
             slots: if has_queue { slots as u32 } else { 0 },
             open_spans: if has_queue && settings.open_spans { OPEN_SPANS } else { 0 },
@@ -179,7 +176,7 @@ impl Spool {
             instance: u64::from_str_radix(&instance, 16).unwrap_or_default(),
             exporter: exporter.to_owned(),
         };
-        let created = create_recorder(&file, header, resource, !estates.is_empty(), &mut notes);
+        let created = create_recorder(&new, header, resource, !estates.is_empty(), &mut notes);
         let recorder = created.inspect_err(|_| {
             // what a full disk has given already
             let _ = fs::remove_file(directory.recorder_path(&instance));
@@ -198,9 +195,11 @@ impl Spool {
             boot_id,
             next_tick: None,
             next_look: None,
+            last_tick: None,
             noted: notes.iter().cloned().collect(),
             estates,
             is_own_loaded: [false; Signal::COUNT],
+            loaded_since: [0; Signal::COUNT],
             damaged: Default::default(),
             notes,
         })
@@ -221,6 +220,7 @@ impl Spool {
             return None;
         }
         self.next_tick = Some(now + TICK);
+        self.follow_clock(now);
         self.recorder.note_alive();
         // what came since the last tick, however long ago the last sync was
         if self.limits.sync != SpoolSync::Never {
@@ -252,17 +252,26 @@ impl Spool {
         if is_busy { self.next_tick } else { self.next_look.max(self.next_tick) }
     }
 
-    /// Whether what came to the disk then is not worth sending any more.
-    pub(crate) fn is_too_old(&self, since_ms: u64) -> bool {
-        u128::from(now_ms().saturating_sub(since_ms)) > self.limits.age.as_millis()
+    /// Whether the request of this signal that is in hand is not worth sending any more.
+    pub(crate) fn is_too_old(&self, signal: Signal) -> bool {
+        let age = now_ms().saturating_sub(self.loaded_since[signal as usize]);
+        u128::from(age) > self.limits.age.as_millis()
+    }
+
+    /// Nothing gets older because the clock was set forward, as on a device that begins in 1970 and asks the network for the time.
+    fn follow_clock(&mut self, now: Instant) {
+        let now = (now, now_ms());
+        let last = self.last_tick.replace(now);
+        let Some(jump) = last.and_then(|last| Jump::between(last, now)) else { return };
+        self.journal.shift_times(jump);
+        self.estates.iter_mut().for_each(|estate| estate.shift_times(jump));
+        self.loaded_since.iter_mut().for_each(|since| jump.shift(since));
     }
 
     /// Takes over what others have left since the last look.
     fn look(&mut self) {
         let exporter = self.of_exporter.as_deref();
-        // a child that is forked in the middle of it would share a lock
-        let take_over = || take_over_all(&self.directory, exporter, self.limits, self.boot_id);
-        match process::with_fork_lock(take_over) {
+        match take_over_all(&self.directory, exporter, self.limits, self.boot_id) {
             Ok((estates, notes)) => {
                 self.estates.extend(estates);
                 notes.into_iter().for_each(|note| self.note(note));
@@ -324,13 +333,18 @@ impl Spool {
         let next = self.estates.iter_mut().find_map(|estate| estate.next(signal).transpose());
         self.tidy();
         if let Some(entry) = next.transpose()? {
-            return Ok(Some(SpooledRequest::new(entry, false)));
+            return Ok(Some(self.load(entry, false)));
         }
         let entry = self.journal.next(signal);
         self.tidy();
         let entry = entry?;
         self.is_own_loaded[signal as usize] = entry.is_some();
-        Ok(entry.map(|entry| SpooledRequest::new(entry, true)))
+        Ok(entry.map(|entry| self.load(entry, true)))
+    }
+
+    fn load(&mut self, entry: Entry, is_own: bool) -> SpooledRequest {
+        self.loaded_since[entry.signal as usize] = entry.time_ms;
+        SpooledRequest { records: entry.records, body: entry.body, is_own }
     }
 
     /// The request of this signal that is in hand is not to be sent again.
@@ -345,6 +359,14 @@ impl Spool {
         let settled = self.estates[at].settle(signal);
         self.tidy();
         settled
+    }
+
+    /// The oldest request of this process and this signal, which is not in hand, is not to be sent again.
+    ///
+    /// # Errors
+    /// As those of [`settle`](Self::settle).
+    pub(crate) fn settle_unread(&mut self, signal: Signal) -> io::Result<()> {
+        self.journal.done_unread(signal)
     }
 
     /// The request of this signal that is in hand could not be sent: it is the oldest again.
@@ -402,7 +424,7 @@ impl Spool {
 /// A recorder with as much as the disk has room for: where others have left something, a full disk must not be in the way of
 /// its delivery.
 fn create_recorder(
-    file: &File,
+    new: &NewFile,
     header: Header,
     resource: &[u8],
     is_needed: bool,
@@ -412,17 +434,17 @@ fn create_recorder(
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         is_needed && matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
     };
-    let error = match Recorder::create(file, header.clone(), resource) {
+    let error = match Recorder::create(new, header.clone(), resource) {
         Err(error) if has_no_room(&error) => error,
         created => return created,
     };
     notes.push(format!("a process that dies loses its queue: {error}"));
-    file.set_len(0)?;
+    new.file.set_len(0)?;
     let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..header };
-    match Recorder::create(file, header.clone(), &[]) {
+    match Recorder::create(new, header.clone(), &[]) {
         Err(error) if has_no_room(&error) => {
-            file.set_len(0)?;
-            Recorder::without_room(file, header)
+            new.file.set_len(0)?;
+            Recorder::without_room(new, header)
         }
         created => created,
     }
@@ -433,11 +455,6 @@ fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let hex: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     u128::from_str_radix(&hex, 16).unwrap_or(0).to_be_bytes()
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
 //! What one process leaves in a directory, and the next one makes of it.
 
+use std::cell::RefCell;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread;
 
+use super::clock::NOW_MS;
 use super::*;
+use crate::process::watch;
 use crate::record::wire::encode_field;
 use crate::record::{Chunk, Scope, SpanHead, SpanId, SpanKind, SpanRecord, TraceId};
 use recorder::stored_name;
@@ -393,6 +399,53 @@ fn what_others_have_left_is_removed_when_the_last_of_it_was_too_old_or_damaged()
 }
 
 #[test]
+fn what_was_in_the_queue_of_a_process_is_not_too_old_because_that_ran_for_long() {
+    let folder = Folder::new("ran-for-long");
+    let age = SpoolSettings::default().age.unwrap().as_millis() as u64;
+    let end = now_ms();
+    NOW_MS.set(Some(end - 2 * age));
+    folder.leave_chunk(true);
+    NOW_MS.set(Some(end));
+    let mut spool = folder.open();
+    assert!(spool.next(Signal::Logs).unwrap().is_some());
+    for (now, is_too_old) in [(end, false), (end + age, false), (end + age + 1, true)] {
+        NOW_MS.set(Some(now));
+        assert_eq!(spool.is_too_old(Signal::Logs), is_too_old, "{}", now - end);
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_forward_makes_nothing_older() {
+    let folder = Folder::new("clock");
+    let age = SpoolSettings::default().age.unwrap();
+    let (age_ms, today) = (age.as_millis() as u64, now_ms());
+    NOW_MS.set(Some(today - age_ms - 1));
+    folder.leave("otlp", &[b"of last week"]);
+    // the system starts again, and knows no time
+    NOW_MS.set(Some(1000));
+    folder.leave("otlp", &[b"first", b"second"]);
+    NOW_MS.set(Some(2000));
+    folder.leave_chunk(true);
+    let mut spool = folder.open();
+    spool.append(Signal::Logs, 10, &[b"own"]).unwrap();
+    assert_eq!(spool.next(Signal::Logs).unwrap().unwrap().body, b"first");
+    let at = Instant::now();
+    assert_eq!(spool.tick(at).map(of_logs), Some(Dropped::default()));
+    NOW_MS.set(Some(today));
+    let dropped = spool.tick(at + TICK).map(of_logs);
+    assert_eq!(dropped, Some(Dropped { own: 0, of_others: 10 }), "that of last week alone");
+    assert!(!spool.is_too_old(Signal::Logs));
+    // all go on getting older
+    NOW_MS.set(Some(today + age_ms));
+    let dropped = spool.tick(at + TICK + age).map(of_logs);
+    assert_eq!(dropped, Some(Dropped { own: 10, of_others: 10 }), "one is in hand");
+    assert!(spool.is_too_old(Signal::Logs));
+    spool.settle(Signal::Logs).unwrap();
+    assert_eq!(spool.next(Signal::Logs).unwrap().unwrap().records, 1, "of the queue");
+    assert!(spool.is_too_old(Signal::Logs));
+}
+
+#[test]
 fn segments_that_nothing_can_deliver_are_reported_and_stay() {
     let folder = Folder::new("left-alone");
     folder.leave("otlp", &[b"body"]);
@@ -433,4 +486,70 @@ fn what_cannot_be_removed_is_a_note_and_what_was_half_replaced_goes_too() {
     fs::write(recorder.with_extension("new"), "half").unwrap();
     folder.open().close();
     assert_eq!(folder.names(), Vec::<String>::new());
+}
+
+/// A forked child that does nothing, and ends with this.
+struct Child(libc::pid_t);
+
+impl Child {
+    #[allow(unsafe_code)]
+    fn fork() -> Self {
+        // SAFETY: the child only waits for a signal, and its alarm bounds that
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::alarm(60);
+                libc::pause();
+                libc::_exit(1);
+            }
+            assert!(child > 0, "{}", io::Error::last_os_error());
+            Self(child)
+        }
+    }
+}
+
+impl Drop for Child {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: calls on a child of this process
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// Does something of which a child is forked in the middle, while it uses the disk and keeps no caller from the fork lock.
+fn forked_meanwhile<T>(work: impl FnOnce() -> T) -> (T, Child) {
+    watch();
+    let forked = Rc::new(RefCell::new(None));
+    let child = Rc::clone(&forked);
+    faults::set(Some(Box::new(move || {
+        child.borrow_mut().get_or_insert_with(|| {
+            let (sender, caller) = mpsc::channel();
+            thread::spawn(move || with_fork_lock(|| sender.send(())));
+            caller.recv_timeout(Duration::from_secs(10)).expect("no caller waits for the disk");
+            Child::fork()
+        });
+        false
+    })));
+    let result = work();
+    faults::set(None);
+    let child = forked.take().expect("it uses the disk");
+    (result, child)
+}
+
+#[test]
+fn no_caller_waits_for_the_disk_and_a_child_that_is_forked_meanwhile_keeps_no_lock() {
+    let folder = Folder::new("fork-lock");
+    let (mut spool, _child) = forked_meanwhile(|| folder.open());
+    folder.leave("otlp", &[b"body"]);
+    let ((), _child) = forked_meanwhile(|| spool.look());
+    assert_eq!(spool.estates.len(), 1);
+    drop(spool);
+    assert_eq!(folder.open().estates.len(), 1);
+    assert_eq!(folder.names().len(), 3, "what the first spool has left is removed: {:?}", folder.names());
+    let exporter = crate::Exporter::http("http://127.0.0.1:9").spool(&folder.0).queue_bytes(1 << 20);
+    let config = crate::Config::new().exporter(exporter);
+    drop(forked_meanwhile(|| crate::Telemetry::start(config).unwrap()));
 }

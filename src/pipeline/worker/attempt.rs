@@ -60,7 +60,7 @@ impl Worker {
             true => self.send_beside(at, &part, deadline),
             false => self.send(&part, deadline),
         };
-        let Some(part) = self.exchange_if_spooled(at, part) else { return };
+        let Some(part) = self.exchange_if_spooled(at, part, verdict.as_ref()) else { return };
         match verdict {
             Some(verdict) => {
                 self.report_verdict(part.signal, &verdict);

@@ -14,6 +14,7 @@ use crate::context;
 use crate::pipeline::batch::{Batch, Origin};
 use crate::pipeline::clock;
 use crate::process::{contain_panic, spawn_scoped};
+use crate::spool::Spool;
 use crate::transport::{Payload, Verdict};
 
 /// How often the worker looks at its queues during an attempt.
@@ -84,13 +85,24 @@ impl Worker {
 
     /// If the spool has got a batch while it was sent, goes on with what is there, and frees the batch. `None` if that cannot be
     /// read: the worker will try it again.
-    pub(super) fn exchange_if_spooled(&mut self, at: usize, batch: Batch) -> Option<Batch> {
+    pub(super) fn exchange_if_spooled(
+        &mut self,
+        at: usize,
+        batch: Batch,
+        verdict: Option<&Verdict>,
+    ) -> Option<Batch> {
+        use Verdict::{Accepted, AcceptedPartly, NotTaken, Refused};
         if !mem::take(&mut self.state.is_sent_from_spool) {
+            return Some(batch);
+        }
+        // what is not sent again need not be read
+        if let Some(Accepted | AcceptedPartly { .. } | Refused { .. } | NotTaken { .. }) = verdict {
+            self.settle_in_spool(at, Spool::settle_unread);
             return Some(batch);
         }
         self.deliveries[at].note_spooled(batch);
         self.load_spooled(at);
-        let is_own = |part: &Batch| matches!(part.origin, Origin::Spool { is_own: true, .. });
+        let is_own = |part: &Batch| matches!(part.origin, Origin::Spool { is_own: true });
         let parts = &mut self.deliveries[at].parts;
         let part = if parts.last().is_some_and(is_own) { parts.pop() } else { None };
         if part.is_none() {

@@ -223,7 +223,7 @@ impl Delivery {
         if records > 0 {
             self.counters.settle(self.signal, outcome, records);
             // no flush waits for what another process has left
-            self.settled += if matches!(origin, Origin::Spool { is_own: false, .. }) { 0 } else { records };
+            self.settled += if matches!(origin, Origin::Spool { is_own: false }) { 0 } else { records };
             if outcome == Outcome::Delivered {
                 self.queue.note_delivery();
             }

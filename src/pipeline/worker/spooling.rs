@@ -4,6 +4,7 @@
 //! The worker attempts the oldest one, again and again; once the spool has nothing left of the signal, requests go to the
 //! collector directly. Where the spool cannot take a request, it stays in memory, as if there were no spool.
 
+use std::io;
 use std::mem;
 use std::time::{Duration, Instant};
 
@@ -44,10 +45,7 @@ impl Worker {
     /// Gives up the request that was loaded from the spool, if it is too old.
     fn expire_in_hand(&mut self, at: usize) {
         let Some(spool) = &self.spool else { return };
-        let is_too_old = |part: &Batch| match part.origin {
-            Origin::Spool { since_ms, .. } => spool.is_too_old(since_ms),
-            _ => false,
-        };
+        let is_too_old = |part: &Batch| part.is_spooled() && spool.is_too_old(part.signal);
         let parts = mem::take(&mut self.deliveries[at].parts);
         let (expired, others): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_too_old);
         self.deliveries[at].parts = others;
@@ -128,13 +126,13 @@ impl Worker {
             Ok(None) => delivery.has_spooled = false,
             Ok(Some(request)) => {
                 self.counters.take_from_spool(signal, request.records, request.is_own);
-                let origin = Origin::Spool { is_own: request.is_own, since_ms: request.since_ms };
+                let origin = Origin::Spool { is_own: request.is_own };
                 match contain_panic(|| Batch::of_spool(signal, origin, &request.body)) {
                     Ok(Some(batch)) => delivery.parts.extend(divide(batch, &self.batch)),
                     // its checksum is right: something else than this library has written it
                     _ => {
                         self.counters.settle(signal, Outcome::Damaged, request.records);
-                        self.settle_in_spool(at);
+                        self.settle_loaded(at);
                     }
                 }
             }
@@ -151,7 +149,7 @@ impl Worker {
         let is_spooled = part.is_spooled();
         self.deliveries[at].settle_batch(part, outcome);
         if is_spooled {
-            self.settle_in_spool(at);
+            self.settle_loaded(at);
         }
     }
 
@@ -160,7 +158,7 @@ impl Worker {
         let is_spooled = part.is_spooled();
         self.deliveries[at].release_batch(part);
         if is_spooled {
-            self.settle_in_spool(at);
+            self.settle_loaded(at);
         }
     }
 
@@ -176,13 +174,21 @@ impl Worker {
     }
 
     /// Removes the request that was loaded from the spool, once all its parts are settled.
-    fn settle_in_spool(&mut self, at: usize) {
-        let delivery = &mut self.deliveries[at];
-        if delivery.parts.iter().any(Batch::is_spooled) {
-            return;
+    fn settle_loaded(&mut self, at: usize) {
+        if !self.deliveries[at].parts.iter().any(Batch::is_spooled) {
+            self.settle_in_spool(at, Spool::settle);
         }
+    }
+
+    /// Has the spool note that a request is not to be sent again.
+    pub(super) fn settle_in_spool(
+        &mut self,
+        at: usize,
+        settle: impl FnOnce(&mut Spool, Signal) -> io::Result<()>,
+    ) {
+        let delivery = &mut self.deliveries[at];
         let Some(spool) = &mut self.spool else { return };
-        if let Err(error) = spool.settle(delivery.signal) {
+        if let Err(error) = settle(spool, delivery.signal) {
             let what = || format!("the spool cannot note that a request was delivered: {error}");
             self.reporter.report(delivery.signal, ProblemKind::Spool, what);
         }
@@ -199,7 +205,7 @@ impl Worker {
             let delivery = &mut self.deliveries[at];
             delivery.drain_queue(now);
             for part in delivery.parts.iter() {
-                if let Origin::Spool { is_own, .. } = part.origin {
+                if let Origin::Spool { is_own } = part.origin {
                     self.counters.put_back_into_spool(part.signal, part.records, is_own);
                 }
             }
@@ -229,7 +235,7 @@ impl Worker {
         if of_spool().rev().all(|part| spool.append(part.signal, part.records, &part.body()).is_ok()) {
             of_spool().for_each(|part| self.counters.spool(part.signal, part.records));
             delivery.parts.retain(|part| !part.is_spooled());
-            self.settle_in_spool(at);
+            self.settle_loaded(at);
         }
     }
 }

@@ -5,7 +5,7 @@ use crossbeam_channel::{Sender, bounded};
 
 use super::*;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, SpoolSettings, WhenFull};
-use crate::pipeline::batch::Next;
+use crate::pipeline::batch::{Batch, Next};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::ledger::Counts;
 use crate::pipeline::queue::{Queue, Shared};
@@ -485,33 +485,66 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
     assert!(rests <= 3, "it woke {rests} times");
 }
 
+/// A worker with a spool, which is in the directory.
 #[cfg(all(feature = "spool", target_os = "linux"))]
-#[test]
-fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
-    let directory = std::env::temp_dir().join(format!("standpipe-answer-{}", std::process::id()));
+fn worker_with_spool(name: &str) -> (Worker, std::path::PathBuf) {
+    let directory = std::env::temp_dir().join(format!("standpipe-{name}-{}", std::process::id()));
     let settings = SpoolSettings { directory: Some(directory.clone()), ..SpoolSettings::default() };
     let (wake, woken) = bounded(1);
     let commands = Commands { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
     let mut worker = worker(&Gate::default(), commands, wake);
     worker.spool = Spool::open(&settings, "memory", &[], 0).unwrap();
-    let queue = Arc::clone(&worker.deliveries[0].queue);
-    let batch_of = |worker: &mut Worker, number| {
-        queue.enqueue(&scope(), &record(number), 1);
-        worker.deliveries[0].drain_queue(clock::now());
-        let next = worker.deliveries[0].next_batch(&worker.batch, &[]);
-        let Some(Next::Batch(batch)) = next else { panic!("there is a record") };
-        batch
+    (worker, directory)
+}
+
+#[cfg(all(feature = "spool", target_os = "linux"))]
+fn batch_of(worker: &mut Worker, number: u8) -> Batch {
+    let delivery = &mut worker.deliveries[0];
+    delivery.queue.enqueue(&scope(), &record(number), 1);
+    delivery.drain_queue(clock::now());
+    let Some(Next::Batch(batch)) = delivery.next_batch(&worker.batch, &[]) else {
+        panic!("there is a record")
     };
+    batch
+}
+
+#[cfg(all(feature = "spool", target_os = "linux"))]
+fn enqueue_until_it_is_pressing(queue: &Queue, number: u8) {
+    while !queue.is_pressing(queue.level()) {
+        queue.enqueue(&scope(), &record(number), 1);
+    }
+}
+
+#[cfg(all(feature = "spool", target_os = "linux"))]
+#[test]
+fn an_answer_counts_though_the_disk_cannot_read_the_copy_of_the_request() {
+    let (mut worker, directory) = worker_with_spool("unread");
+    let sent = batch_of(&mut worker, 1);
+    enqueue_until_it_is_pressing(&worker.deliveries[0].queue, 2);
+    worker.relieve_queues(0, &sent);
+    crate::spool::faults::set(Some(Box::new(|| true)));
+    let answered = worker.exchange_if_spooled(0, sent, Some(&Verdict::Accepted));
+    crate::spool::faults::set(None);
+    assert_eq!(numbers(&answered.expect("the batch that was sent").body().concat()), [1]);
+    worker.load_spooled(0);
+    let next = worker.deliveries[0].parts.last().expect("what is behind it");
+    assert_eq!(numbers(&next.body().concat()), [2, 2]);
+    drop(worker);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[cfg(all(feature = "spool", target_os = "linux"))]
+#[test]
+fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
+    let (mut worker, directory) = worker_with_spool("answer");
     let older = batch_of(&mut worker, 1);
     worker.spool.as_mut().unwrap().append(Signal::Traces, 1, &older.body()).unwrap();
     worker.deliveries[0].note_spooled(older);
     // is sent while the disk cannot be read, which it can again before the answer comes
     let sent = batch_of(&mut worker, 2);
-    while !queue.is_pressing(queue.level()) {
-        queue.enqueue(&scope(), &record(3), 1);
-    }
+    enqueue_until_it_is_pressing(&worker.deliveries[0].queue, 3);
     worker.relieve_queues(0, &sent);
-    let answered = worker.exchange_if_spooled(0, sent).unwrap();
+    let answered = worker.exchange_if_spooled(0, sent, None).unwrap();
     assert!(!answered.is_spooled() && numbers(&answered.body().concat()) == [2]);
     drop(worker);
     std::fs::remove_dir_all(directory).unwrap();

@@ -24,16 +24,19 @@ unsafe impl Sync for Map {}
 impl Map {
     /// Maps the first bytes of a file, all of whose blocks are allocated: no access can fail later for want of room.
     pub(super) fn of_file(file: &File, bytes: usize) -> io::Result<Self> {
-        let map = Self::new(bytes, libc::MAP_SHARED, file.as_raw_fd())?;
+        let map = Self::shared(file, bytes)?;
         map.populate()?;
-        map.advise(libc::MADV_DONTFORK)?;
         Ok(map)
     }
 
     /// Keeps the lock of a file, and is never read or written: the file may be empty.
     pub(in crate::spool) fn to_keep_lock(file: &File) -> io::Result<Self> {
         // the system rounds up to a page
-        let map = Self::new(1, libc::MAP_SHARED, file.as_raw_fd())?;
+        Self::shared(file, 1)
+    }
+
+    fn shared(file: &File, bytes: usize) -> io::Result<Self> {
+        let map = Self::new(bytes, libc::MAP_SHARED, file.as_raw_fd())?;
         map.advise(libc::MADV_DONTFORK)?;
         Ok(map)
     }

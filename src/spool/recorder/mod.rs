@@ -1,8 +1,8 @@
 //! The flight recorder: where the queue's chunks are when the process dies. They lie in a file that is mapped to memory, so
 //! a record that was accepted survives `kill -9` without a system call.
 //!
-//! The file is made and locked at start, with all its blocks: a full disk is met there and not later. The mapping keeps the
-//! lock for as long as the process lives, and no child inherits it.
+//! The file is made and locked at start, with all its blocks: a full disk is met there and not later. A mapping keeps the lock
+//! for as long as the process lives, and no child inherits it.
 
 mod layout;
 mod leftover;
@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::record::{
     Chunk, OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader, SlotOwner, SlotPlace,
 };
+use crate::spool::directory::NewFile;
 use crate::spool::now_ms;
 use crate::spool::storage::check_file_size;
 use layout::{ALIVE_AT, ALIVE_MS, CLOSED, OPEN_SPAN_SLOT_BYTES, PAGE, READY, READY_AT, SLOT_BYTES};
@@ -32,6 +33,7 @@ pub(super) use map::Map;
 #[derive(Debug)]
 pub(crate) struct Recorder {
     map: Map,
+    _lock: Arc<Map>,
     fork_flag: ForkFlag,
     header: Header,
     pool: Mutex<Pool>,
@@ -53,9 +55,12 @@ struct Pool {
 }
 
 impl Recorder {
-    /// Makes the file of a recorder with as many slots as `header` asks for, and locks it. `file` is empty, and this
-    /// process's alone.
-    pub(super) fn create(file: &File, mut header: Header, resource: &[u8]) -> io::Result<Arc<Self>> {
+    /// Fills the file of a recorder with as many slots as `header` asks for. It is empty, and this process's alone.
+    pub(super) fn create(
+        NewFile { file, lock }: &NewFile,
+        mut header: Header,
+        resource: &[u8],
+    ) -> io::Result<Arc<Self>> {
         let unfit = check_file_system(file).err();
         if unfit.is_some() {
             (header.slots, header.open_spans) = (0, 0);
@@ -67,19 +72,20 @@ impl Recorder {
         let too_large = |_| io::Error::from(io::ErrorKind::OutOfMemory);
         let map = Map::of_file(file, usize::try_from(header.file_bytes()).map_err(too_large)?)?;
         file.write_all_at(&READY.to_ne_bytes(), READY_AT as u64)?;
-        Self::of_map(map, header, unfit)
+        Self::of_map(map, lock, header, unfit)
     }
 
-    /// A recorder without slots whose file stays empty, and is locked: the disk has no room for a page.
-    pub(super) fn without_room(file: &File, header: Header) -> io::Result<Arc<Self>> {
-        Self::of_map(Map::to_keep_lock(file)?, Header { slots: 0, open_spans: 0, ..header }, None)
+    /// A recorder without slots whose file stays empty: the disk has no room for a page.
+    pub(super) fn without_room(NewFile { file, lock }: &NewFile, header: Header) -> io::Result<Arc<Self>> {
+        Self::of_map(Map::to_keep_lock(file)?, lock, Header { slots: 0, open_spans: 0, ..header }, None)
     }
 
-    fn of_map(map: Map, header: Header, unfit: Option<io::Error>) -> io::Result<Arc<Self>> {
+    fn of_map(map: Map, lock: &Arc<Map>, header: Header, unfit: Option<io::Error>) -> io::Result<Arc<Self>> {
         let fork_flag = ForkFlag::new()?;
         let pool = |slots: u32| Mutex::new(Pool { in_use: vec![false; slots as usize], next: 0 });
         Ok(Arc::new(Self {
             map,
+            _lock: Arc::clone(lock),
             fork_flag,
             pool: pool(header.slots),
             open_spans: pool(header.open_spans),
