@@ -1,7 +1,7 @@
 //! `standpipe show`: what was saved, looked at again.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -80,12 +80,12 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
 
 /// The file, and its size.
 fn open(file: &OsStr) -> io::Result<(File, u64)> {
-    let file = File::open(file)?;
-    let metadata = file.metadata()?;
+    // an open directory is an error on Windows only
+    let metadata = fs::metadata(file)?;
     if metadata.is_dir() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a directory"));
     }
-    Ok((file, metadata.len()))
+    Ok((File::open(file)?, metadata.len()))
 }
 
 /// What time means for the lines.

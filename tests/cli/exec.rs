@@ -464,10 +464,11 @@ fn output_that_is_not_read_does_not_hold_up_the_end() {
 
 #[test]
 fn without_a_thread_for_its_output_the_command_runs_as_it_does_alone() {
-    let mut command =
-        standpipe(&["exec", "--log-output", "-v", "--", "sh", "-c", "echo one; echo two >&2; exit 3"]);
+    let receiver = Receiver::start().unwrap();
+    let script = "echo one; echo two >&2; exit 3";
+    let mut command = exec(&receiver, &["--log-output", "-v", "--", "sh", "-c", script]);
     // no stack is as large
-    let output = finish(command.env("RUST_MIN_STACK", (usize::MAX / 4).to_string()));
+    let output = finish(command.env("RUST_MIN_STACK", (usize::MAX / 8 * 7).to_string()));
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(3), "one\n"));
     let stderr = stderr(&output);
     assert!(stderr.contains("\nstandpipe: the output is not logged: "), "{stderr}");
