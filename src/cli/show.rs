@@ -109,7 +109,7 @@ impl Pace {
 /// A bar of what was read, and standard output, which it gives way to.
 struct Reading<'a> {
     progress: Progress<'a>,
-    /// The bytes of the file; 0 if nobody knows.
+    /// The bytes of the file; 0 if they are not known.
     size: u64,
     /// Whether the output goes to a file: otherwise it is seen by itself, or the program that reads it has the terminal.
     is_file: bool,

@@ -286,7 +286,7 @@ impl<S: Storage> Journal<S> {
         if self.lanes[signal as usize].is_in_hand { self.settle_first(signal, Mark::Done) } else { Ok(()) }
     }
 
-    /// The collector has answered for the oldest entry, which nobody has in hand.
+    /// The collector has answered for the oldest entry, which is not in hand.
     ///
     /// # Errors
     ///

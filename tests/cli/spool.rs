@@ -174,7 +174,7 @@ fn drain_says_what_is_left_though_its_worker_still_holds_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // nobody reads: the worker waits in a write that nothing can end
+    // nothing is read: the worker waits in a write that nothing can end
     let _unread = child.stdout.take();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

@@ -384,7 +384,7 @@ fn a_trace_of_ten_thousand_spans_fits_a_few_screens() {
 #[test]
 #[cfg(unix)]
 fn a_bar_on_the_terminal_shows_how_much_of_a_large_file_was_read() {
-    // nobody reads twenty million lines in a second
+    // no machine reads twenty million lines in a second
     let file = path("large.jsonl");
     fs::write(&file, "{}\n".repeat(20_000_000)).unwrap();
     let (mut screen, terminal) = crate::exec::pseudo_terminal();
