@@ -79,26 +79,35 @@ mod platform {
 
     /// Whom signals are forwarded to.
     static CHILD: AtomicI32 = AtomicI32::new(NOT_STARTED);
-    /// Signals that came and were not forwarded yet, a bit for each number: all of them are below 32.
-    static PENDING: AtomicU32 = AtomicU32::new(0);
+    /// Signals that processes sent and that were not forwarded yet, a bit for each number: all of them are below 32.
+    static SENT: AtomicU32 = AtomicU32::new(0);
+    /// The same for those of the system. Whether the child has them as well shows only once there is one.
+    static FROM_SYSTEM: AtomicU32 = AtomicU32::new(0);
 
     /// Handles the signals that are forwarded, except those that are ignored: the child ignores them as well then, as
     /// after `nohup`. A SIGCHLD that is ignored has to be the default here, since the system keeps no end of a child for
     /// those who ignore it; the command ignores it as its caller does.
     pub(super) fn take_signals(command: &mut Command) {
-        set_handlers(
-            &FORWARDED,
-            handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize,
-        );
-        // SAFETY: both dispositions are the system's own, and `signal` may be called between fork and exec.
-        unsafe {
-            if libc::signal(libc::SIGCHLD, libc::SIG_DFL) == libc::SIG_IGN {
-                command.pre_exec(|| {
-                    libc::signal(libc::SIGCHLD, libc::SIG_IGN);
-                    Ok(())
-                });
+        let handler = handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void);
+        set_handlers(&FORWARDED, handler as usize);
+        // SAFETY: the disposition is the system's own.
+        let ignores_ends = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) } == libc::SIG_IGN;
+        let begin = move || {
+            // What came before the fork is in this copy of the memory, and what came since was handled here.
+            set_handlers(&FORWARDED, libc::SIG_DFL);
+            let came = SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst);
+            for number in FORWARDED.into_iter().filter(|number| came & (1 << number) != 0) {
+                // SAFETY: has no condition, and may be called between fork and exec.
+                unsafe { libc::raise(number) };
             }
-        }
+            if ignores_ends {
+                // SAFETY: likewise.
+                unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+            }
+            Ok(())
+        };
+        // SAFETY: the closure only calls what may be called between fork and exec.
+        unsafe { command.pre_exec(begin) };
     }
 
     /// Has signals end this process.
@@ -147,6 +156,12 @@ mod platform {
         CHILD.store(ENDED, Ordering::SeqCst);
     }
 
+    /// As if there had been none.
+    #[cfg(test)]
+    pub(super) fn forget_child() {
+        CHILD.store(NOT_STARTED, Ordering::SeqCst);
+    }
+
     /// Ends this process by the signal that ended the child: a shell stops its loop at Ctrl-C only then. It returns where
     /// that would dump a core of the wrong process, or where the signal has no effect, as on the first process of a
     /// container.
@@ -160,23 +175,20 @@ mod platform {
         }
     }
 
-    extern "C" fn handle(number: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    pub(super) extern "C" fn handle(number: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         // SAFETY: with SA_SIGINFO the handler is given a valid `siginfo_t`.
-        if !unsafe { is_from_system(&*info) && reaches_child(number) } {
-            PENDING.fetch_or(1 << number, Ordering::SeqCst);
-            forward();
-        }
+        let came = if unsafe { is_from_system(&*info) } { &FROM_SYSTEM } else { &SENT };
+        came.fetch_or(1 << number, Ordering::SeqCst);
+        forward();
     }
 
     /// Whether the terminal has sent this signal to the child as well, so that forwarding it would deliver it twice: Ctrl-C,
     /// Ctrl-\ and a change of size go to each process of the foreground group; a hang-up goes to the leader of the session
     /// alone, if that is there.
-    fn reaches_child(number: c_int) -> bool {
-        let child = CHILD.load(Ordering::SeqCst);
+    fn reaches(child: i32, number: c_int) -> bool {
         // SAFETY: system calls without any condition, which a handler may make.
-        let (is_of_our_group, leads_session) = unsafe {
-            (child <= 0 || libc::getpgid(child) == libc::getpgrp(), libc::getsid(0) == libc::getpid())
-        };
+        let (is_of_our_group, leads_session) =
+            unsafe { (libc::getpgid(child) == libc::getpgrp(), libc::getsid(0) == libc::getpid()) };
         is_of_our_group && !(number == libc::SIGHUP && leads_session)
     }
 
@@ -199,10 +211,14 @@ mod platform {
         if child <= 0 {
             return;
         }
-        let pending = PENDING.swap(0, Ordering::SeqCst);
-        for number in FORWARDED.into_iter().filter(|number| pending & (1 << number) != 0) {
-            // SAFETY: sends a signal to a child that has not been waited for; a handler may call it.
-            unsafe { libc::kill(child, number) };
+        let sent = SENT.swap(0, Ordering::SeqCst);
+        let from_system = FROM_SYSTEM.swap(0, Ordering::SeqCst);
+        for number in FORWARDED {
+            let bit = 1 << number;
+            if sent & bit != 0 || (from_system & bit != 0 && !reaches(child, number)) {
+                // SAFETY: sends a signal to a child that has not been waited for; a handler may call it.
+                unsafe { libc::kill(child, number) };
+            }
         }
     }
 
@@ -346,5 +362,53 @@ mod platform {
 
     pub(crate) fn usage_of_child() -> Option<Usage> {
         None
+    }
+}
+
+#[cfg(all(test, unix))]
+#[allow(unsafe_code, reason = "signals of a terminal are made here")]
+mod tests {
+    use std::mem::MaybeUninit;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Command, Stdio};
+
+    use super::platform::{forget_child, forward_to, handle, wait_for_end};
+    use super::run;
+
+    /// As Ctrl-C of a terminal reaches this process.
+    fn press_ctrl_c() {
+        // SAFETY: all zero is a valid `siginfo_t`.
+        let mut info: libc::siginfo_t = unsafe { MaybeUninit::zeroed().assume_init() };
+        // on Linux the code of the system; elsewhere that has the sender 0
+        info.si_code = 0x80;
+        handle(libc::SIGINT, &raw mut info, std::ptr::null_mut());
+    }
+
+    /// One test, since there is one child of a process.
+    #[test]
+    fn ctrl_c_before_the_child_is_known_reaches_it_once() {
+        // before there was one: it is the child's when it starts
+        press_ctrl_c();
+        let ended = run(Command::new("sleep").arg("30"), |_| {}).unwrap();
+        assert_eq!(ended.signal(), Some(libc::SIGINT));
+        forget_child();
+
+        // after the fork, the terminal sends it to the child as well if that is of the same group
+        for (is_of_our_group, signal) in [(true, None), (false, Some(libc::SIGINT))] {
+            let mut command = Command::new("cat");
+            command.stdin(Stdio::piped());
+            if !is_of_our_group {
+                command.process_group(0);
+            }
+            let mut child = command.spawn().unwrap();
+            press_ctrl_c();
+            forward_to(&child);
+            if is_of_our_group {
+                drop(child.stdin.take());
+            }
+            wait_for_end(&child);
+            assert_eq!(child.wait().unwrap().signal(), signal);
+            forget_child();
+        }
     }
 }
