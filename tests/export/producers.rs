@@ -15,7 +15,7 @@ const PRODUCERS: usize = 64;
 const SPANS_EACH: u64 = 200;
 const ALL_SPANS: u64 = PRODUCERS as u64 * SPANS_EACH;
 /// How long a test waits for what must happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(exporter: Exporter) -> Telemetry {
     Telemetry::start(Config::new().exporter(exporter)).unwrap()

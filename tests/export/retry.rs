@@ -75,7 +75,7 @@ fn a_batch_is_given_up_and_counted_when_its_time_is_up() {
     ));
     let total = telemetry.ledger().total();
     assert_eq!((total.dropped.gave_up, total.lost(), total.in_flight), (7, 7, 0));
-    assert!(receiver.request_count() > 5, "{}", receiver.request_count());
+    assert!(receiver.request_count() > 1, "{}", receiver.request_count());
     problems.wait_for(ProblemKind::GaveUp);
 
     // and nothing stays behind that would hold up the next
