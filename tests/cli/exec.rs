@@ -488,8 +488,7 @@ fn without_a_thread_for_its_output_the_command_runs_as_it_does_alone() {
 fn no_line_of_a_fast_command_is_lost() {
     let receiver = Receiver::start().unwrap();
     let script = "i=0; while [ $i -lt 20000 ]; do echo $i; i=$((i+1)); done";
-    let output =
-        finish(&mut exec(&receiver, &["--log-output", "--timeout", "20s", "--", "sh", "-c", script]));
+    let output = finish(&mut exec(&receiver, &["--log-output", "--", "sh", "-c", script]));
     assert_eq!(stdout(&output).lines().count(), 20_000);
     assert_eq!(receiver.log_count(), 20_000);
 }

@@ -14,7 +14,7 @@ use standpipe::{Severity, SpanKind, Status};
 use crate::support::command::{finish, standpipe, stderr, stdout};
 use crate::support::scratch::Scratch;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn sending(receiver: &Receiver, arguments: &[&str]) -> Command {

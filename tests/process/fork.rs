@@ -354,7 +354,7 @@ fn children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_kno
             (CHILDREN * TARGETS, CHILDREN * TARGETS * LOAD as u64)
         );
     };
-    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let telemetry = start(Exporter::http(endpoint).block_timeout(None).throttle(Duration::ZERO));
     let log_all = |bridge: &LogBridge, who: &str| {
         for number in 0..TARGETS {
             let target = format!("shop::module_{number}");
@@ -397,7 +397,7 @@ fn children_trace_by_the_bridge_below_the_span_they_were_forked_in() {
         assert!(of("of child").iter().all(|inner| outer.contains(&inner.span.parent_span_id)));
         return assert_eq!(of("of parent").len() as u64, SPANS + CHILDREN * SPANS * LOAD as u64);
     };
-    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let telemetry = start(Exporter::http(endpoint).block_timeout(None).throttle(Duration::ZERO));
     tracing_subscriber::registry().with(TracingLayer::new(&telemetry)).init();
     let trace_all = |of_child: bool| {
         for number in 0..SPANS {
@@ -898,7 +898,7 @@ fn what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by
         assert_eq!((of_children, reports), (LIVES * LOGS, Vec::<String>::new()));
         return;
     };
-    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let telemetry = start(Exporter::http(endpoint).block_timeout(None).throttle(Duration::ZERO));
     let provider = SdkLoggerProvider::builder().with_log_processor(LogExporter::new(&telemetry)).build();
     let logger = provider.logger("shop");
     let stop = AtomicBool::new(false);
