@@ -15,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
+use std::thread;
 
 pub(crate) use panics::contain_panic;
 pub(crate) use spawn::{Driver, spawn, spawn_scoped};
@@ -29,6 +30,8 @@ static STARTING: [Mutex<()>; 4] = [const { Mutex::new(()) }; 4];
 static STRAYS: AtomicUsize = AtomicUsize::new(0);
 /// The process that the generation is of; 0 before the first call of [`watch`].
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// The same, or the one that a thread is about to make it.
+static NEXT_PROCESS: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
 
 thread_local! {
@@ -60,11 +63,16 @@ pub(crate) fn watch() {
 /// parent's queues.
 #[cold]
 pub(crate) fn notice() -> bool {
-    let (known, here) = (PROCESS.load(Ordering::Relaxed), id());
+    let (known, here) = (PROCESS.load(Ordering::Acquire), id());
     let is_child = known != here && known != 0;
-    if is_child && PROCESS.compare_exchange(known, here, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+    if is_child && NEXT_PROCESS.swap(here, Ordering::Relaxed) != here {
         STRAYS.fetch_add(1, Ordering::Relaxed);
         GENERATION.fetch_add(1, Ordering::Relaxed);
+        PROCESS.store(here, Ordering::Release);
+    }
+    // another thread of the child may be in the middle of that: the lock of the parent is not to be waited for
+    while is_child && PROCESS.load(Ordering::Acquire) != here {
+        thread::yield_now();
     }
     is_child
 }
@@ -198,6 +206,10 @@ fn register() {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
 
+    fn set_process() {
+        NEXT_PROCESS.store(id(), Ordering::Relaxed);
+        PROCESS.store(id(), Ordering::Relaxed);
+    }
     // a thread that forks while its locals are being destroyed goes on unprotected
     extern "C" fn before() {
         let _ = HELD.try_with(|held| held.replace(Some(first_use::lock_for_fork())));
@@ -206,13 +218,13 @@ fn register() {
         let _ = HELD.try_with(RefCell::take);
     }
     extern "C" fn in_child() {
-        PROCESS.store(id(), Ordering::Relaxed);
+        set_process();
         GENERATION.fetch_add(1, Ordering::Relaxed);
         first_use::forget_other_threads();
         let _ = HELD.try_with(RefCell::take);
     }
 
-    PROCESS.store(id(), Ordering::Relaxed);
+    set_process();
     // SAFETY: the handlers are functions for the life of the process; they touch an atomic, a local of the
     // thread that forks and a lock that needs nothing but itself. A failure (no memory) leaves forks
     // unnoticed, which is no worse than not asking.

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::{generation, lock, with_fork_lock};
 
-/// How long a fork waits.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// How long a fork waits: longer than a busy machine keeps a thread from running. Only the first request of a process can
+/// cost a fork as much.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// How often a fork looks whether it may go on.
 const PAUSE: Duration = Duration::from_micros(200);
 

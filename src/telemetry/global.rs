@@ -14,14 +14,18 @@ use crate::pipeline::ledger::Ledger;
 use crate::process;
 use crate::trace::Tracer;
 
-/// Of the installation that there is; 0 if there is none. No number is used again.
+/// Rises when an installation begins, to its number, which is odd, and when it ends.
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
-static INSTALLATION: Mutex<Installation> = Mutex::new(Installation { provider: None, last: 0 });
+static INSTALLATION: Mutex<Installation> = Mutex::new(Installation { provider: None });
 
 struct Installation {
     provider: Option<Provider>,
-    /// The last number that was given.
-    last: usize,
+}
+
+/// The number of the installation; 0 if there is none.
+#[inline]
+fn number_of(current: usize) -> usize {
+    if current % 2 == 1 { current } else { 0 }
 }
 
 impl Telemetry {
@@ -70,9 +74,9 @@ impl Installation {
             return None;
         }
         self.provider = provider.take();
-        self.last += 1;
-        CURRENT.store(self.last, Ordering::Release);
-        Some(self.last)
+        let number = CURRENT.load(Ordering::Relaxed) + 1;
+        CURRENT.store(number, Ordering::Release);
+        Some(number)
     }
 
     /// Gives the provider of this installation back, if it is still there.
@@ -81,7 +85,7 @@ impl Installation {
             return None;
         }
         // before the provider: what is made without one counts as made without an installation
-        CURRENT.store(0, Ordering::Release);
+        CURRENT.store(number + 1, Ordering::Release);
         self.provider.take()
     }
 }
@@ -220,7 +224,8 @@ impl<T> Global<T> {
     #[cold]
     fn find_or_make(&self) -> &T {
         loop {
-            let number = CURRENT.load(Ordering::Acquire);
+            let current = CURRENT.load(Ordering::Acquire);
+            let number = number_of(current);
             let mut cell = self.made_for(number);
             while let Some(made) = cell.get() {
                 if made.number == number {
@@ -230,7 +235,7 @@ impl<T> Global<T> {
             }
             let made = Box::new(Made { number, value: (self.make)(), next: OnceLock::new() });
             // what was made while the installation changed may be of either
-            if CURRENT.load(Ordering::Acquire) == number {
+            if CURRENT.load(Ordering::Acquire) == current {
                 // no child may find the cell half set; where another thread was faster, its value is found next
                 let _ = process::with_fork_lock(|| cell.set(made));
             }
@@ -243,7 +248,7 @@ impl<T> Deref for Global<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        let number = CURRENT.load(Ordering::Acquire);
+        let number = number_of(CURRENT.load(Ordering::Acquire));
         match self.made_for(number).get() {
             Some(made) if made.number == number => &made.value,
             _ => self.find_or_make(),

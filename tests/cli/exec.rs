@@ -2,14 +2,14 @@
 
 #![cfg(unix)]
 
+use std::ffi::CStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -24,11 +24,13 @@ use crate::support::stubborn::Unanswered;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How much longer than its budget a process may take on a machine that is busy.
 const SLACK: Duration = Duration::from_secs(5);
+/// More than a delivery takes.
+const LONG: &str = "60s";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// `standpipe exec` that sends to the receiver.
+/// `standpipe exec` that sends to the receiver, however slow the machine is.
 fn exec(receiver: &Receiver, arguments: &[&str]) -> Command {
-    let mut command = standpipe(&[&["exec"], arguments].concat());
+    let mut command = standpipe(&[&["exec", "--timeout", LONG], arguments].concat());
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()).env_remove("BAGGAGE");
     heed_signals(&mut command);
     command
@@ -36,7 +38,7 @@ fn exec(receiver: &Receiver, arguments: &[&str]) -> Command {
 
 /// What started the tests may ignore signals, as `nohup` does, and a shell for what it runs in the background.
 #[allow(unsafe_code, reason = "std sets no dispositions")]
-fn heed_signals(command: &mut Command) {
+pub(crate) fn heed_signals(command: &mut Command) {
     let heed = || {
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2]
         {
@@ -68,13 +70,18 @@ fn guide_scripts() -> Vec<&'static str> {
     guide.split("```sh\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
 }
 
-/// Runs a script by `exec`, with the command under test as `standpipe`.
+/// Runs a script by `exec`, with the command under test as `standpipe`, which has as much time.
 fn run_script(receiver: &Receiver, name: &str, script: &str) -> Output {
     let scratch = Scratch::new();
     let script = scratch.write(name, script);
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let program = Path::new(env!("CARGO_BIN_EXE_standpipe"));
-    let path = format!("{}:{}", program.parent().unwrap().display(), env::var("PATH").unwrap());
+    let standpipe = format!(
+        "#!/bin/sh\ncommand=$1\nshift\nexec '{}' \"$command\" --timeout {LONG} \"$@\"\n",
+        env!("CARGO_BIN_EXE_standpipe")
+    );
+    let standpipe = scratch.write("standpipe", standpipe);
+    fs::set_permissions(&standpipe, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", scratch.path().display(), env::var("PATH").unwrap());
     let mut command = exec(receiver, &["--", script.to_str().unwrap()]);
     finish(command.env("PATH", path).env("TMPDIR", scratch.path()))
 }
@@ -115,12 +122,9 @@ fn a_link_called_standpipe_exec_runs_what_follows_it() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_standpipe"), &link).unwrap();
     let mut command = Command::new(link);
     crate::support::command::forget_surroundings(&mut command);
-    command.args(["sh", "-c", "exit 3", "--name", "x"]);
-    assert_eq!(
-        finish(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint())).status.code(),
-        Some(3)
-    );
-    assert_eq!(receiver.spans()[0].name(), "sh");
+    command.args(["sh", "-c", "echo $0 $1 ${TRACEPARENT:+in a span}; exit 3", "--name", "x"]);
+    let output = finish(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()));
+    assert_eq!((output.status.code(), &*stdout(&output)), (Some(3), "--name x in a span\n"));
 }
 
 #[test]
@@ -217,7 +221,7 @@ fn lines_of(output: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 
 /// Prints the name of each signal at once, as a shell does that waits, and ends at SIGTERM, or by itself.
 const REPORT_SIGNALS: &str = "for name in HUP INT USR1 USR2 WINCH; do trap \"echo $name\" $name; done\n\
-    sleep 30 >/dev/null 2>&1 & trap 'kill $!; echo TERM; exit 7' TERM; echo ready\n\
+    sleep 120 >/dev/null 2>&1 & trap 'kill $!; echo TERM; exit 7' TERM; echo ready\n\
     while kill -0 $! 2>/dev/null; do wait $!; done";
 
 #[test]
@@ -330,18 +334,23 @@ fn a_caller_that_ignores_the_end_of_its_children_has_the_command_do_so_and_learn
 /// The side of the keyboard, and that of the programs.
 #[allow(unsafe_code, reason = "std opens no terminals")]
 pub(crate) fn pseudo_terminal() -> (fs::File, OwnedFd) {
-    let (mut master, mut slave) = (0, 0);
-    let none = std::ptr::null_mut::<std::ffi::c_void>;
-    // SAFETY: both numbers outlive the call; a name and settings are not asked for.
-    let opened = unsafe {
-        libc::openpty(&raw mut master, &raw mut slave, none().cast(), none().cast(), none().cast())
+    // the name is in a place that all threads share
+    static NAMING: Mutex<()> = Mutex::new(());
+    // the keyboard is not for the programs, not even for a moment: it hangs up when this process closes it
+    // SAFETY: has no condition.
+    let keyboard = unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) };
+    assert!(keyboard >= 0, "{}", std::io::Error::last_os_error());
+    let naming = NAMING.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: it was just opened, and the name is copied before another one is asked for.
+    let name = unsafe {
+        assert_eq!((libc::grantpt(keyboard), libc::unlockpt(keyboard)), (0, 0));
+        CStr::from_ptr(libc::ptsname(keyboard)).to_str().unwrap().to_owned()
     };
-    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
-    // the keyboard is not for the programs: it hangs up when this process closes it
-    // SAFETY: it was just opened.
-    unsafe { libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC) };
-    // SAFETY: both were just opened, and nothing else owns them.
-    unsafe { (fs::File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) }
+    drop(naming);
+    let mut terminal = fs::OpenOptions::new();
+    let terminal = terminal.read(true).write(true).custom_flags(libc::O_NOCTTY).open(name).unwrap();
+    // SAFETY: it was just opened, and nothing else owns it.
+    (unsafe { fs::File::from_raw_fd(keyboard) }, terminal.into())
 }
 
 /// Makes the command the leader of a session whose terminal is its standard input.
@@ -372,7 +381,7 @@ fn a_collector_that_is_of_no_use_delays_by_no_more_than_the_budget_and_changes_n
         assert_eq!(output.status.code(), Some(3), "{endpoint}");
         assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()), "{endpoint}");
     }
-    let arguments = ["exec", "--endpoint", &down_endpoint, "--fail", "--", "true"];
+    let arguments = ["exec", "--endpoint", &down_endpoint, "--timeout", LONG, "--fail", "--", "true"];
     let output = finish(&mut standpipe(&arguments));
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).starts_with("standpipe: 1 record not delivered: "), "{}", stderr(&output));
@@ -479,8 +488,7 @@ fn without_a_thread_for_its_output_the_command_runs_as_it_does_alone() {
 fn no_line_of_a_fast_command_is_lost() {
     let receiver = Receiver::start().unwrap();
     let script = "i=0; while [ $i -lt 20000 ]; do echo $i; i=$((i+1)); done";
-    let output =
-        finish(&mut exec(&receiver, &["--log-output", "--timeout", "20s", "--", "sh", "-c", script]));
+    let output = finish(&mut exec(&receiver, &["--log-output", "--", "sh", "-c", script]));
     assert_eq!(stdout(&output).lines().count(), 20_000);
     assert_eq!(receiver.log_count(), 20_000);
 }
@@ -614,7 +622,8 @@ fn make_runs_its_recipes_inside_of_spans() {
     scratch.write("Makefile", "all: one\n\t@echo all\none:\n\t@echo one\n");
     let mut make = Command::new(env!("CARGO_BIN_EXE_standpipe"));
     let shell = format!("SHELL={}", env!("CARGO_BIN_EXE_standpipe"));
-    make.args(["exec", "--", "make", "-s", &shell, ".SHELLFLAGS=exec --name recipe -- /bin/sh -c"]);
+    let flags = format!(".SHELLFLAGS=exec --timeout {LONG} --name recipe -- /bin/sh -c");
+    make.args(["exec", "--timeout", LONG, "--", "make", "-s", &shell, &flags]);
     crate::support::command::forget_surroundings(&mut make);
     make.current_dir(scratch.path()).env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint());
     let output = finish(make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL"));

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use standpipe::receiver::proto::metrics::v1::AggregationTemporality;
 use standpipe::receiver::proto::metrics::v1::metric::Data;
@@ -14,6 +14,7 @@ use standpipe::{Severity, SpanKind, Status};
 use crate::support::command::{finish, standpipe, stderr, stdout};
 use crate::support::scratch::Scratch;
 
+const PATIENCE: Duration = Duration::from_secs(30);
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn sending(receiver: &Receiver, arguments: &[&str]) -> Command {
@@ -237,7 +238,9 @@ fn more_lines_than_a_queue_holds_arrive_all_the_same() {
 fn what_was_read_is_delivered_at_an_interrupt() {
     for (signal, command) in [("INT", "log"), ("TERM", "span"), ("TERM", "metric")] {
         let receiver = Receiver::start().unwrap();
-        let mut process = sending(&receiver, &[command, "-"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut sending = sending(&receiver, &[command, "-"]);
+        crate::exec::heed_signals(&mut sending);
+        let mut process = sending.stdin(Stdio::piped()).spawn().unwrap();
         let mut input = process.stdin.take().unwrap();
         let line = match command {
             "log" => "a\n",
@@ -263,15 +266,28 @@ fn of_several_ends_of_a_span_one_sends_it_and_an_event_that_is_late_is_refused()
     let file = scratch.path().join("span");
     let file = file.to_str().unwrap();
     send(&receiver, &["span", "start", "--file", file, "--service", "shop", "deploy"]);
-    receiver.always(Answer::hang());
-    let end = || sending(&receiver, &["span", "end", "--file", file, "--timeout", "2s"]).spawn().unwrap();
-    let mut ends = [end(), end(), end()];
-    assert!(receiver.wait_for_requests(1, Duration::from_secs(20)));
+    receiver.pause();
+    let end = || sending(&receiver, &["span", "end", "--file", file, "--timeout", "60s"]).spawn().unwrap();
+    let mut ends = vec![end(), end(), end()];
+    let deadline = Instant::now() + PATIENCE;
+    // until the two that have found the span taken have ended
+    while ends.len() > 1 {
+        assert!(Instant::now() < deadline, "they have not ended");
+        ends.retain_mut(|end| match end.try_wait().unwrap() {
+            Some(status) => {
+                assert_eq!(status.code(), Some(1));
+                false
+            }
+            None => true,
+        });
+    }
     let late = finish(&mut sending(&receiver, &["span", "event", "--file", file, "late"]));
     assert_eq!(late.status.code(), Some(1), "{}", stderr(&late));
     let advice = format!("its end is not sent yet; if that was interrupted: mv {file}.ending-");
     assert!(stderr(&late).contains(&advice), "{}", stderr(&late));
-    assert!(ends.iter_mut().all(|end| end.wait().unwrap().code() == Some(1)));
+    receiver.always(Answer::status(400));
+    receiver.resume();
+    assert_eq!(ends[0].wait().unwrap().code(), Some(1));
     assert_eq!(receiver.request_count(), 1);
     receiver.behave();
     // the one that could not deliver it has put it back
@@ -349,7 +365,7 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
     drop(receiver);
     for arguments in [&["span", "a"][..], &["log", "a"], &["metric", "gauge", "a", "1"]] {
         let output =
-            finish(&mut standpipe(&[arguments, &["--endpoint", &endpoint, "--timeout", "5s"]].concat()));
+            finish(&mut standpipe(&[arguments, &["--endpoint", &endpoint, "--timeout", "60s"]].concat()));
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         let errors = stderr(&output);
         assert!(
@@ -364,7 +380,8 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
         (&twice, "; the path is there twice: write the endpoint without it, since it is appended\n"),
         (&receiver.endpoint().replace("http:", "https:"), "; write http:// instead of https://\n"),
     ] {
-        let errors = stderr(&finish(&mut standpipe(&["log", "a", "--endpoint", endpoint])));
+        let arguments = ["log", "a", "--endpoint", endpoint, "--timeout", "60s"];
+        let errors = stderr(&finish(&mut standpipe(&arguments)));
         assert!(
             errors.starts_with("standpipe: 1 record not delivered: ") && errors.ends_with(advice),
             "{errors}"

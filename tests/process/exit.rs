@@ -13,7 +13,7 @@ use standpipe::{Config, Exporter, Telemetry};
 
 use crate::support::process::{command, task};
 
-const BUDGET: Duration = Duration::from_secs(5);
+const BUDGET: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(60);
 const ENDPOINT: &str = "ENDPOINT_OF_TEST";
 #[cfg(unix)]
@@ -22,7 +22,8 @@ const READY: &str = "ready";
 /// Telemetry that sends nothing by itself, with one span in its queue: what arrives was sent by the end of the program.
 fn started() -> Telemetry {
     let exporter = Exporter::http(std::env::var(ENDPOINT).unwrap()).linger(10 * LONG);
-    let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap();
+    let config = Config::new().service_name("shop").exporter(exporter).drop_budget(BUDGET);
+    let telemetry = Telemetry::start(config).unwrap();
     telemetry.tracer("shop").span("checkout").end();
     telemetry
 }

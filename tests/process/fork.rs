@@ -36,7 +36,7 @@ const LOAD: usize = 4;
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// After this many seconds a child that hangs is ended by the system.
-const LONGEST_LIFE: u32 = 20;
+const LONGEST_LIFE: u32 = 50;
 
 /// Runs `work` in a forked child, and gives its process id to the parent. The child ends when `work` does.
 #[allow(unsafe_code)]
@@ -165,7 +165,7 @@ fn eight_children(name: &str, door: fn(&Receiver) -> String, exporter: fn(String
         return assert_eq!(received["across"], 1);
     };
     // a queue that is full most of the time: forks fall into every state of the callers and the worker
-    let telemetry = start(exporter(endpoint).queue_records(32).throttle(Duration::ZERO));
+    let telemetry = start(exporter(endpoint).block_timeout(None).queue_records(32).throttle(Duration::ZERO));
     let across = telemetry.tracer("shop").span("across");
     let (all_good, load) = under_load(&telemetry, || {
         let children: Vec<_> = (0..CHILDREN).map(|_| fork(|| child_emits(&telemetry))).collect();
@@ -354,7 +354,7 @@ fn children_log_by_the_bridge_whatever_targets_the_parent_is_just_getting_to_kno
             (CHILDREN * TARGETS, CHILDREN * TARGETS * LOAD as u64)
         );
     };
-    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let telemetry = start(Exporter::http(endpoint).block_timeout(None).throttle(Duration::ZERO));
     let log_all = |bridge: &LogBridge, who: &str| {
         for number in 0..TARGETS {
             let target = format!("shop::module_{number}");
@@ -397,7 +397,7 @@ fn children_trace_by_the_bridge_below_the_span_they_were_forked_in() {
         assert!(of("of child").iter().all(|inner| outer.contains(&inner.span.parent_span_id)));
         return assert_eq!(of("of parent").len() as u64, SPANS + CHILDREN * SPANS * LOAD as u64);
     };
-    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let telemetry = start(Exporter::http(endpoint).block_timeout(None).throttle(Duration::ZERO));
     tracing_subscriber::registry().with(TracingLayer::new(&telemetry)).init();
     let trace_all = |of_child: bool| {
         for number in 0..SPANS {
@@ -898,7 +898,7 @@ fn what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by
         assert_eq!((of_children, reports), (LIVES * LOGS, Vec::<String>::new()));
         return;
     };
-    let telemetry = start(Exporter::http(endpoint).throttle(Duration::ZERO));
+    let telemetry = start(Exporter::http(endpoint).block_timeout(None).throttle(Duration::ZERO));
     let provider = SdkLoggerProvider::builder().with_log_processor(LogExporter::new(&telemetry)).build();
     let logger = provider.logger("shop");
     let stop = AtomicBool::new(false);

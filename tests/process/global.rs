@@ -1,5 +1,6 @@
 //! What a program installs is what all of its code finds, no sooner, no later, and in its children.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, LazyLock};
 use std::thread;
 
@@ -8,7 +9,7 @@ use standpipe::{Config, Counter, Global, Logger, Telemetry, Tracer};
 
 use crate::support::allocator::allocations;
 use crate::support::process;
-use crate::support::scene::{LONG, gathering, start};
+use crate::support::scene::{LONG, gathering, start_with};
 
 static TRACER: Global<Tracer> = Global::new(|| standpipe::tracer("shop"));
 static LOGGER: Global<Logger> = Global::new(|| standpipe::logger("shop"));
@@ -29,6 +30,11 @@ fn check_out() -> bool {
     span.is_recording()
 }
 
+/// Telemetry whose end is as long as it has to be, also where it is dropped.
+fn start(receiver: &Receiver) -> Telemetry {
+    start_with(Config::new().service_name("shop").exporter(gathering(receiver)).drop_budget(LONG))
+}
+
 fn arrived(receiver: &Receiver) -> (u64, u64, u64) {
     (receiver.span_count(), receiver.log_count(), receiver.point_count())
 }
@@ -42,9 +48,9 @@ fn every_part_of_a_program_finds_what_is_installed_while_it_is() {
     let [first, second, refused] = &receivers;
     assert!(!check_out());
 
-    let installed = start(gathering(first)).install().unwrap();
+    let installed = start(first).install().unwrap();
     assert!(check_out());
-    let error = start(gathering(refused)).install().unwrap_err();
+    let error = start(refused).install().unwrap_err();
     assert_eq!(error.to_string(), "another telemetry is installed");
     let other = error.into_telemetry();
     other.tracer("other").span("other").end();
@@ -55,7 +61,7 @@ fn every_part_of_a_program_finds_what_is_installed_while_it_is() {
     assert_eq!(arrived(refused), (1, 0, 0));
 
     assert!(!check_out());
-    let installed = start(gathering(second)).install().unwrap();
+    let installed = start(second).install().unwrap();
     assert!(check_out(), "the statics go with it");
     drop(installed);
     assert!(!check_out());
@@ -69,7 +75,7 @@ fn threads_that_use_a_static_first_at_the_same_time_all_record() {
         return;
     }
     let receiver = Receiver::start().unwrap();
-    let installed = start(gathering(&receiver)).install().unwrap();
+    let installed = start(&receiver).install().unwrap();
     let barrier = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -108,7 +114,7 @@ fn a_forked_child_uses_what_its_parent_installed() {
         return;
     }
     let receiver = Receiver::start().unwrap();
-    let installed = start(gathering(&receiver)).install().unwrap();
+    let installed = start(&receiver).install().unwrap();
     let delivered = process::in_a_fork(|| {
         let is_recorded = check_out();
         let ledger = installed.ledger();
@@ -117,4 +123,20 @@ fn a_forked_child_uses_what_its_parent_installed() {
     assert!(delivered);
     // the early tracer was not got too early here
     assert_eq!(arrived(&receiver), (3, 2, 2));
+}
+
+/// An installation that begins and ends while a static is made for none.
+#[test]
+fn what_was_made_while_an_installation_came_and_went_is_not_kept() {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    static NUMBER: Global<usize> = Global::new(|| {
+        let number = MADE.fetch_add(1, Ordering::SeqCst);
+        if number == 0 {
+            drop(Telemetry::start(Config::new()).unwrap().install().unwrap());
+        }
+        number
+    });
+    if process::is_alone("what_was_made_while_an_installation_came_and_went_is_not_kept") {
+        assert_eq!((*NUMBER, *NUMBER), (1, 1), "the first may be of the installation");
+    }
 }

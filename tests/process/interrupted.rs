@@ -93,7 +93,7 @@ fn a_shutdown_leaves_no_interrupted_spans_and_a_fork_none_of_its_parent() {
             true
         }));
         span.set("by", "the parent");
-        telemetry.shutdown(Duration::from_secs(5));
+        telemetry.shutdown(Duration::from_secs(30));
         span.set("after", "the shutdown");
         std::process::exit(0);
     }

@@ -14,12 +14,13 @@ use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Exporter, FlushOutcome, Ledger, ProblemKind, Telemetry};
 
-use crate::support::scene::NOISE;
 use crate::support::{allocator, figures, process};
 use crate::system;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How much longer than it should something may take on a machine that is busy.
+const SLACK: Duration = Duration::from_secs(5);
 const REQUESTS: u64 = 4;
 
 /// How a test's exporter is made, and where its receiver listens.
@@ -103,7 +104,8 @@ fn wait_for_a_look_up(kind: &Kind, port: &str) -> ((usize, usize), Ledger) {
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     telemetry.tracer("shop").span("checkout").end();
-    while telemetry.ledger().exporters[0].attempts < 5 {
+    // its thread is counted before it looks anything up
+    while telemetry.ledger().exporters[0].attempts < 5 || system::counts().1 == before.1 {
         std::thread::yield_now();
     }
     let counts = since(before);
@@ -165,13 +167,14 @@ fn a_name_that_is_known_again_is_delivered_to_after_one_back_off() {
         .throttle(Duration::ZERO)
         .retry_delays(BACK_OFF, BACK_OFF);
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
+        // before the worker begins to wait
+        system::answer();
         let _ = reported.send((problem.kind, Instant::now()));
     });
     let telemetry = Telemetry::start(config).unwrap();
     telemetry.tracer("shop").span("checkout").end();
     let (kind, failed) = problems.recv_timeout(PATIENCE).unwrap();
     assert_eq!(kind, ProblemKind::Unavailable);
-    system::answer();
     while telemetry.ledger().total().delivered == 0 {
         assert!(failed.elapsed() < PATIENCE, "{}", telemetry.ledger());
         std::thread::yield_now();
@@ -179,7 +182,7 @@ fn a_name_that_is_known_again_is_delivered_to_after_one_back_off() {
     let took = failed.elapsed();
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.exporters[0].attempts, ledger.lost()), (2, 0), "{ledger}");
-    assert!(took < BACK_OFF + NOISE, "{took:?}");
+    assert!(took < BACK_OFF + SLACK, "{took:?}");
     process::report(format!("delivered {took:.0?} after the failure, back-off {BACK_OFF:?}, 2 attempts"));
 }
 

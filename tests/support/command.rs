@@ -42,6 +42,14 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("it complains in UTF-8")
 }
 
+/// A reader that has left before anything was written.
+#[cfg(unix)]
+pub(crate) fn without_reader() -> Stdio {
+    let (stdout, reader) = std::os::unix::net::UnixStream::pair().expect("two sockets");
+    drop(reader);
+    Stdio::from(std::os::fd::OwnedFd::from(stdout))
+}
+
 /// A configuration file in the place cargo keeps for the files of tests.
 pub(crate) fn config(name: &str, text: &str) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -14,9 +14,9 @@ const TASK: &str = "STANDPIPE_TEST_TASK";
 /// Distinguishes reports from what the test harness prints around them.
 const REPORT: &str = "report> ";
 /// No child of any test may live longer, but for the time that it is stopped.
-const LONGEST_LIFE: Duration = Duration::from_secs(60);
+const LONGEST_LIFE: Duration = Duration::from_secs(120);
 /// A forked child that hangs is ended by the system after this many seconds.
-const LONGEST_LIFE_OF_FORK: u32 = 20;
+const LONGEST_LIFE_OF_FORK: u32 = 50;
 
 /// What this process was started for; `None` if it is not a child.
 pub(crate) fn task() -> Option<String> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use standpipe::{Logger, Severity, SpanContext};
 
-use super::process::{Pipe, Stream, is_readable, stream};
+use super::process::{Pipe, Stream, await_readable, is_readable, stream};
 
 /// A longer line becomes several records.
 const LONGEST_LINE: usize = 16 << 10;
@@ -37,6 +37,7 @@ pub(super) struct Copies {
 /// Pieces of both streams.
 #[derive(Default)]
 struct Progress {
+    /// Those that are read, each from before it is taken out of the pipe.
     read: AtomicUsize,
     /// Those that are written, and that could not be.
     done: AtomicUsize,
@@ -61,7 +62,7 @@ impl Copies {
                     logger.record(Severity::Info, body).set("log.iostream", name).context(&context).emit();
                 };
                 if let Ok(from) = given.recv() {
-                    pass_on(from, &mut to, Lines::new(log), &progress, runs);
+                    pass_on(from, await_readable, &mut to, Lines::new(log), &progress, runs);
                 }
             })?;
             io::Result::Ok(stream)
@@ -90,11 +91,12 @@ impl Copies {
         drop(self.streams);
         let (began, before) = (Instant::now(), self.progress.read.load(Ordering::SeqCst));
         while let Err(RecvTimeoutError::Timeout) = self.running.recv_timeout(PAUSE) {
+            // A thread that had no time to run has left something. What it takes out of the pipe it has counted before, so
+            // that the count is asked for last.
+            let is_left = self.pipes.iter().any(is_readable);
             let read = self.progress.read.load(Ordering::SeqCst);
             let is_writing = self.progress.done.load(Ordering::SeqCst) < read;
-            // a thread that had no time to run has left something
-            let is_done = || !is_writing && !self.pipes.iter().any(is_readable);
-            if read - before > MOST_LEFT || began.elapsed() >= PATIENCE && is_done() {
+            if read - before > MOST_LEFT || began.elapsed() >= PATIENCE && !is_left && !is_writing {
                 return;
             }
         }
@@ -131,8 +133,9 @@ impl<W: Write> Write for Console<W> {
 }
 
 /// Writes each piece as it comes. Where it cannot be written, reading ends: the command notices as if it wrote there itself.
-fn pass_on(
-    mut from: impl Read,
+fn pass_on<R: Read>(
+    mut from: R,
+    await_readable: impl Fn(&mut R),
     mut to: impl Write,
     mut lines: Lines<impl FnMut(&[u8])>,
     progress: &Progress,
@@ -140,20 +143,18 @@ fn pass_on(
 ) {
     let mut buffer = vec![0; PIECE];
     loop {
-        let piece = match from.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(length) => &buffer[..length],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => break,
-        };
+        await_readable(&mut from);
         progress.read.fetch_add(1, Ordering::SeqCst);
-        let written = write(&mut to, piece).map(|()| lines.add(piece));
-        progress.done.fetch_add(1, Ordering::SeqCst);
-        if written.is_err() {
-            break;
+        match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) if write(&mut to, &buffer[..length]).is_ok() => lines.add(&buffer[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => break,
         }
+        progress.done.fetch_add(1, Ordering::SeqCst);
     }
     lines.end();
+    progress.done.fetch_add(1, Ordering::SeqCst);
 }
 
 /// All of it: waits where there is no room and another program has made the file non-blocking.
@@ -230,9 +231,11 @@ mod tests {
     use super::*;
 
     fn passed_on(pieces: &[&[u8]]) -> (Vec<u8>, Vec<String>) {
-        struct Pieces<'a>(std::slice::Iter<'a, &'a [u8]>);
+        struct Pieces<'a>(std::slice::Iter<'a, &'a [u8]>, &'a Progress);
         impl Read for Pieces<'_> {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let is_counted = self.1.read.load(Ordering::SeqCst) > self.1.done.load(Ordering::SeqCst);
+                assert!(is_counted, "what is taken is counted, or a command's end does not wait for it");
                 let Some(piece) = self.0.next() else { return Ok(0) };
                 buffer[..piece.len()].copy_from_slice(piece);
                 Ok(piece.len())
@@ -240,7 +243,9 @@ mod tests {
         }
         let (mut written, mut lines) = (Vec::new(), Vec::new());
         let seen = Lines::new(|line: &[u8]| lines.push(String::from_utf8_lossy(line).into_owned()));
-        pass_on(Pieces(pieces.iter()), &mut written, seen, &Progress::default(), mpsc::channel().0);
+        let progress = Progress::default();
+        pass_on(Pieces(pieces.iter(), &progress), |_| {}, &mut written, seen, &progress, mpsc::channel().0);
+        assert_eq!(progress.read.into_inner(), progress.done.into_inner());
         (written, lines)
     }
 

@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 pub(super) use platform::{
-    Pipe, Stream, end_by, is_readable, signal_name, signal_of, stream, usage_of_child,
+    Pipe, Stream, await_readable, end_by, is_readable, signal_name, signal_of, stream, usage_of_child,
 };
 
 /// What a child and the processes that it waited for have used.
@@ -95,13 +95,9 @@ mod platform {
         let begin = move || {
             // What came before the fork is in this copy of the memory, and what came since was handled here.
             set_handlers(&FORWARDED, libc::SIG_DFL);
-            let came = SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst);
-            for number in FORWARDED.into_iter().filter(|number| came & (1 << number) != 0) {
-                // SAFETY: has no condition, and may be called between fork and exec.
-                unsafe { libc::raise(number) };
-            }
+            raise(&FORWARDED, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
             if ignores_ends {
-                // SAFETY: likewise.
+                // SAFETY: may be called between fork and exec.
                 unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
             }
             Ok(())
@@ -110,9 +106,19 @@ mod platform {
         unsafe { command.pre_exec(begin) };
     }
 
-    /// Has signals end this process.
+    /// Has signals end this process, also those that came since there was no child to forward them to.
     pub(super) fn leave_signals() {
         set_handlers(&ENDING, libc::SIG_DFL);
+        let came = SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst);
+        raise(&ENDING, came);
+    }
+
+    /// Raises those of the signals whose bits are set.
+    fn raise(numbers: &[c_int], bits: u32) {
+        for &number in numbers.iter().filter(|&&number| bits & (1 << number) != 0) {
+            // SAFETY: has no condition, and may be called between fork and exec.
+            unsafe { libc::raise(number) };
+        }
     }
 
     fn set_handlers(numbers: &[c_int], handler: libc::sighandler_t) {
@@ -160,6 +166,8 @@ mod platform {
     #[cfg(test)]
     pub(super) fn forget_child() {
         CHILD.store(NOT_STARTED, Ordering::SeqCst);
+        SENT.store(0, Ordering::SeqCst);
+        FROM_SYSTEM.store(0, Ordering::SeqCst);
     }
 
     /// Ends this process by the signal that ended the child: a shell stops its loop at Ctrl-C only then. It returns where
@@ -235,11 +243,20 @@ mod platform {
 
     /// Whether there is something to read, or the end.
     pub(crate) fn is_readable(pipe: &Pipe) -> bool {
-        pipe.upgrade().is_some_and(|pipe| {
-            let mut question = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: there is one structure, which outlives the call.
-            unsafe { libc::poll(&raw mut question, 1, 0) > 0 }
-        })
+        pipe.upgrade().is_some_and(|pipe| poll(&pipe, 0) > 0)
+    }
+
+    /// Waits until there is, and takes nothing.
+    pub(crate) fn await_readable(stream: &mut Stream) {
+        while poll(stream, -1) < 0
+            && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+        {}
+    }
+
+    fn poll(stream: &Stream, milliseconds: c_int) -> c_int {
+        let mut question = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: there is one structure, which outlives the call.
+        unsafe { libc::poll(&raw mut question, 1, milliseconds) }
     }
 
     pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
@@ -298,7 +315,7 @@ mod platform {
 
 #[cfg(not(unix))]
 mod platform {
-    use std::io::Read;
+    use std::io::{BufRead, BufReader, Read};
     use std::process::{Child, Command, ExitStatus};
 
     use super::Usage;
@@ -341,11 +358,16 @@ mod platform {
 
     pub(crate) fn end_by(_: i32) {}
 
-    pub(crate) type Stream = Box<dyn Read + Send>;
+    pub(crate) type Stream = BufReader<Box<dyn Read + Send>>;
     pub(crate) struct Pipe;
 
     pub(crate) fn stream(end: impl Read + Send + 'static) -> (Stream, Pipe) {
-        (Box::new(end), Pipe)
+        (BufReader::new(Box::new(end)), Pipe)
+    }
+
+    /// A failure shows when it is read.
+    pub(crate) fn await_readable(stream: &mut Stream) {
+        let _ = stream.fill_buf();
     }
 
     pub(crate) fn is_readable(_: &Pipe) -> bool {
@@ -371,9 +393,13 @@ mod tests {
     use std::mem::MaybeUninit;
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::{Command, Stdio};
+    use std::sync::{Mutex, PoisonError};
 
-    use super::platform::{forget_child, forward_to, handle, wait_for_end};
+    use super::platform::{forget_child, forward_to, handle, leave_signals, wait_for_end};
     use super::run;
+
+    /// There is one child of a process.
+    static CHILD: Mutex<()> = Mutex::new(());
 
     /// As Ctrl-C of a terminal reaches this process.
     fn press_ctrl_c() {
@@ -384,9 +410,12 @@ mod tests {
         handle(libc::SIGINT, &raw mut info, std::ptr::null_mut());
     }
 
-    /// One test, since there is one child of a process.
     #[test]
     fn ctrl_c_before_the_child_is_known_reaches_it_once() {
+        let _only = CHILD.lock().unwrap_or_else(PoisonError::into_inner);
+        // what started the tests may ignore it, as a shell does for what it runs in the background
+        // SAFETY: the disposition is the system's own.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         // before there was one: it is the child's when it starts
         press_ctrl_c();
         let ended = run(Command::new("sleep").arg("30"), |_| {}).unwrap();
@@ -410,5 +439,27 @@ mod tests {
             assert_eq!(child.wait().unwrap().signal(), signal);
             forget_child();
         }
+    }
+
+    #[test]
+    fn ctrl_c_after_the_end_of_the_child_ends_this_process() {
+        let _only = CHILD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = Command::new("true").spawn().unwrap();
+        forward_to(&ended);
+        wait_for_end(&ended);
+        ended.wait().unwrap();
+        // in a copy of this process, that it may end
+        let mut copy = Command::new("true");
+        let leave = || {
+            // SAFETY: the disposition is the system's own; may be called between fork and exec.
+            unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+            press_ctrl_c();
+            leave_signals();
+            Ok(())
+        };
+        // SAFETY: the closure only calls what may be called between fork and exec.
+        unsafe { copy.pre_exec(leave) };
+        assert_eq!(copy.status().unwrap().signal(), Some(libc::SIGINT));
+        forget_child();
     }
 }

@@ -166,7 +166,8 @@ fn listen(
             if let Some(page) = &page {
                 page.show(batch);
             }
-            queues.iter().for_each(|queue| queue.add(batch));
+            // the printer last: when its reader has gone, nothing is saved any more
+            queues.iter().rev().for_each(|queue| queue.add(batch));
         })
         .on_refusal(move |refused| {
             if let Some(page) = &refusal_page {

@@ -1,9 +1,10 @@
 //! How do batches reach the thread that prints and the one that saves? By bounded queues, so that neither delays a sender.
 
 use std::io::{self, Write};
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use standpipe::receiver::{Batch, RefusedRequest};
@@ -46,8 +47,7 @@ struct Counters {
     refusals: AtomicUsize,
     /// Bytes of those that wait, or are being worked on.
     waiting: AtomicUsize,
-    missed_batches: AtomicUsize,
-    missed_records: AtomicUsize,
+    missed: Mutex<Missed>,
     /// Bytes that the output took.
     written: AtomicUsize,
     /// The lines to print at the very end. Nothing is added once they are there.
@@ -55,7 +55,7 @@ struct Counters {
 }
 
 /// What found no room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Missed {
     pub(super) batches: u64,
     pub(super) records: u64,
@@ -76,8 +76,9 @@ impl Queue {
         let has_room = waiting == 0 || waiting.saturating_add(bytes) <= MOST_BYTES;
         if !has_room || self.entries.try_send(Entry::Batch(batch.clone())).is_err() {
             self.counters.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.counters.missed_batches.fetch_add(1, Ordering::Relaxed);
-            self.counters.missed_records.fetch_add(batch.record_count(), Ordering::Relaxed);
+            let mut missed = self.counters.missed.lock().unwrap_or_else(PoisonError::into_inner);
+            missed.batches += 1;
+            missed.records += batch.record_count() as u64;
         }
     }
 
@@ -134,12 +135,8 @@ impl Waiting {
 
     /// What found no room since it was asked last.
     pub(super) fn take_missed(&self) -> Option<Missed> {
-        let batches = self.counters.missed_batches.swap(0, Ordering::Relaxed) as u64;
-        if batches == 0 {
-            return None;
-        }
-        let records = self.counters.missed_records.swap(0, Ordering::Relaxed) as u64;
-        Some(Missed { batches, records })
+        let missed = mem::take(&mut *self.counters.missed.lock().unwrap_or_else(PoisonError::into_inner));
+        (missed.batches > 0).then_some(missed)
     }
 
     pub(super) fn refusals(&self) -> u64 {

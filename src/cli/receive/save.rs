@@ -15,7 +15,7 @@ use super::printer;
 use super::queue::{self, Entry, Queue, Waiting};
 
 /// How long a file may take to be opened.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A file that takes what comes.
 pub(super) struct Save {
@@ -28,7 +28,7 @@ pub(super) struct Save {
 /// Opens the file, to add to what it has.
 pub(super) fn start(path: &Path) -> Result<Save, Failure> {
     let cannot = |error: io::Error| Failure::Message(format!("--save {}: {error}", path.display()));
-    let file = open(path).map_err(cannot)?;
+    let file = open(path, OPEN_TIMEOUT).map_err(cannot)?;
     let (queue, waiting) = queue::new();
     let (end, ended) = mpsc::channel();
     let has_failed = Arc::new(AtomicBool::new(false));
@@ -41,13 +41,13 @@ pub(super) fn start(path: &Path) -> Result<Save, Failure> {
 }
 
 /// Opens the file on a thread of its own: a pipe that no process reads would be waited for without end.
-fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path, timeout: Duration) -> io::Result<File> {
     let (send, opened) = mpsc::channel();
     let path = path.to_owned();
     thread::Builder::new()
         .name("standpipe-open".to_owned())
         .spawn(move || _ = send.send(open_at_line_start(&path)))?;
-    opened.recv_timeout(OPEN_TIMEOUT).unwrap_or_else(|_| {
+    opened.recv_timeout(timeout).unwrap_or_else(|_| {
         let what = "it could not be opened in time; is it a pipe that no process reads?";
         Err(io::Error::new(io::ErrorKind::TimedOut, what))
     })
@@ -150,7 +150,7 @@ mod tests {
             [("", "{}\n"), ("{}\n", "{}\n{}\n"), ("{\"resourceSpans\":", "{\"resourceSpans\":\n{}\n")]
         {
             fs::write(&path, before).expect("a temporary file");
-            open(&path).and_then(|mut file| file.write_all(b"{}\n")).expect("it is opened");
+            open(&path, OPEN_TIMEOUT).and_then(|mut file| file.write_all(b"{}\n")).expect("it is opened");
             assert_eq!(fs::read_to_string(&path).expect("it is there"), after);
         }
         fs::remove_file(&path).expect("it is there");
@@ -162,7 +162,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("standpipe-pipe-{}", std::process::id()));
         let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
         assert!(made.success());
-        let error = start(&path).err().map(|error| format!("{error:?}")).unwrap_or_default();
+        let opened = open(&path, Duration::from_millis(200));
+        let error = opened.err().map(|error| error.to_string()).unwrap_or_default();
         fs::remove_file(&path).expect("it is there");
         assert!(error.contains("is it a pipe that no process reads?"), "{error}");
     }

@@ -1,6 +1,5 @@
 //! What can be checked, and what is said of what describes nothing.
 
-use std::fs;
 use std::io::Write;
 use std::process::{Output, Stdio};
 
@@ -10,6 +9,7 @@ use standpipe::config::DiagnosticSeverity;
 
 use super::{checked, run};
 use crate::support::command::{config, standpipe, stderr, stdout};
+use crate::support::scratch::Scratch;
 
 #[test]
 fn garbage_is_an_error() {
@@ -93,30 +93,30 @@ fn checked_stdin(arguments: &[&str], text: &str, directory: &str) -> Output {
 
 #[test]
 fn a_dash_reads_standard_input() {
-    let directory = format!("{}/dash", env!("CARGO_TARGET_TMPDIR"));
-    fs::create_dir_all(&directory).expect("the place is writable");
-    fs::write(format!("{directory}/token"), "hunter2").expect("the place is writable");
+    let scratch = Scratch::new();
+    scratch.write("token", "hunter2");
+    let directory = scratch.path().to_str().expect("its path is UTF-8");
     let toml = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\nheaders = ['X-Token: %{file:token}%']\ntimeout = '0s'\n";
     let yaml = "tracer:\n  a:\n    type: otel\n    transport: http\n    headers: ['X-Token: %{file:token}%']\n    timeout: 0s\n";
     for (text, place, line) in
         [(toml, "<stdin>:5:11", "5 | timeout = '0s'"), (yaml, "<stdin>:6:14", "6 |     timeout: 0s")]
     {
-        let output = checked_stdin(&["-"], text, &directory);
+        let output = checked_stdin(&["-"], text, directory);
         let reported = stdout(&output) + &stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{reported}");
         assert!(reported.contains(&format!(" --> {place}\n")) && reported.contains(line), "{reported}");
-        let output = checked_stdin(&["--json", "-"], text, &directory);
+        let output = checked_stdin(&["--json", "-"], text, directory);
         let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
         let error = format!("{place}: tracer.a.timeout: 0s is too short; write 1ms to 365d");
         assert_eq!(found["errors"][0], Value::from(error), "{found}");
         // as for a file, the environment fills in what is left open
         let good = text.replace("0s", "1s");
-        let output = checked_stdin(&["--json", "-"], &good, &directory);
+        let output = checked_stdin(&["--json", "-"], &good, directory);
         let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
         assert_eq!(output.status.code(), Some(0), "{found}");
         assert_eq!(found["exporters"][0]["service_name"], "shop", "{found}");
     }
-    let output = checked_stdin(&["-"], &"#".repeat((1 << 20) + 1), &directory);
+    let output = checked_stdin(&["-"], &"#".repeat((1 << 20) + 1), directory);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert_eq!(stderr(&output), "standpipe: <stdin>: larger than 1 MiB\n");
     let help = stdout(&run(&["check", "--help"]));

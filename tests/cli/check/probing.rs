@@ -2,16 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-#[cfg(unix)]
-use std::process::Stdio;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
 use super::{checked, run};
-#[cfg(unix)]
-use crate::support::command::standpipe;
 use crate::support::command::{config, stdout};
+#[cfg(unix)]
+use crate::support::command::{standpipe, without_reader};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,14 +51,6 @@ fn endpoints_are_probed_in_parallel() {
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {reported}");
     let (code, found) = checked(&[&file]);
     assert_eq!(code, Some(0), "{found}");
-}
-
-/// A reader that has left before anything was written.
-#[cfg(unix)]
-fn without_reader() -> Stdio {
-    let (stdout, reader) = std::os::unix::net::UnixStream::pair().expect("two sockets");
-    drop(reader);
-    Stdio::from(std::os::fd::OwnedFd::from(stdout))
 }
 
 #[cfg(unix)]

@@ -1,27 +1,19 @@
 //! What is shown of what comes: trees, JSON and files, by `receive` and by `show`.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
 use standpipe::config::Proxy;
 use standpipe::receiver::Records;
-use standpipe::{Config, Exporter, Status, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, Status, Telemetry};
 
 use super::receive::Process;
 use super::{Listening, PATIENCE};
 use crate::support::command::{finish, run, standpipe, stderr, stdout};
-
-/// A file of this name that is not there yet.
-fn path(name: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_file(&path);
-    path
-}
+use crate::support::scratch::Scratch;
 
 /// Sends a trace of two spans with a log record in it, by the library.
 fn send_trace(endpoint: &str) {
@@ -35,6 +27,8 @@ fn send_trace(endpoint: &str) {
         charge.set("card.network", "debit");
         charge.status(Status::Error("declined"));
         telemetry.logger("tests").error("no funds").emit();
+        // before the spans, which complete the trace
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     telemetry.shutdown(PATIENCE);
 }
@@ -164,7 +158,8 @@ fn json_lines_are_what_the_receiver_reads_and_nothing_else_is_on_standard_output
 
 #[test]
 fn what_is_saved_is_shown_again_and_added_to_what_was_there() {
-    let file = path("saved.jsonl");
+    let scratch = Scratch::new();
+    let file = scratch.path().join("saved.jsonl");
     let name = file.to_str().expect("it is UTF-8");
     for round in 1..=2 {
         let mut listening = Listening::start_with(&["--save", name, "--errors"]);
@@ -260,10 +255,10 @@ fn show_draws_what_comes_on_standard_input_before_its_end() {
 
 #[test]
 fn show_names_the_lines_that_it_cannot_read_and_shows_the_rest() {
-    let file = path("damaged.jsonl");
+    let scratch = Scratch::new();
     let good = span("shop", 1, 0, "POST /checkout", 9, "");
-    fs::write(&file, format!("{good}\n\n{{\"a\\u001b\":1}}\nno json\n{}", &good[..50]))
-        .expect("it is written");
+    let lines = format!("{good}\n\n{{\"a\\u001b\":1}}\nno json\n{}", &good[..50]);
+    let file = scratch.write("damaged.jsonl", lines);
     let name = file.to_str().expect("it is UTF-8");
     let output = run(&["show", name]);
     assert_eq!(output.status.code(), Some(1));
@@ -353,11 +348,11 @@ fn nothing_that_is_shown_can_move_the_cursor() {
     );
     let bad = format!(r#"{{{text}:1}}"#);
     let lines = format!("{root}\n{like}{resource}\n{log}\n{metric}\n{bad}\n");
+    let scratch = Scratch::new();
+    let file = scratch.write("hostile.jsonl", lines);
     let is_harmless = |text: &str| text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}');
     for options in [&["--tree"][..], &["--tree", "--full"], &["--flat"], &["--json"]] {
         for columns in ["50", "70", "120"] {
-            let file = path("hostile.jsonl");
-            fs::write(&file, &lines).expect("it is written");
             let name = file.to_str().expect("it is UTF-8");
             let output = finish(standpipe(&[&["show", name], options].concat()).env("COLUMNS", columns));
             let shown = stdout(&output);
@@ -385,8 +380,8 @@ fn a_trace_of_ten_thousand_spans_fits_a_few_screens() {
 #[cfg(unix)]
 fn a_bar_on_the_terminal_shows_how_much_of_a_large_file_was_read() {
     // no machine reads twenty million lines in a second
-    let file = path("large.jsonl");
-    fs::write(&file, "{}\n".repeat(20_000_000)).unwrap();
+    let scratch = Scratch::new();
+    let file = scratch.write("large.jsonl", "{}\n".repeat(20_000_000));
     let (mut screen, terminal) = crate::exec::pseudo_terminal();
     let mut show = standpipe(&["show", file.to_str().unwrap()]).stderr(terminal).spawn().unwrap();
     let (mut seen, mut bytes) = (String::new(), [0; 1000]);
@@ -396,7 +391,6 @@ fn a_bar_on_the_terminal_shows_how_much_of_a_large_file_was_read() {
     }
     show.kill().unwrap();
     show.wait().unwrap();
-    fs::remove_file(file).unwrap();
     assert!(seen.starts_with("\r[") && seen.contains("] "), "{seen:?}");
 }
 
@@ -442,12 +436,16 @@ fn a_terminal_has_trees_and_a_foot_that_is_erased() {
     };
     let greeting = wait_for("Ctrl-C stops");
     let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://")).expect("an endpoint");
-    send_trace(endpoint);
-    let text = wait_for("from  shop");
-    assert!(text.contains("\r\x1b[K1 trace open · "), "{text:?}");
-    assert!(text.contains(" spans\r\x1b[K\r\ntrace "), "{text:?}");
+    // a trace without its root stays open for a while
+    post_json(endpoint, "/v1/traces", &span("shop", 2, 1, "charge card", 5, ""));
+    wait_for("\r\x1b[K1 trace open · ");
+    post_json(endpoint, "/v1/traces", &span("shop", 1, 0, "POST /checkout", 9, ""));
+    let text = wait_for("╰─ charge card");
+    // the foot is drawn again for the second span, if there was time
+    let erased = ["1 span", "2 spans"].map(|foot| format!("{foot}\r\x1b[K\r\ntrace "));
+    assert!(erased.iter().any(|erased| text.contains(erased)), "{text:?}");
     // Ctrl-C, as the terminal has it
     process.0.stdin.as_mut().expect("it is piped").write_all(b"\x03").expect("it is read");
-    wait_for("received 2 spans, 1 log record and 0 data points");
+    wait_for("received 2 spans, 0 log records and 0 data points");
     assert!(process.0.wait().expect("it ends").success());
 }

@@ -123,10 +123,11 @@ fn system_calls_that_fail_cost_no_record() {
             receiver.behave();
         }
         let injected = child.finish().remove(0);
-        receiver.behave();
-        let next = start(name, &receiver.endpoint(), spool.path(), &Arc::default()).shutdown(PATIENCE);
+        // a request that the shutdown cut off may be on its way to the first still
+        let later = Receiver::start().unwrap();
+        let next = start(name, &later.endpoint(), spool.path(), &Arc::default()).shutdown(PATIENCE);
         assert_eq!(files(spool.path()), Vec::<PathBuf>::new(), "{name}: {next}");
-        let arrived = arrived(&receiver);
+        let arrived = arrived(&[&receiver, &later]);
         assert_eq!((arrived.len() as u64, next.lost()), (RECORDS, 0), "{name}: {next}");
         // what could not be removed or marked comes once more
         let again = arrived.values().map(|times| times - 1).sum::<u64>();
@@ -202,7 +203,7 @@ fn a_request_is_synced_by_the_clock_though_no_other_follows() {
     }
     let took = written[1].elapsed();
     figures::show(format!("two requests, two calls of fdatasync, the last {took:.2?} after its request"));
-    assert!(took < Duration::from_millis(1500), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
     drop(telemetry.shutdown(Duration::ZERO));
     drop(strace);
     fs::remove_file(output).unwrap();

@@ -134,7 +134,7 @@ fn fill_and_make_room(policy: &str, when_full: WhenFull) {
         _ => assert!(ledger.lost() > 0, "{ledger}"),
     }
     assert_eq!(files(&spool).len(), 0);
-    let arrived = arrived(&receiver);
+    let arrived = arrived(&[&receiver]);
     assert!(arrived.len() as u64 == total.delivered && arrived.values().all(|times| *times == 1));
     process::report(format!(
         "8 MiB, {policy}: full at {}, {} of {RECORDS} delivered, {} dropped and counted",
