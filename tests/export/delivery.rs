@@ -336,20 +336,18 @@ fn a_flush_is_read_while_callers_are_always_waiting_for_room() {
     // several requests a round: the callers fill the room that the first makes while the last is sent
     let telemetry = start(exporter(&receiver).queue_records(64).batch_records(8));
     let tracer = telemetry.tracer("shop");
-    let (callers, spans_each) = (16, 500);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetWhenDropped(&stop);
-        for _ in 0..callers {
+        for _ in 0..16 {
             scope.spawn(|| {
-                (0..spans_each).filter(|_| !stop.load(Ordering::Relaxed)).for_each(|_| emit(&tracer, 1))
+                while !stop.load(Ordering::Relaxed) {
+                    emit(&tracer, 1);
+                }
             });
         }
         assert!(receiver.wait_for_spans(50, LONG));
+        // the callers go on until it was read
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-        assert!(
-            receiver.span_count() < callers * spans_each,
-            "it was not heard before the last caller had gone"
-        );
     });
 }
