@@ -401,8 +401,8 @@ fn a_shutdown_closes_the_connection_though_the_telemetry_lives_on() {
 fn a_second_shutdown_returns_the_same_ledger_at_once_and_so_does_a_drop() {
     // the worker is stuck in a connect, which nothing can interrupt
     let unanswered = Unanswered::start();
-    let config = Config::new().exporter(Exporter::http(unanswered.url())).drop_budget(LONG);
-    let telemetry = Telemetry::start(config).unwrap();
+    let exporter = Exporter::http(unanswered.url()).timeout(LONG);
+    let telemetry = Telemetry::start(Config::new().exporter(exporter).drop_budget(LONG)).unwrap();
     emit(&telemetry, SPANS);
     wait_for_attempts(&telemetry);
     let first = shutdown_in_time(&telemetry, BUDGET);
