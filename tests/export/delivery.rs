@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
 use standpipe::{Compression, Config, FlushOutcome, ProblemKind, WhenFull};
@@ -333,21 +333,25 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
 #[test]
 fn a_flush_is_read_while_callers_are_always_waiting_for_room() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
+    // the callers have enough for ten seconds
+    receiver.always(Answer::ok().delay(Duration::from_millis(10)));
     // several requests a round: the callers fill the room that the first makes while the last is sent
     let telemetry = start(exporter(&receiver).queue_records(64).batch_records(8));
     let tracer = telemetry.tracer("shop");
+    let (callers, spans_each) = (16, 500);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetWhenDropped(&stop);
-        for _ in 0..16 {
+        for _ in 0..callers {
             scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    emit(&tracer, 1);
-                }
+                (0..spans_each).filter(|_| !stop.load(Ordering::Relaxed)).for_each(|_| emit(&tracer, 1))
             });
         }
         assert!(receiver.wait_for_spans(50, LONG));
-        // the callers go on until it was read
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+        assert!(
+            receiver.span_count() < callers * spans_each,
+            "it was not heard before the last caller had gone"
+        );
     });
 }
