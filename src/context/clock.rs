@@ -131,7 +131,7 @@ mod tests {
         }
         let (one, other) = (before.0 - first.0, before.1 - first.1);
         // an interruption between two readings costs no more than this
-        assert!(one.abs_diff(other) < 1_000_000_000, "{one} and {other} ns");
+        assert!(one.abs_diff(other) < 10_000_000_000, "{one} and {other} ns");
         assert!(one > 0 && other > 0);
     }
 

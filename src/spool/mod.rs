@@ -5,7 +5,8 @@
 //! # #[cfg(target_os = "linux")] {
 //! # let directory = std::env::temp_dir().join(format!("standpipe-doc-inspect-{}", std::process::id()));
 //! # let exporter = standpipe::Exporter::http("http://localhost:4318").spool(&directory);
-//! # standpipe::Telemetry::start(standpipe::Config::new().exporter(exporter))?;
+//! # let config = standpipe::Config::new().exporter(exporter).drop_budget(std::time::Duration::from_secs(60));
+//! # drop(standpipe::Telemetry::start(config)?);
 //! for instance in standpipe::spool::inspect(&directory)? {
 //!     println!("{}: {} records", instance.id, instance.records());
 //! }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
 use standpipe::{Compression, Config, FlushOutcome, ProblemKind, WhenFull};
@@ -333,6 +333,8 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
 #[test]
 fn a_flush_is_read_while_callers_are_always_waiting_for_room() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
+    // the callers have enough for ten seconds
+    receiver.always(Answer::ok().delay(Duration::from_millis(10)));
     // several requests a round: the callers fill the room that the first makes while the last is sent
     let telemetry = start(exporter(&receiver).queue_records(64).batch_records(8));
     let tracer = telemetry.tracer("shop");

@@ -52,10 +52,9 @@ fn the_ledger_balances_while(when_full: WhenFull) {
     let receiver = Receiver::builder().first_answers(misbehaviour()).start().unwrap();
     let telemetry = start(exporter(&receiver).queue_records(QUEUE).batch_records(100).when_full(when_full));
     let emitted = Emitted::default();
-    let over = AtomicBool::new(false);
-    let samples = thread::scope(|scope| {
+    let (over, samples) = (AtomicBool::new(false), AtomicU32::new(0));
+    thread::scope(|scope| {
         let sampler = scope.spawn(|| {
-            let mut samples = 0;
             let mut before = Counts::default();
             while !over.load(Ordering::SeqCst) {
                 let done = u64::from(emitted.done.load(Ordering::SeqCst));
@@ -73,11 +72,17 @@ fn the_ledger_balances_while(when_full: WhenFull) {
                         && now.lost() >= before.lost(),
                     "{before}, then {now}"
                 );
-                (samples, before) = (samples + 1, now);
+                before = now;
+                samples.fetch_add(1, Ordering::SeqCst);
             }
-            samples
         });
+        let wait_for_samples = |count| {
+            while samples.load(Ordering::SeqCst) < count && !sampler.is_finished() {
+                thread::yield_now();
+            }
+        };
         let sampled_enough = SetWhenDropped(&over);
+        wait_for_samples(1);
         let producers: Vec<_> = (0..PRODUCERS)
             .map(|_| {
                 let tracer = telemetry.tracer("shop");
@@ -93,10 +98,10 @@ fn the_ledger_balances_while(when_full: WhenFull) {
             .collect();
         producers.into_iter().for_each(|producer| producer.join().unwrap());
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+        wait_for_samples(10);
         drop(sampled_enough);
-        sampler.join().unwrap()
+        sampler.join().unwrap();
     });
-    assert!(samples > 10, "{samples}");
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
     assert_eq!(total.in_flight, 0, "{ledger}");

@@ -68,6 +68,25 @@ fn pump_until(telemetry: &Telemetry, is_over: impl Fn(Counts) -> bool) {
     }
 }
 
+fn attempts(telemetry: &Telemetry) -> u64 {
+    telemetry.ledger().exporters[0].attempts
+}
+
+/// Gives turns until an attempt was made in one: a busy machine may use a turn up before anything has begun. Gives what came
+/// of that turn, and the time it took.
+#[track_caller]
+fn pump_for_attempt(telemetry: &Telemetry) -> (Option<Instant>, Duration) {
+    let deadline = Instant::now() + LONG;
+    loop {
+        let begun = Instant::now();
+        assert!(begun < deadline, "no attempt was made");
+        let due = telemetry.pump(TURN);
+        if attempts(telemetry) > 0 {
+            return (due, begun.elapsed());
+        }
+    }
+}
+
 #[test]
 fn a_main_loop_delivers_all_that_it_emits() {
     let receiver = Receiver::start().unwrap();
@@ -89,7 +108,7 @@ fn all_is_delivered_to_a_collector_that_comes_late() {
     let address = closed_address();
     let telemetry = start(bounded(&format!("http://{address}")));
     emit(&telemetry.tracer("shop"), 200);
-    while telemetry.ledger().exporters[0].attempts < 5 {
+    while attempts(&telemetry) < 5 {
         wait_until(telemetry.pump(TURN).expect("a retry is due"));
         assert_eq!(balanced(&telemetry).in_flight, 200);
     }
@@ -106,8 +125,8 @@ fn nothing_is_sent_unless_the_program_gives_it_time() {
     assert!(!receiver.wait_for_requests(1, A_WHILE));
     let due = telemetry.pump(Duration::ZERO).expect("something is due");
     assert!(due <= Instant::now());
-    assert_eq!(telemetry.ledger().exporters[0].attempts, 0, "there was no time");
-    telemetry.pump(TURN);
+    assert_eq!(attempts(&telemetry), 0, "there was no time");
+    telemetry.pump(LONG);
     assert_eq!(receiver.span_count(), 5);
 }
 
@@ -117,7 +136,7 @@ fn a_throttle_is_kept_and_the_time_it_takes_is_given() {
     let telemetry = start(of_spans(&receiver).throttle(FOR_EVER));
     let tracer = telemetry.tracer("shop");
     emit(&tracer, 1);
-    telemetry.pump(TURN);
+    telemetry.pump(LONG);
     assert_eq!(receiver.span_count(), 1);
     emit(&tracer, 2);
     let due = telemetry.pump(LONG).expect("two are waiting");
@@ -133,44 +152,62 @@ fn an_incomplete_batch_lingers_and_a_full_one_does_not() {
     let telemetry = start(of_spans(&receiver).linger(FOR_EVER).batch_records(3));
     let tracer = telemetry.tracer("shop");
     emit(&tracer, 2);
-    let due = telemetry.pump(TURN).expect("two are waiting");
+    let due = telemetry.pump(LONG).expect("two are waiting");
     assert!(due > Instant::now() + FOR_EVER / 2);
     emit(&tracer, 1);
-    assert_eq!(telemetry.pump(TURN), None);
+    assert_eq!(telemetry.pump(LONG), None);
     assert_eq!((receiver.request_count(), receiver.span_count()), (1, 3));
 }
 
 #[test]
 fn the_pause_that_a_server_asks_for_is_kept() {
     let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(503).retry_after("60")]);
+    let telemetry = start(of_spans(&receiver));
+    emit(&telemetry.tracer("shop"), 1);
+    let begun = Instant::now();
+    let due = telemetry.pump(LONG).expect("a retry is due");
+    assert!(due >= begun + Duration::from_secs(60), "{:?}", due - begun);
+    assert_eq!(telemetry.pump(LONG), Some(due), "it is not due yet");
+    assert_eq!(receiver.request_count(), 1);
+}
+
+#[test]
+fn after_the_pause_that_a_server_asks_for_it_is_tried_again() {
+    let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503).retry_after("1")]);
     let telemetry = start(of_spans(&receiver));
     emit(&telemetry.tracer("shop"), 1);
     let begun = Instant::now();
-    let due = telemetry.pump(TURN).expect("a retry is due");
+    let due = telemetry.pump(LONG).expect("a retry is due");
     assert!(due >= begun + Duration::from_secs(1), "{:?}", due - begun);
-    assert_eq!(telemetry.pump(LONG), Some(due), "it is not due yet");
-    assert_eq!(receiver.request_count(), 1);
     wait_until(due);
-    assert_eq!(telemetry.pump(TURN), None);
+    assert_eq!(telemetry.pump(LONG), None);
     assert_eq!((receiver.request_count(), receiver.span_count()), (2, 1));
+}
+
+#[test]
+fn metrics_are_not_collected_before_they_are_due() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start(exporter(&receiver).interval(FOR_EVER));
+    let begun = Instant::now();
+    telemetry.meter("shop").counter("orders").add(3, ());
+    let due = telemetry.pump(LONG).expect("a collection is due");
+    assert!(due > begun + FOR_EVER / 2 && due <= begun + FOR_EVER);
+    assert_eq!(receiver.request_count(), 0);
 }
 
 #[test]
 fn metrics_are_collected_when_they_are_due() {
     let receiver = Receiver::start().unwrap();
-    // a busy machine is to come to the end of this test within a second interval
-    let interval = 10 * A_WHILE;
-    let telemetry = start(exporter(&receiver).interval(interval));
-    let begun = Instant::now();
+    let telemetry = start(exporter(&receiver).interval(A_WHILE));
     telemetry.meter("shop").counter("orders").add(3, ());
-    let due = telemetry.pump(TURN).expect("a collection is due");
-    assert!(due <= begun + interval);
-    assert_eq!(receiver.request_count(), 0);
+    let due = telemetry.pump(Duration::ZERO).expect("a collection is due");
     wait_until(due);
     let next = telemetry.pump(LONG).expect("the next collection is due");
     assert!(next > due);
-    assert_eq!(receiver.point_count(), 1);
+    // more than once on a machine that is slower than the interval
+    assert!(receiver.point_count() >= 1);
 }
 
 /// A collector with which nothing comes to an end.
@@ -185,12 +222,10 @@ fn an_attempt_ends_at_its_timeout_and_a_turn_begins_no_second_one() {
     let receiver = hanging();
     let telemetry = start(exporter(&receiver).timeout(A_WHILE));
     emit(&telemetry.tracer("shop"), 1);
-    let begun = Instant::now();
-    let due = telemetry.pump(TURN);
-    let took = begun.elapsed();
+    let (due, took) = pump_for_attempt(&telemetry);
     assert!(took >= A_WHILE && took < TURN + A_WHILE + NOISE, "{took:?}");
     assert!(due.is_some(), "it is to be tried again");
-    assert_eq!((telemetry.ledger().exporters[0].attempts, balanced(&telemetry).in_flight), (1, 1));
+    assert_eq!((attempts(&telemetry), balanced(&telemetry).in_flight), (1, 1));
 }
 
 #[test]
@@ -234,15 +269,21 @@ fn a_collector_that_hangs_leaves_the_others_their_share_of_a_budget() {
         config.exporter(exporter(&bad, "bad")).exporter(exporter(&good, "good"))
     };
     // a share is to be enough for a delivery on a busy machine
-    let budget = BUDGET * 4;
-    let telemetry = start_with(config());
-    emit(&telemetry.tracer("shop"), 7);
-    assert_eq!(telemetry.flush(budget), FlushOutcome::TimedOut { left: 7 });
-    assert_eq!(good.span_count(), 7);
-    let telemetry = start_with(config());
-    emit(&telemetry.tracer("shop"), 7);
-    let ledger = telemetry.shutdown(budget);
-    assert_eq!(ledger.exporters.iter().map(|exporter| exporter.traces.delivered).collect::<Vec<_>>(), [0, 7]);
+    let budget = NOISE;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let telemetry = start_with(config());
+            emit(&telemetry.tracer("shop"), 7);
+            assert_eq!(telemetry.flush(budget), FlushOutcome::TimedOut { left: 7 });
+            assert_eq!(telemetry.ledger().exporters[1].traces.delivered, 7);
+        });
+        let telemetry = start_with(config());
+        emit(&telemetry.tracer("shop"), 7);
+        let ledger = telemetry.shutdown(budget);
+        let delivered = ledger.exporters.iter().map(|exporter| exporter.traces.delivered);
+        assert_eq!(delivered.collect::<Vec<_>>(), [0, 7]);
+    });
+    assert_eq!(good.span_count(), 14);
 }
 
 #[test]
@@ -253,18 +294,28 @@ fn a_collector_that_hangs_leaves_the_others_their_turn() {
         start_with(Config::new().drop_budget(Duration::ZERO).exporter(bad).exporter(good_exporter));
     emit(&telemetry.tracer("shop"), 7);
     telemetry.logger("shop").info("paid").emit();
-    // an attempt of one signal uses up this budget, and one of the other could use up the next
-    telemetry.pump(TURN);
-    // a call that only asks for the time is no turn
-    telemetry.pump(Duration::ZERO);
-    telemetry.pump(TURN);
-    assert_eq!(good.request_count(), 1);
+    // an attempt of one signal uses up a turn, and one of the other could use up the next
+    pump_for_attempt(&telemetry);
+    let deadline = Instant::now() + LONG;
+    let mut was_bad = true;
+    while good.request_count() == 0 {
+        assert!(Instant::now() < deadline, "it has no turn");
+        // a call that only asks for the time is no turn
+        telemetry.pump(Duration::ZERO);
+        let before = attempts(&telemetry);
+        telemetry.pump(TURN);
+        // neither has one that a busy machine uses up
+        let is_bad = attempts(&telemetry) > before && good.request_count() == 0;
+        assert!(!was_bad || !is_bad, "the one that hangs had two turns, one after the other");
+        was_bad = is_bad;
+    }
 }
 
 #[test]
 fn a_drop_sends_what_is_there() {
     let receiver = Receiver::start().unwrap();
-    let telemetry = start_with(Config::new().exporter(exporter(&receiver).throttle(FOR_EVER)));
+    let exporter = exporter(&receiver).throttle(FOR_EVER);
+    let telemetry = start_with(Config::new().exporter(exporter).drop_budget(LONG));
     emit(&telemetry.tracer("shop"), 20);
     telemetry.meter("shop").counter("orders").add(1, ());
     drop(telemetry);
@@ -352,7 +403,7 @@ fn code_that_is_called_in_a_turn_may_use_the_telemetry() {
         telemetry.shutdown(LONG);
     });
     emit(&telemetry.tracer("shop"), 2);
-    telemetry.pump(TURN);
+    telemetry.pump(LONG);
     let seen = seen.lock().unwrap().clone();
     assert!(seen[0].starts_with("None, TimedOut { left: 2 }"), "{seen:?}");
     // the shutdown has only begun in the hook
@@ -394,7 +445,8 @@ fn a_caller_that_sends_calls_no_code_of_the_program() {
     let seen = Seen::default();
     let (heard, collected) = (Arc::clone(&seen), Arc::clone(&seen));
     let exporter = bounded(&format!("http://{}", closed_address()))
-        .block_timeout(3 * BUDGET)
+        // its wait is reported after half a second, unless the machine is busy until its end
+        .block_timeout(12 * BUDGET)
         .queue_records(4)
         .interval(Duration::from_millis(1));
     let telemetry = start_with_hook(exporter, move |_, kind| {
@@ -407,7 +459,7 @@ fn a_caller_that_sends_calls_no_code_of_the_program() {
     let held = lock.lock().unwrap();
     emit(&telemetry.tracer("shop"), 5);
     assert!(seen.lock().unwrap().is_empty(), "its caller holds a lock");
-    assert!(telemetry.ledger().exporters[0].attempts > 1);
+    assert!(attempts(&telemetry) > 1);
     drop(held);
     // a slow machine may need more than one turn for all of it
     let is_collected = || seen.lock().unwrap().iter().any(|called| called.starts_with("callback"));
@@ -455,7 +507,7 @@ fn a_thread_that_finds_another_at_it_waits_within_its_budget() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let pumping = scope.spawn(|| {
-            telemetry.pump(TURN);
+            pump_for_attempt(&telemetry);
             is_over.store(true, Ordering::SeqCst);
         });
         assert!(receiver.wait_for_held(1, LONG));
@@ -479,7 +531,7 @@ fn a_shutdown_ends_what_another_thread_has_under_way() {
     let telemetry = start(exporter(&receiver).timeout(LONG));
     emit(&telemetry.tracer("shop"), 1);
     thread::scope(|scope| {
-        let pumping = scope.spawn(|| telemetry.pump(TURN));
+        let pumping = scope.spawn(|| pump_for_attempt(&telemetry));
         assert!(receiver.wait_for_requests(1, LONG));
         let begun = Instant::now();
         let ledger = telemetry.shutdown(BUDGET);

@@ -209,16 +209,16 @@ fn retry_after_thousands_of_years_keeps_the_records() {
 fn retry_after_beyond_the_batchs_time_ends_with_one_last_attempt_and_holds_for_the_next_batch() {
     let receiver = Receiver::start().unwrap();
     receiver.always(Answer::status(503).retry_after("30"));
-    let time = Duration::from_secs(2);
+    let time = Duration::from_secs(3);
     let telemetry = start(gathering(&receiver).batch_records(3).give_up_after(time));
+    let begun = Instant::now();
     emit(&telemetry.tracer("shop"), 6);
     assert!(receiver.wait_for_requests(2, LONG), "there was no last attempt");
     assert!(!receiver.wait_for_requests(3, A_WHILE), "the next batch did not wait");
-    let requests = receiver.requests();
-    let pause = requests[1].received_at - requests[0].received_at;
+    // measured from before the first: what either takes on its way can only be added
+    let pause = receiver.requests()[1].received_at - begun;
     figures::show(format!("30 s asked for, {time:?} left: last attempt after {pause:.2?}"));
-    // measured at the receiver, where the first may have been read late
-    assert!(pause >= time / 2, "{pause:?}");
+    assert!(pause >= time, "{pause:?}");
     receiver.behave();
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().dropped.gave_up, ledger.total().delivered), (3, 3), "{ledger}");

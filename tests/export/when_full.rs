@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use standpipe::receiver::Receiver;
 use standpipe::{Config, FlushOutcome, ProblemKind, Signal, Tracer, WhenFull};
 
-use crate::support::scene::{A_WHILE, LONG, Problems, emit, emit_in_time, exporter, start, start_with};
+use crate::support::scene::{
+    A_WHILE, LONG, NOISE, Problems, emit, emit_in_time, exporter, start, start_with,
+};
 
 /// A receiver that holds what it gets: nothing is settled before it is resumed.
 fn shut_gate() -> Receiver {
@@ -139,16 +141,22 @@ fn after_a_wait_that_timed_out_callers_go_on_until_something_is_delivered() {
     assert_eq!((total.accepted, total.not_enqueued.queue_full), (2, 998));
     receiver.resume();
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    // it waits for room again, and gets it
-    emit_in_time(&tracer, 100);
+    // it waits for room again
+    receiver.pause();
+    emit_in_time(&tracer, 2);
+    let begun = Instant::now();
+    emit_in_time(&tracer, 1);
+    assert!(begun.elapsed() >= longest, "{:?}", begun.elapsed());
+    receiver.resume();
     let ledger = telemetry.shutdown(LONG);
-    assert_eq!((ledger.total().delivered, ledger.lost()), (102, 998), "{ledger}");
+    assert_eq!((ledger.total().delivered, ledger.lost()), (4, 999), "{ledger}");
 }
 
 #[test]
 fn a_caller_waits_for_all_exporters_at_the_same_time() {
     let (first, second) = (shut_gate(), shut_gate());
-    let longest = Duration::from_secs(2);
+    // one after the other would take more than a busy machine adds
+    let longest = NOISE;
     let impatient = |receiver: &Receiver| exporter(receiver).queue_records(1).block_timeout(longest);
     let config = Config::new().exporter(impatient(&first).named("first"));
     let telemetry = start_with(config.exporter(impatient(&second).named("second")));

@@ -8,3 +8,18 @@ mod limits;
 mod outage;
 mod self_observation;
 mod small_queues;
+
+use std::thread;
+use std::time::Instant;
+
+use crate::support::scene::LONG;
+
+/// The ledger cannot be waited for, only asked.
+#[track_caller]
+fn wait_until(reached: impl Fn() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !reached() {
+        assert!(Instant::now() < deadline, "it never came");
+        thread::yield_now();
+    }
+}

@@ -8,8 +8,9 @@ use standpipe::config::Temporality;
 use standpipe::receiver::Receiver;
 use standpipe::{Config, FlushOutcome, ProblemKind};
 
+use super::wait_until;
 use crate::support::points::{attributes, float, int, named, newest, numbers};
-use crate::support::scene::{FOR_EVER, LONG, Problems, exporter, start, start_with};
+use crate::support::scene::{A_WHILE, FOR_EVER, LONG, Problems, exporter, start, start_with};
 
 #[test]
 fn every_kind_can_be_observed() {
@@ -128,10 +129,15 @@ fn a_callback_that_hangs_does_not_hold_up_the_shutdown_or_another_exporter() {
     let telemetry = start_with(config);
     let (let_go, held) = mpsc::channel::<()>();
     let held = std::sync::Mutex::new(held);
+    let (begin, begun) = mpsc::channel();
     telemetry.meter("shop").build("slow").observe_gauge(move |_| {
-        let _ = held.lock().unwrap().recv_timeout(LONG);
+        let _ = begin.send(());
+        let _ = held.lock().unwrap().recv_timeout(2 * LONG);
     });
+    let _ = telemetry.flush(A_WHILE);
+    begun.recv_timeout(LONG).expect("it is called");
     telemetry.tracer("shop").span("work").end();
+    wait_until(|| telemetry.ledger().exporters[1].traces.delivered == 1);
     let begun = std::time::Instant::now();
     let ledger = telemetry.shutdown(std::time::Duration::from_millis(300));
     assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());

@@ -206,7 +206,8 @@ fn without_an_exporter_of_metrics_instruments_do_nothing() {
 #[test]
 fn handles_outlive_their_telemetry() {
     let receiver = Receiver::start().unwrap();
-    let telemetry = start(exporter(&receiver).interval(FOR_EVER));
+    let exporter = exporter(&receiver).interval(FOR_EVER);
+    let telemetry = start_with(Config::new().exporter(exporter).drop_budget(LONG));
     let orders = telemetry.meter("shop").counter("orders");
     let bound = orders.with(());
     orders.add(1, ());

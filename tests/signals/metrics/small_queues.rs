@@ -11,6 +11,7 @@ use standpipe::receiver::proto::metrics::v1::NumberDataPoint;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Counter, Exporter, FlushOutcome, Histogram, Meter, Signal, Telemetry, WhenFull};
 
+use super::wait_until;
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, numbers};
 use crate::support::scene::{FOR_EVER, LONG, exporter, start};
 
@@ -148,7 +149,10 @@ fn what_a_stop_leaves_no_time_for_is_counted() {
     let telemetry = start(deltas(exporter(&receiver)).queue_records(8).interval(FOR_EVER));
     let orders = telemetry.meter("shop").counter("orders");
     (0..SERIES).for_each(|n| orders.add(1, &[("n", n as i64)]));
-    let counts = telemetry.shutdown(Duration::from_millis(200)).exporters[0].metrics;
+    telemetry.shutdown(Duration::from_millis(200));
+    // the worker counts the last of it when the time is up
+    wait_until(|| telemetry.ledger().lost() >= SERIES);
+    let counts = telemetry.ledger().exporters[0].metrics;
     assert_eq!((counts.lost(), counts.in_flight), (SERIES, 0), "{counts}");
     assert_eq!(counts.dropped.shutdown, counts.accepted, "{counts}");
     assert_eq!(counts.not_enqueued.after_shutdown, SERIES - counts.accepted, "{counts}");
