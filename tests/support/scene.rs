@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::config::Proxy;
-use standpipe::receiver::Receiver;
+use standpipe::receiver::{Builder, Receiver};
 use standpipe::{Config, Exporter, Problem, ProblemKind, Telemetry, Tracer};
 
 /// What a busy machine may add to a deadline before a thread gets its turn.
@@ -78,9 +78,14 @@ pub(crate) fn closed_address() -> SocketAddr {
 
 /// A receiver at an address where one listened before. Another test's connection may hold the port for a moment.
 pub(crate) fn open_at(address: SocketAddr) -> Receiver {
+    open(|| Receiver::builder().address(address))
+}
+
+/// As [`open_at`], with settings of the test's own.
+pub(crate) fn open(builder: impl Fn() -> Builder) -> Receiver {
     let deadline = Instant::now() + LONG;
     loop {
-        match Receiver::builder().address(address).start() {
+        match builder().start() {
             Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
                 thread::yield_now();
             }
