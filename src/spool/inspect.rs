@@ -14,6 +14,7 @@ use super::entry::HEADER_LEN;
 use super::recorder::Leftover;
 use super::scan::scan;
 use super::storage::{DAMAGED, Files, Storage};
+use crate::process::with_fork_lock;
 use crate::record::Signal;
 
 /// What each process has in the directory of a spool, the one that began first at the beginning.
@@ -45,7 +46,7 @@ fn ids(directory: &Directory) -> io::Result<BTreeSet<String>> {
 /// `None` if it is gone meanwhile.
 fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
     let mut instance = Instance { id, ..Instance::default() };
-    match directory.is_in_use(&instance.id) {
+    match is_in_use(directory, &instance) {
         Ok(is_running) => {
             instance.is_running = is_running;
             let path = directory.recorder_path(&instance.id);
@@ -76,6 +77,11 @@ fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
     Ok((!is_gone).then_some(instance))
 }
 
+/// A child that is forked in the middle of the look would share its lock.
+fn is_in_use(directory: &Directory, instance: &Instance) -> io::Result<bool> {
+    with_fork_lock(|| directory.is_in_use(&instance.id))
+}
+
 fn read_recorder(directory: &Directory, path: &Path, instance: &mut Instance) -> io::Result<()> {
     instance.bytes += fs::symlink_metadata(path)?.len();
     let mut left = match Leftover::read(path, super::boot_id())? {
@@ -94,7 +100,7 @@ fn read_recorder(directory: &Directory, path: &Path, instance: &mut Instance) ->
         }
     }
     // what a process changes or removes meanwhile only seems to be damaged
-    if instance.is_running || !matches!(directory.is_in_use(&instance.id), Ok(false)) {
+    if instance.is_running || !matches!(is_in_use(directory, instance), Ok(false)) {
         return Ok(());
     }
     for (number, what) in [

@@ -91,9 +91,12 @@ struct Memory {
 }
 
 impl Transport for Memory {
+    fn forget_cut(&mut self) {
+        self.shared.lock().is_cut = false;
+    }
+
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let mut state = self.shared.lock();
-        state.is_cut = false;
         state.waiting = Some(Sent { body: payload.body.concat(), deadline });
         self.shared.changed.notify_all();
         let left = deadline.saturating_duration_since(Instant::now());

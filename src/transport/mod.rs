@@ -70,13 +70,17 @@ pub(crate) use tls::{TlsPeek, fault as tls_fault, peek};
 
 /// Sends one request at a time and never retries.
 pub(crate) trait Transport: Send {
+    /// Forgets a cut: the attempt that begins is another one than the one that was cut.
+    fn forget_cut(&mut self);
+
     /// Makes one attempt. It returns by `deadline`, whatever the network does.
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict;
 
     /// A function that ends a running `send` from another thread, and all later ones at once.
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync>;
 
-    /// A function that ends a running `send` from another thread, if that is possible. Later ones use a new connection.
+    /// A function that ends a running `send` from another thread, if that is possible, and each later one until
+    /// [`forget_cut`](Self::forget_cut). Those after it use a new connection.
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync>;
 }
 

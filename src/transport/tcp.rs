@@ -74,8 +74,7 @@ struct State {
 }
 
 impl Interrupter {
-    /// An attempt begins: that the one before was cut is of no interest to it.
-    pub(super) fn begin(&self) {
+    pub(super) fn forget_cut(&self) {
         self.lock().is_cut = false;
     }
 
@@ -101,7 +100,7 @@ impl Interrupter {
         state.shut_socket();
     }
 
-    /// Ends this attempt.
+    /// Ends this attempt, or the one that is about to begin.
     pub(super) fn cut(&self) {
         let mut state = self.lock();
         state.is_cut = true;
@@ -138,12 +137,12 @@ mod tests {
         let address = listener.local_addr().expect("a bound listener has an address");
         let connect = || Arc::new(TcpStream::connect(address).expect("someone listens"));
         let interrupter = Interrupter::default();
-        interrupter.begin();
+        interrupter.forget_cut();
         interrupter.watch(&connect()).expect("nothing is broken yet");
         interrupter.cut();
         assert!(interrupter.is_broken());
         assert_eq!(interrupter.watch(&connect()).unwrap_err().kind(), ErrorKind::ConnectionAborted);
-        interrupter.begin();
+        interrupter.forget_cut();
         assert!(!interrupter.is_broken());
         interrupter.watch(&connect()).expect("another attempt");
     }

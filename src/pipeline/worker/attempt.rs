@@ -12,7 +12,7 @@ use crate::pipeline::ledger::Outcome;
 use crate::pipeline::retry::{self, Attempt, NextStep};
 use crate::process::contain_panic;
 use crate::record::{Signal, random};
-use crate::transport::{Payload, Verdict};
+use crate::transport::{Payload, Transport, Verdict};
 
 /// While the worker stops, every retry must have a chance within the budget: a pause takes no more than this,
 const LONGEST_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
@@ -129,18 +129,21 @@ impl Worker {
 
     /// One attempt; `None` if the transport panicked.
     fn send(&mut self, batch: &Batch, deadline: Instant) -> Option<Verdict> {
-        self.begin_attempt(batch.signal);
+        let mut transport = self.transport.take()?;
+        self.begin_attempt(batch.signal, &mut *transport);
         let payload = Payload { signal: batch.signal, body: &batch.body() };
-        let transport = self.transport.as_mut()?;
         let verdict = contain_panic(|| transport.send(&payload, deadline));
+        self.transport = Some(transport);
         self.end_attempt();
         verdict.ok()
     }
 
-    pub(super) fn begin_attempt(&self, signal: Signal) {
+    pub(super) fn begin_attempt(&self, signal: Signal, transport: &mut dyn Transport) {
         self.counters.attempted();
+        let mut current_attempt = self.current_attempt.lock();
+        transport.forget_cut();
         // one that was begun in a stop has its share of the time
-        *self.current_attempt.lock() = self.stop_by().is_none().then_some(signal);
+        *current_attempt = self.stop_by().is_none().then_some(signal);
     }
 
     pub(super) fn end_attempt(&self) {

@@ -24,7 +24,7 @@ impl Worker {
     /// One attempt; `None` if the transport panicked.
     pub(super) fn send_beside(&mut self, at: usize, batch: &Batch, deadline: Instant) -> Option<Verdict> {
         let mut transport = self.transport.take()?;
-        self.begin_attempt(batch.signal);
+        self.begin_attempt(batch.signal, &mut *transport);
         let payload = Payload { signal: batch.signal, body: &batch.body() };
         let owner = self.owner;
         let mut send = || contain_panic(|| transport.send(&payload, deadline)).ok();

@@ -19,6 +19,7 @@ use crate::config::{QueueSettings, WhenFull};
 use crate::pipeline::ledger::Counters;
 use crate::pipeline::problems::ProblemReporter;
 use crate::pipeline::queue::{Queue, Shared};
+use crate::process::with_fork_lock;
 use crate::record::{Chunk, Scope, content, frames};
 use crate::spool::checksum;
 use crate::spool::directory::Directory;
@@ -223,13 +224,14 @@ struct Watched {
 /// Runs the script in a process of its own, and looks at the file after each instruction.
 fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
     let folder = Folder::new(&format!("{test}-{wrong}"));
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args([&format!("spool::recorder::tests::{test}"), "--exact", "--nocapture"])
         .env(WATCHED, &folder.0)
         .env("STANDPIPE_WRONG_ORDER", wrong)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+        .stdout(Stdio::null());
+    // it has what other tests have just locked, until it executes its program
+    let mut child = with_fork_lock(|| command.spawn()).unwrap();
     let by = Instant::now() + Duration::from_secs(60);
     let handed_over = loop {
         match fs::read_to_string(folder.0.join("watch")) {

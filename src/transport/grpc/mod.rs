@@ -147,7 +147,6 @@ impl Grpc {
         if left.is_zero() {
             return Err(CallFailure::TimedOut);
         }
-        self.interrupter.begin();
         let head = &self.spec.heads[payload.signal as usize];
         let timeout = timeout_text(left);
         self.block.clear();
@@ -175,6 +174,10 @@ impl Grpc {
 }
 
 impl Transport for Grpc {
+    fn forget_cut(&mut self) {
+        self.interrupter.forget_cut();
+    }
+
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let verdict = match self.call(payload, deadline) {
             Ok(answer) => status::judge(&answer, &self.spec.target.shown),
@@ -219,17 +222,20 @@ mod tests {
     }
 
     #[test]
-    fn after_an_interruption_no_connection_is_opened() {
+    fn after_an_interruption_or_a_cut_no_connection_is_opened() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let exporter =
             Exporter::grpc(listener.local_addr().unwrap().to_string()).proxy(crate::config::Proxy::Off);
-        let mut transport = GrpcSpec::new(&exporter.connection).unwrap().open(Driver::OwnThread);
-        transport.interrupter()();
-        let payload = Payload { signal: Signal::Traces, body: &[] };
-        let verdict = transport.send(&payload, Instant::now() + Duration::from_secs(20));
-        assert!(matches!(verdict, Verdict::TryLater { .. }), "{verdict:?}");
-        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+        for breaks_off in [Grpc::interrupter, Grpc::cutter] {
+            let mut transport = GrpcSpec::new(&exporter.connection).unwrap().open(Driver::OwnThread);
+            transport.forget_cut();
+            breaks_off(&transport)();
+            let payload = Payload { signal: Signal::Traces, body: &[] };
+            let verdict = transport.send(&payload, Instant::now() + Duration::from_secs(20));
+            assert!(matches!(verdict, Verdict::TryLater { .. }), "{verdict:?}");
+            assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
     }
 
     #[test]

@@ -297,13 +297,16 @@ impl Http {
 }
 
 impl Transport for Http {
+    fn forget_cut(&mut self) {
+        self.interrupter.forget_cut();
+    }
+
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let url = &self.spec.urls[payload.signal as usize];
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
         }
-        self.interrupter.begin();
         let answer = self.post(payload, left);
         let is_broken = self.interrupter.is_broken();
         let url = &self.spec.urls[payload.signal as usize];
@@ -358,7 +361,27 @@ impl Read for BodyReader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+    use crate::config::{Exporter, Proxy};
+
+    #[test]
+    fn a_cut_before_anything_is_sent_ends_the_attempt() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let exporter = Exporter::http(endpoint).proxy(Proxy::Off);
+        let mut transport = HttpSpec::new(&exporter.connection).unwrap().open(Driver::OwnThread);
+        transport.forget_cut();
+        transport.cutter()();
+        let payload = Payload { signal: Signal::Traces, body: &[] };
+        let verdict = transport.send(&payload, Instant::now() + Duration::from_secs(20));
+        assert!(matches!(verdict, Verdict::TryLater { .. }), "{verdict:?}");
+        let mut sent = Vec::new();
+        // ends by an error if the connection was reset
+        let _ = listener.accept().unwrap().0.read_to_end(&mut sent);
+        assert!(sent.is_empty(), "{}", sent.escape_ascii());
+    }
 
     #[test]
     fn pieces_are_read_as_one_whatever_the_buffers_are() {

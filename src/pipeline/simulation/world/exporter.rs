@@ -119,6 +119,10 @@ impl Exporter {
 pub(super) struct Network;
 
 impl Transport for Network {
+    fn forget_cut(&mut self) {
+        world().is_cut.set(false);
+    }
+
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         world().send(payload, deadline)
     }

@@ -408,7 +408,6 @@ impl World {
         let since = now - self.start;
         let phase = self.script.weather.iter().find(|phase| since < phase.until && !self.recovered.get());
         let reply = Reply::new(&mut self.dice.borrow_mut(), phase, payload.signal, settings);
-        self.is_cut.set(false);
         let is_broken = || self.is_cut.get() || self.is_interrupted.get();
         self.attempt.set(Some(payload.signal));
         simulated::World::pass(self, Some(deadline.min(now + reply.after)), &is_broken);
