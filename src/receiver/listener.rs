@@ -13,8 +13,10 @@ use crate::process::spawn;
 
 /// How long to wait when the system accepts no connection (out of file descriptors, mostly).
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(10);
-/// How long stopping waits for a door to close.
+/// How long stopping tries to reach a door, and waits for one that it could not reach.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How long it waits for doors that do see the stop: this is up to the scheduler alone.
+const CLOSING: Duration = Duration::from_secs(10);
 
 /// Talks to a client to the end. The number is that of the connection.
 pub(super) type Serve = fn(&Shared, &TcpStream, u64);
@@ -57,11 +59,15 @@ impl Listener {
         reachable(self.address)
     }
 
-    /// Lets the thread of the door see that the receiver was stopped.
-    fn knock(&self) {
+    /// Lets the thread of the door see that the receiver was stopped, and says whether it does.
+    fn knock(&self) -> bool {
         // nothing but a client wakes a thread from `accept`. Without a file descriptor to spare there is no
         // such client: then the door closes by itself when the next one comes
-        let _ = TcpStream::connect_timeout(&self.local_address(), PATIENCE);
+        match TcpStream::connect_timeout(&self.local_address(), PATIENCE) {
+            Ok(_) => true,
+            // it has closed already, or clients queue before it
+            Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut),
+        }
     }
 }
 
@@ -73,8 +79,9 @@ pub(super) fn stop(listeners: &[&Listener], shared: &Shared) {
         return;
     }
     shared.stop();
-    listeners.iter().for_each(|listener| listener.knock());
-    let all_closed = shared.wait_until(PATIENCE, |state| state.listening == 0);
+    let unreached = listeners.iter().filter(|listener| !listener.knock()).count();
+    let patience = if unreached == 0 { CLOSING } else { PATIENCE };
+    let all_closed = shared.wait_until(patience, |state| state.listening == 0);
     let all_left = shared.read(|state| state.open.is_empty());
     for Threads { door, clients } in threads {
         if all_closed {

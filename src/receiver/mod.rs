@@ -232,7 +232,7 @@ impl Receiver {
         self.shared.read(|state| state.connection_count)
     }
 
-    /// How many requests are being held by [`Receiver::pause`].
+    /// How many requests are being held, by [`Receiver::pause`] or because they are [never read](Answer::never_read).
     pub fn held_count(&self) -> u64 {
         self.shared.read(|state| state.held)
     }
@@ -278,7 +278,7 @@ impl Receiver {
         self.shared.wait_until(timeout, |state| state.open.is_empty())
     }
 
-    /// Waits until [`Receiver::pause`] holds `count` requests. Returns `false` if `timeout` passes first.
+    /// Waits until `count` requests are [being held](Receiver::held_count). Returns `false` if `timeout` passes first.
     #[must_use]
     pub fn wait_for_held(&self, count: u64, timeout: Duration) -> bool {
         self.shared.wait_until(timeout, |state| state.held >= count)
@@ -343,7 +343,8 @@ impl Receiver {
     ///
     /// A new receiver can listen on the same [`address`](Receiver::address) and
     /// [`grpc_address`](Receiver::grpc_address) at once. A thread that is busy in
-    /// [`Builder::on_batch`] is waited for no longer than a tenth of a second.
+    /// [`Builder::on_batch`] is waited for no longer than a tenth of a second, and a client that does not read its answer
+    /// no longer than two seconds.
     pub fn stop_listening(&self) {
         listener::stop(&[&self.http, &self.grpc], &self.shared);
     }

@@ -7,11 +7,12 @@ use super::answer::Answer;
 use super::content::Content;
 use super::records::Records;
 use super::refusal::Refusal;
-use super::state::Shared;
+use super::state::{ActiveRequest, Shared, Stage};
 use super::store::{Batch, Protocol, ReceivedRequest};
 use crate::record::Signal;
 
-/// Takes a request in and says what to answer, once it is time. All is counted before the client can know.
+/// Takes a request in and says what to answer, once it is time. All is counted before the client can know. The caller drops
+/// the request when the answer is written.
 ///
 /// `decided` is an answer that was taken before the request was read. `None` if the receiver was stopped.
 pub(super) fn take_in(
@@ -19,9 +20,8 @@ pub(super) fn take_in(
     mut request: ReceivedRequest,
     mut content: Content,
     decided: Option<Answer>,
-) -> Option<Answer> {
-    // until the answer is about to be sent: a client that has it may make room for others at once
-    let _in_hand = shared.begin_request(request.connection);
+) -> Option<(Answer, ActiveRequest<'_>)> {
+    let mut active = shared.begin_request(request.connection, Stage::Held);
     // the body, and what the decoder built besides, is freed by now
     content.share.shrink_to(content.weight);
     if !shared.pass_gate() {
@@ -33,17 +33,30 @@ pub(super) fn take_in(
     request.decoded = true;
     request.records = content.records.count();
     note_answer(&mut request, &answer);
-    accept(shared, request, content, &answer).then_some(answer)
+    if !accept(shared, request, content, &answer, &mut active) {
+        return None;
+    }
+    // before the answer is sent: a client that has it may make room for others at once
+    active.enter(Stage::Answering);
+    Some((answer, active))
 }
 
 /// Shows the batch, counts it and waits out the answer's delay. Says whether to go on.
-fn accept(shared: &Shared, request: ReceivedRequest, content: Content, answer: &Answer) -> bool {
+fn accept(
+    shared: &Shared,
+    request: ReceivedRequest,
+    content: Content,
+    answer: &Answer,
+    active: &mut ActiveRequest<'_>,
+) -> bool {
     let accepted = answer.accepted_of(request.records);
     let Content { signal, records: Records { spans, logs, metrics }, weight, share } = content;
     let share = Arc::new(share);
     let batch = Batch { signal, request, spans, logs, metrics, accepted, share: share.clone() };
     if let Some(show) = &shared.settings.on_batch {
+        active.enter(Stage::InCallback);
         show(&batch);
+        active.enter(Stage::Held);
     }
     let Batch { request, spans, logs, metrics, .. } = batch;
     shared.change(|state| state.store.add_request(request));
@@ -60,23 +73,28 @@ fn accept(shared: &Shared, request: ReceivedRequest, content: Content, answer: &
     true
 }
 
-/// Shows a request that is refused, and counts it if it has a readable head.
-pub(super) fn turn_down(
-    shared: &Shared,
+/// Shows a request that is refused, and counts it if it has a readable head. The caller drops what is returned when the answer
+/// is written.
+pub(super) fn turn_down<'a>(
+    shared: &'a Shared,
     protocol: Protocol,
+    connection: u64,
     mut request: Option<ReceivedRequest>,
     refusal: &Refusal,
     answer: &Answer,
-) {
+) -> ActiveRequest<'a> {
+    let mut active = shared.begin_request(connection, Stage::InCallback);
     if let Some(request) = &mut request {
         note_answer(request, answer);
     }
     if let Some(show) = &shared.settings.on_refusal {
         show(&refusal.describe(protocol, request.clone()));
     }
+    active.enter(Stage::Answering);
     if let Some(request) = request {
         shared.change(|state| state.store.add_request(request));
     }
+    active
 }
 
 fn note_answer(request: &mut ReceivedRequest, answer: &Answer) {

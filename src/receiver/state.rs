@@ -15,8 +15,9 @@ use super::refusal::RefusedRequest;
 use super::request_sink::Script;
 use super::store::{Batch, Store};
 
-/// How long stopping waits for threads to send GOAWAY to their clients.
-const FAREWELL: Duration = Duration::from_millis(20);
+/// How long stopping waits for threads to finish their answers and to send GOAWAY. Only a client that does not read needs it
+/// all, or a machine that gives a thread no time to run.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// How long it waits for threads that are busy in a callback of the user's.
 const PATIENCE: Duration = Duration::from_millis(80);
 
@@ -24,8 +25,10 @@ const PATIENCE: Duration = Duration::from_millis(80);
 const ANSWERING_THREADS: usize = 256;
 /// How long after an answer a connection does not count as idle: the client may still be about to read it.
 const JUST_ANSWERED: Duration = Duration::from_millis(20);
+/// How long after an answer was decided a connection does not count as idle, unless the answer is written sooner.
+const ANSWERING: Duration = Duration::from_secs(1);
 /// How long a newcomer waits for a place, at most.
-const WAIT_FOR_PLACE: Duration = Duration::from_millis(100);
+const WAIT_FOR_PLACE: Duration = Duration::from_secs(2);
 
 /// What the builder settled.
 pub(super) struct Settings {
@@ -83,7 +86,7 @@ pub(super) struct State {
     pub(super) listening: usize,
     pub(super) stopped: bool,
     pub(super) paused: bool,
-    /// Requests that wait for the pause to end.
+    /// Requests that wait for the pause to end, or are never read.
     pub(super) held: u64,
     /// Connections ever admitted.
     pub(super) connection_count: u64,
@@ -95,12 +98,49 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Open {
     socket: Arc<TcpStream>,
-    /// Requests that were decoded and are not answered yet.
-    in_hand: usize,
+    /// How many requests are at each stage.
+    stages: [usize; Stage::COUNT],
     /// Whether it ever brought a request that could be decoded.
     has_brought: bool,
-    /// When the last such request was answered, or the connection began.
+    /// When a request last changed its stage, or the connection began.
     since: Instant,
+}
+
+/// What becomes of a request that was read, until its answer is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stage {
+    /// It was decoded and waits for its answer, which stopping ends.
+    Held,
+    /// A callback of the user's looks at it, which nothing ends.
+    InCallback,
+    /// Its answer is being written.
+    Answering,
+}
+
+impl Stage {
+    const COUNT: usize = 3;
+}
+
+impl Open {
+    fn has(&self, stage: Stage) -> bool {
+        self.stages[stage as usize] > 0
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.has(Stage::Held) && !self.has(Stage::InCallback)
+    }
+
+    /// When it may be pushed out, if it is idle.
+    fn ripe(&self) -> Instant {
+        self.since + if self.has(Stage::Answering) { ANSWERING } else { JUST_ANSWERED }
+    }
+
+    fn move_request(&mut self, from: Option<Stage>, to: Option<Stage>) {
+        from.into_iter().for_each(|stage| self.stages[stage as usize] -= 1);
+        to.into_iter().for_each(|stage| self.stages[stage as usize] += 1);
+        self.has_brought |= matches!(to, Some(Stage::Held));
+        self.since = Instant::now();
+    }
 }
 
 impl State {
@@ -111,12 +151,17 @@ impl State {
         }
     }
 
-    /// The connection that brought nothing for longest, and since when; first those that never brought anything, so that
-    /// clients that send cannot be pushed out by clients that only connect.
+    /// Whether all threads that are left are busy in callbacks.
+    fn has_only_callbacks(&self) -> bool {
+        self.open.values().all(|open| open.has(Stage::InCallback) && !open.has(Stage::Answering))
+    }
+
+    /// The connection that brought nothing for longest, and when it may be pushed out; first those that never brought
+    /// anything, so that clients that send cannot be pushed out by clients that only connect.
     fn idlest(&self) -> Option<(u64, Instant)> {
-        let idle = self.open.iter().filter(|(_, open)| open.in_hand == 0);
-        let (number, open) = idle.min_by_key(|(_, open)| (open.has_brought, open.since))?;
-        Some((*number, open.since))
+        let idle = self.open.iter().filter(|(_, open)| open.is_idle());
+        let (number, open) = idle.min_by_key(|(_, open)| (open.has_brought, open.ripe()))?;
+        Some((*number, open.ripe()))
     }
 }
 
@@ -161,9 +206,11 @@ impl Shared {
         !self.wait_until(time, |state| state.stopped)
     }
 
-    /// Waits until the receiver is stopped.
+    /// Holds a request until the receiver is stopped.
     pub(super) fn rest_for_good(&self) {
+        self.change(|state| state.held += 1);
         self.changed.wait_while(&mut self.state.lock(), |state| !state.stopped);
+        self.change(|state| state.held -= 1);
     }
 
     /// Waits while the receiver is paused, and says whether to go on.
@@ -184,9 +231,8 @@ impl Shared {
         let started = Instant::now();
         let mut state = self.state.lock();
         while state.open.len() >= self.settings.max_connections && !state.stopped {
-            let (idlest, since) = state.idlest()?;
+            let (idlest, ripe) = state.idlest()?;
             let now = Instant::now();
-            let ripe = since + JUST_ANSWERED;
             if ripe <= now {
                 let pushed_out = state.open.remove(&idlest);
                 // its thread sees the end of the connection, and ends
@@ -202,22 +248,19 @@ impl Shared {
         }
         state.connection_count += 1;
         let number = state.connection_count;
-        let open = Open { socket: socket.clone(), in_hand: 0, has_brought: false, since: Instant::now() };
+        let stages = [0; Stage::COUNT];
+        let open = Open { socket: socket.clone(), stages, has_brought: false, since: Instant::now() };
         state.open.insert(number, open);
         drop(state);
         self.changed.notify_all();
         Some(number)
     }
 
-    /// A request of this connection was decoded, and is in hand until what is returned is dropped.
-    pub(super) fn begin_request(&self, connection: u64) -> ActiveRequest<'_> {
-        self.change(|state| {
-            if let Some(open) = state.open.get_mut(&connection) {
-                open.in_hand += 1;
-                open.has_brought = true;
-            }
-        });
-        ActiveRequest { shared: self, connection }
+    /// A request of this connection was read, and is at a stage until what is returned is dropped.
+    pub(super) fn begin_request(&self, connection: u64, stage: Stage) -> ActiveRequest<'_> {
+        let mut request = ActiveRequest { shared: self, connection, stage: None };
+        request.enter(stage);
+        request
     }
 
     pub(super) fn unregister(&self, connection: u64) {
@@ -226,17 +269,17 @@ impl Shared {
         drop(open);
     }
 
-    /// Ends all waits, then all connections, and waits a moment for their threads.
+    /// Ends all waits, then all connections, and waits for their threads, except those that stay in a callback.
     pub(super) fn stop(&self) {
-        // threads that only read can end in good order, if they are quick
+        // this ends all threads in good order that are not in a callback, and whose clients read
         self.change(|state| {
             state.stopped = true;
             state.shut(Shutdown::Read);
         });
-        if !self.wait_until(FAREWELL, |state| state.open.is_empty()) {
-            self.change(|state| state.shut(Shutdown::Both));
-            self.wait_until(PATIENCE, |state| state.open.is_empty());
-        }
+        self.wait_until(FAREWELL, State::has_only_callbacks);
+        self.wait_until(PATIENCE, |state| state.open.is_empty());
+        self.change(|state| state.shut(Shutdown::Both));
+        self.wait_until(FAREWELL, State::has_only_callbacks);
     }
 
     /// The instant by which a request that starts now must be there.
@@ -245,19 +288,31 @@ impl Shared {
     }
 }
 
-/// A request being handled: its connection is not idle.
+/// A request being handled, until its answer is written.
 pub(super) struct ActiveRequest<'a> {
     shared: &'a Shared,
     connection: u64,
+    stage: Option<Stage>,
+}
+
+impl ActiveRequest<'_> {
+    pub(super) fn enter(&mut self, stage: Stage) {
+        self.move_to(Some(stage));
+    }
+
+    fn move_to(&mut self, stage: Option<Stage>) {
+        let from = std::mem::replace(&mut self.stage, stage);
+        self.shared.change(|state| {
+            // it may have been pushed out
+            if let Some(open) = state.open.get_mut(&self.connection) {
+                open.move_request(from, stage);
+            }
+        });
+    }
 }
 
 impl Drop for ActiveRequest<'_> {
     fn drop(&mut self) {
-        self.shared.change(|state| {
-            if let Some(open) = state.open.get_mut(&self.connection) {
-                open.in_hand -= 1;
-                open.since = Instant::now();
-            }
-        });
+        self.move_to(None);
     }
 }

@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 /// How long a refused client may go on sending before its socket is closed under it.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 
+/// Reads after the deadline, of what is already there: enough for all that a socket's buffer holds, so that a client does not
+/// pay for a thread that could not run.
+const LATE_READS: u32 = 128;
+
 /// What the first message of TLS begins with.
 pub(super) const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -16,6 +20,7 @@ pub(super) struct Wire<'a> {
     socket: &'a TcpStream,
     /// `None` waits as long as the connection lasts.
     deadline: Option<Instant>,
+    late_reads: u32,
     tail: Tail,
 }
 
@@ -29,11 +34,13 @@ enum Tail {
 
 impl<'a> Wire<'a> {
     pub(super) fn new(socket: &'a TcpStream) -> Self {
-        Self { socket, deadline: None, tail: Tail::Taken }
+        Self { socket, deadline: None, late_reads: 0, tail: Tail::Taken }
     }
 
     pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
-        self.deadline = deadline;
+        if self.deadline != deadline {
+            (self.deadline, self.late_reads) = (deadline, 0);
+        }
     }
 
     /// From now on, dropping the socket after reading resets the connection.
@@ -53,18 +60,23 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Gives the next read the time that is left.
+    /// Gives the next read the time that is left, or as little as there can be.
     fn arm(&self) -> io::Result<()> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        match left {
-            Some(left) if left.is_zero() => Err(io::ErrorKind::TimedOut.into()),
-            left => self.socket.set_read_timeout(left),
+        self.socket.set_read_timeout(left.map(|left| left.max(Duration::from_millis(1))))
+    }
+
+    fn count_late_read(&mut self) -> io::Result<()> {
+        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            self.late_reads += 1;
         }
+        if self.late_reads > LATE_READS { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 }
 
 impl Read for Wire<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.count_late_read()?;
         self.arm()?;
         let Tail::HeldBack(held) = &mut self.tail else {
             return self.socket.read(buffer);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Condvar, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -37,6 +37,7 @@ const HOOK: &str = "hook";
 
 /// Whose records of the `log` crate came from an exporter's thread.
 static OWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static SPOKEN: Condvar = Condvar::new();
 
 /// A logger that only remembers who speaks on the exporters' threads.
 struct OwnThreads;
@@ -50,6 +51,7 @@ impl log::Log for OwnThreads {
         if thread::current().name().is_some_and(|name| name.starts_with("standpipe-")) {
             let speaker = record.target().split("::").next().unwrap_or_default();
             OWN.lock().unwrap().insert(speaker.to_owned());
+            SPOKEN.notify_all();
         }
     }
 
@@ -121,7 +123,9 @@ impl Program {
         // what comes now is not enqueued and counted
         self.hand_over();
         assert_only(times, &self.telemetry.ledger());
-        let own = OWN.lock().unwrap();
+        // the exporter's thread may outlive a shutdown
+        let some_are_silent = |own: &mut BTreeSet<String>| own.len() < speakers.len();
+        let (own, _) = SPOKEN.wait_timeout_while(OWN.lock().unwrap(), PATIENCE, some_are_silent).unwrap();
         assert_eq!(
             *own,
             speakers.iter().map(|name| (*name).to_owned()).collect(),

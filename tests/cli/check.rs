@@ -1,7 +1,6 @@
 //! `standpipe check` as a user meets it: what it prints, where, and its exit code.
 
 use std::fs;
-use std::net::TcpListener;
 use std::process::Output;
 
 use serde_json::{Value, json};
@@ -9,6 +8,7 @@ use standpipe::Signal;
 use standpipe::receiver::{Answer, Receiver};
 
 use crate::support::command::{config, finish, standpipe, stderr, stdout};
+use crate::support::scene::closed_address;
 
 mod input;
 mod probing;
@@ -209,9 +209,7 @@ fn check_is_content_with_a_collector_that_answers() {
 
 #[test]
 fn a_collector_that_does_not_answer_is_an_error() {
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = closed.local_addr().expect("its address");
-    drop(closed);
+    let address = closed_address();
     let file = config(
         "unanswered.toml",
         &format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"http://{address}\"\n"),

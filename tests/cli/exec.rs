@@ -18,6 +18,7 @@ use standpipe::receiver::{Answer, ReceivedSpan, Receiver};
 use standpipe::{SpanKind, Status};
 
 use crate::support::command::{finish, standpipe, stderr, stdout};
+use crate::support::scene::closed_endpoint;
 use crate::support::scratch::Scratch;
 use crate::support::stubborn::Unanswered;
 
@@ -370,9 +371,7 @@ fn a_collector_that_is_of_no_use_delays_by_no_more_than_the_budget_and_changes_n
     let hanging = Receiver::start().unwrap();
     hanging.always(Answer::hang());
     let unanswered = Unanswered::start();
-    let down = Receiver::start().unwrap();
-    let down_endpoint = down.endpoint();
-    drop(down);
+    let down_endpoint = closed_endpoint();
     for endpoint in [&hanging.endpoint(), &unanswered.url(), &down_endpoint, "http://no-such-host.invalid"] {
         let began = Instant::now();
         let arguments = ["exec", "--endpoint", endpoint, "--timeout", "200ms", "--", "sh", "-c", "exit 3"];

@@ -12,6 +12,7 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Severity, SpanKind, Status};
 
 use crate::support::command::{finish, standpipe, stderr, stdout};
+use crate::support::scene::closed_endpoint;
 use crate::support::scratch::Scratch;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -360,9 +361,7 @@ fn measurements_of_lines_are_added_up() {
 
 #[test]
 fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2() {
-    let receiver = Receiver::start().unwrap();
-    let endpoint = receiver.endpoint();
-    drop(receiver);
+    let endpoint = closed_endpoint();
     for arguments in [&["span", "a"][..], &["log", "a"], &["metric", "gauge", "a", "1"]] {
         let output =
             finish(&mut standpipe(&[arguments, &["--endpoint", &endpoint, "--timeout", "60s"]].concat()));

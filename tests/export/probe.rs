@@ -10,6 +10,7 @@ use standpipe::probe::{EndpointReport, Outcome, Report, StageKind, probe};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Compression, Config, Exporter, Signal, Telemetry};
 
+use crate::support::scene::closed_address;
 use crate::support::scratch::Scratch;
 use crate::support::stubborn::Unanswered;
 use crate::support::tls::{Identity, TestCa, TlsFront};
@@ -159,7 +160,7 @@ fn a_name_that_does_not_exist_is_reported() {
 
 #[test]
 fn a_refused_connection_asks_whether_a_collector_runs() {
-    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let address = closed_address();
     let (stages, what, advice) = failure(&traces(format!("http://{address}")));
     assert_eq!(stages, ["resolve", "connect"]);
     assert_eq!(what, format!("connection refused by {address}"));
@@ -516,7 +517,7 @@ fn secrets_are_in_no_report() {
 
 #[test]
 fn a_host_that_was_put_in_from_elsewhere_is_not_shown() {
-    let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let gone = closed_address();
     let receiver = Receiver::start().unwrap();
     for (address, last) in [(gone, "connection refused by ***"), (receiver.address(), "export: 200 OK")] {
         let scratch = Scratch::new();

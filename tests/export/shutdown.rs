@@ -10,7 +10,7 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, Ledger, Telemetry};
 
 use crate::support::figures;
-use crate::support::scene::{LONG, NOISE, open_at};
+use crate::support::scene::{LONG, NOISE, closed_endpoint, open_at};
 use crate::support::stubborn::{SlowReader, Unanswered};
 use crate::support::tls::{TestCa, TlsFront};
 
@@ -89,15 +89,9 @@ fn is_reported_late(exporter: Exporter) {
     assert!(reported.ends_with(": no answer in time"), "{reported}");
 }
 
-/// An address without a listener.
-fn deserted() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
-}
-
 #[test]
 fn a_collector_that_is_down_costs_no_more_than_the_budget() {
-    loses_all_in_time(Exporter::http(deserted()));
+    loses_all_in_time(Exporter::http(closed_endpoint()));
 }
 
 /// With all three signals, where nothing listens: two attempts of each, and the budget is not used up.
@@ -118,14 +112,14 @@ fn is_soon_given_up(exporter: Exporter) {
 
 #[test]
 fn where_nothing_listens_and_nothing_was_delivered_a_shutdown_makes_two_attempts() {
-    is_soon_given_up(Exporter::http(deserted()));
-    is_soon_given_up(Exporter::grpc(deserted()));
+    is_soon_given_up(Exporter::http(closed_endpoint()));
+    is_soon_given_up(Exporter::grpc(closed_endpoint()));
 }
 
 #[test]
 fn attempts_before_the_shutdown_do_not_count_as_its_own() {
     // so long that there is no second attempt before the shutdown, and the batch waits for it
-    let exporter = Exporter::http(deserted()).retry_delays(60 * PATIENCE, 60 * PATIENCE);
+    let exporter = Exporter::http(closed_endpoint()).retry_delays(60 * PATIENCE, 60 * PATIENCE);
     let telemetry = start([exporter.give_up_after(120 * PATIENCE)]);
     emit(&telemetry, SPANS);
     wait_for_attempts(&telemetry);

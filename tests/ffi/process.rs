@@ -10,14 +10,9 @@ use std::thread;
 use standpipe::receiver::Receiver;
 
 use crate::library::{Built, Language, library};
+use crate::support::scene::closed_endpoint;
 use crate::support::scratch::Scratch;
 use crate::support::tls::{TestCa, TlsFront};
-
-/// An address where no server listens.
-fn refused() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
-}
 
 fn names(receiver: &Receiver) -> Vec<String> {
     let mut names: Vec<_> = receiver.spans().iter().map(|span| span.name().to_owned()).collect();
@@ -63,13 +58,13 @@ fn a_forked_child_sends_its_own_spans_and_no_others() {
 #[test]
 fn free_waits_for_a_callback_that_runs() {
     let Some(program) = Built::new("process", Language::C99) else { return };
-    program.run(&["free_waits", &refused()]);
+    program.run(&["free_waits", &closed_endpoint()]);
 }
 
 #[test]
 fn a_callback_may_free_the_telemetry() {
     let Some(program) = Built::new("process", Language::C99) else { return };
-    program.run(&["free_inside", &refused()]);
+    program.run(&["free_inside", &closed_endpoint()]);
 }
 
 #[test]
@@ -83,7 +78,7 @@ fn a_program_without_threads_sends_by_itself() {
 #[test]
 fn a_callback_may_free_the_telemetry_that_its_own_thread_flushes() {
     let Some(program) = Built::new("process", Language::C99) else { return };
-    program.run(&["manual_free_inside", &refused()]);
+    program.run(&["manual_free_inside", &closed_endpoint()]);
 }
 
 /// Accepts connections, reads a little and hangs up, until it is dropped.

@@ -16,7 +16,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// How long an attempt may take where the server is to decide before that.
 const PATIENT: Duration = Duration::from_secs(20);
 /// How long an attempt may take where nothing but the time can end it.
-pub(crate) const HASTY: Duration = Duration::from_millis(700);
+pub(crate) const HASTY: Duration = Duration::from_secs(1);
 /// What a busy machine may add.
 const SLACK: Duration = Duration::from_secs(8);
 /// No pause ends that is this long: one attempt decides.

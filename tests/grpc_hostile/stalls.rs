@@ -205,7 +205,7 @@ fn a_window_of_nothing_for_ever() {
 
 #[test]
 fn a_connection_that_gives_no_window_back_is_not_used_again() {
-    let mut stage = Stage::set("starved", Setting::hasty(), |peer| {
+    let mut stage = Stage::set("starved", Setting::default(), |peer| {
         peer.greet(&[(INITIAL_WINDOW, LARGEST)])?;
         if peer.number > 0 {
             return peer.behave();

@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 
 const { STANDPIPE, CHROMIUM, PAGE_DIR, PICTURES } = process.env;
 const { chromium } = createRequire(`${PAGE_DIR}/`)("playwright-core");
-const LONG = 30_000;
+const LONG = 120_000;
 const HOSTILE = `<img src=x onerror="window.stolen=1"><script>window.stolen=1</script>"'\u202e\u0007`;
 
 let receiver;
@@ -38,7 +38,7 @@ before(async () => {
   receiver = await start();
   const args = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update",
     "--host-resolver-rules=MAP evil.test 127.0.0.1"];
-  browser = await chromium.launch({ executablePath: CHROMIUM, args });
+  browser = await chromium.launch({ executablePath: CHROMIUM, args, timeout: LONG });
 });
 
 after(async () => {
@@ -92,8 +92,10 @@ test("an empty page says where to send, and its button sends a shop's traces fro
   await picture(page, "empty");
   await page.click(".welcome .primary");
   await page.waitForFunction(() => document.querySelectorAll(".rows .row:not([hidden])").length === 3);
-  const names = await page.locator(".row:not([hidden]) .name").allTextContents();
-  assert.deepEqual([...names].sort(), ["POST /checkout", "POST /checkout", "process order.paid"]);
+  await page.waitForFunction(() => {
+    const names = [...document.querySelectorAll(".row:not([hidden]) .name")].map((name) => name.textContent);
+    return names.sort().join() === "POST /checkout,POST /checkout,process order.paid";
+  });
   await page.waitForFunction(() => document.querySelector(".row.bad .errors")?.textContent === "✗ 4");
   await picture(page, "traces");
   await done(page);
@@ -473,8 +475,9 @@ test("a paused page stands still, and a live one shows what comes", async () => 
   await page.keyboard.press("Escape");
   await page.locator("#live").click();
   const time = now();
+  const foot = await page.textContent("#foot");
   await send("traces", spansOf("late", [{ traceId: "dd".repeat(16), spanId: hex(1, 16), name: "late", startTimeUnixNano: String(time), endTimeUnixNano: String(time + 1000n) }]));
-  await page.waitForFunction((all) => document.getElementById("foot").textContent !== all, await page.textContent("#foot"));
+  await page.waitForFunction((all) => document.getElementById("foot").textContent !== all, foot);
   assert.equal(await page.locator(".row:not([hidden])").count(), 0);
   await page.locator("#live").click();
   await page.waitForFunction(() => document.querySelectorAll(".row:not([hidden])").length === 1);

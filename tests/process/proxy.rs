@@ -13,6 +13,7 @@ use standpipe::probe::probe;
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Exporter, Signal, Telemetry};
 
+use crate::support::scene::closed_address;
 use crate::support::tls::{TestCa, TlsFront};
 use crate::support::{process, tunnel};
 
@@ -599,7 +600,7 @@ fn a_probe_goes_through_a_proxy_to_tls_and_sees_what_is_wrong_behind_it() {
 
 #[test]
 fn a_probe_tells_of_a_proxy_that_is_not_there_or_not_willing_without_its_password() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = closed_address();
     let unwilling = Receiver::start().unwrap();
     for (address, why) in [
         (gone, format!("connect: failed: connection refused by the proxy {gone}; is the proxy running?")),

@@ -126,6 +126,8 @@ fn a_request_that_is_never_read_blocks_its_writer() {
     let receiver = scripted(Answer::never_read());
     let mut client = Client::connect(&receiver);
     client.stream().set_write_timeout(Some(SHORT)).unwrap();
+    client.write(b"x");
+    assert!(receiver.wait_for_held(1, SOON));
     let blocked = (0..4096).find_map(|_| client.reader.get_mut().write(&[b'x'; 65536]).err());
     assert_eq!(blocked.map(|error| error.kind()), Some(WAITED));
     assert_eq!((receiver.request_count(), receiver.connection_count()), (0, 1));

@@ -1,14 +1,14 @@
 //! The usual scene of a delivery test: a program with an exporter, and a hook for its problems.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::config::Proxy;
-use standpipe::receiver::Receiver;
+use standpipe::receiver::{Builder, Receiver};
 use standpipe::{Config, Exporter, Problem, ProblemKind, Telemetry, Tracer};
 
 /// What a busy machine may add to a deadline before a thread gets its turn.
@@ -72,15 +72,31 @@ pub(crate) fn emit_in_time(tracer: &Tracer, spans: u64) {
 
 /// An address without a listener, where [`open_at`] can open one.
 pub(crate) fn closed_address() -> SocketAddr {
-    let receiver = Receiver::start().unwrap();
-    receiver.address()
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    if cfg!(unix) {
+        // a connection that outlives its listener keeps the port from all that ask for any, and not from who asks for this
+        let client = TcpStream::connect(address).unwrap();
+        std::mem::forget((client, listener.accept().unwrap()));
+    }
+    address
+}
+
+/// An endpoint without a listener.
+pub(crate) fn closed_endpoint() -> String {
+    format!("http://{}", closed_address())
 }
 
 /// A receiver at an address where one listened before. Another test's connection may hold the port for a moment.
 pub(crate) fn open_at(address: SocketAddr) -> Receiver {
+    open(|| Receiver::builder().address(address))
+}
+
+/// As [`open_at`], with settings of the test's own.
+pub(crate) fn open(builder: impl Fn() -> Builder) -> Receiver {
     let deadline = Instant::now() + LONG;
     loop {
-        match Receiver::builder().address(address).start() {
+        match builder().start() {
             Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
                 thread::yield_now();
             }

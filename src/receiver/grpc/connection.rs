@@ -12,9 +12,7 @@ use super::shared_connection::SharedConnection;
 use super::worker_pool::WorkerPool;
 use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::refusal::{Refusal, RefusalKind};
-use crate::receiver::request_sink;
-use crate::receiver::state::Shared;
-use crate::receiver::store::Protocol;
+use crate::receiver::state::{ActiveRequest, Shared};
 use crate::receiver::wire::{FAREWELL, TLS_HANDSHAKE, Wire};
 use crate::transport::grpc::http2::frame::Code;
 
@@ -156,8 +154,8 @@ impl<'a> Reader<'a> {
     fn stop_reading(&self) -> ConnectionOver {
         let connection = self.handler.connection;
         if connection.shared.read(|state| state.stopped) {
+            // answers may still follow
             self.send_go_away(Code::NO_ERROR);
-            connection.stop_sending();
         }
         ConnectionOver
     }
@@ -166,7 +164,7 @@ impl<'a> Reader<'a> {
         match end {
             End::NotHttp2 => self.point_the_way(),
             End::Fault(fault) => {
-                self.report(&Refusal::new(400, fault.what));
+                let _active = self.report(&Refusal::new(400, fault.what));
                 self.send_go_away(fault.code);
             }
             End::Idle => self.send_go_away(Code::NO_ERROR),
@@ -186,9 +184,8 @@ impl<'a> Reader<'a> {
         });
     }
 
-    fn report(&self, refusal: &Refusal) {
-        let answer = Answer::status(refusal.status);
-        request_sink::turn_down(self.handler.connection.shared, Protocol::Grpc, None, refusal, &answer);
+    fn report(&self, refusal: &Refusal) -> ActiveRequest<'a> {
+        self.handler.turn_down(None, refusal, &Answer::status(refusal.status))
     }
 
     /// Answers a client that speaks HTTP/1 with the address of the HTTP listener.
@@ -198,7 +195,7 @@ impl<'a> Reader<'a> {
             Some(b'A'..=b'Z') => (RefusalKind::HttpAtGrpcPort, "http/1, where gRPC is spoken"),
             _ => (RefusalKind::Malformed, "neither http nor gRPC"),
         };
-        self.report(&Refusal::new(505, what).of_kind(kind));
+        let _active = self.report(&Refusal::new(505, what).of_kind(kind));
         let place = self.handler.connection.shared.addresses.http;
         let text = format!("this is the gRPC port; OTLP over HTTP is at http://{place}\n");
         let answer = format!(

@@ -10,6 +10,7 @@ use super::shared_connection::SharedConnection;
 use crate::receiver::answer::Answer;
 use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal};
 use crate::receiver::request_sink;
+use crate::receiver::state::ActiveRequest;
 use crate::receiver::store::{Protocol, ReceivedRequest};
 
 pub(super) struct Handler<'a> {
@@ -18,11 +19,11 @@ pub(super) struct Handler<'a> {
     pub(super) number: u64,
 }
 
-impl Handler<'_> {
+impl<'a> Handler<'a> {
     pub(super) fn answer(&self, call: Call) {
         let _guard = HangUpOnPanic(self.connection);
         let Call { stream, outcome } = call;
-        if let Some(answer) = self.judge(outcome, None) {
+        if let Some((answer, _active)) = self.judge(outcome, None) {
             // the client may have lost interest
             let _ = deliver(self.connection, stream, &answer);
         }
@@ -30,7 +31,11 @@ impl Handler<'_> {
     }
 
     /// Counts a call and says what to answer; `None` if the receiver was stopped.
-    pub(super) fn judge(&self, outcome: Outcome, decided: Option<Answer>) -> Option<Answer> {
+    pub(super) fn judge(
+        &self,
+        outcome: Outcome,
+        decided: Option<Answer>,
+    ) -> Option<(Answer, ActiveRequest<'a>)> {
         let shared = self.connection.shared;
         let (head, body_bytes, refusal) = match outcome {
             Outcome::Whole { head, plan, body, share } => {
@@ -53,8 +58,18 @@ impl Handler<'_> {
         };
         let answer = self.refuse(&refusal);
         let request = head.map(|head| self.describe(head, body_bytes));
-        request_sink::turn_down(shared, Protocol::Grpc, request, &refusal, &answer);
-        Some(answer)
+        let active = self.turn_down(request, &refusal, &answer);
+        Some((answer, active))
+    }
+
+    pub(super) fn turn_down(
+        &self,
+        request: Option<ReceivedRequest>,
+        refusal: &Refusal,
+        answer: &Answer,
+    ) -> ActiveRequest<'a> {
+        let shared = self.connection.shared;
+        request_sink::turn_down(shared, Protocol::Grpc, self.number, request, refusal, answer)
     }
 
     fn describe(&self, head: Head, body_bytes: usize) -> ReceivedRequest {

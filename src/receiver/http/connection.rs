@@ -13,7 +13,7 @@ use super::{Plan, format_of, signal_of};
 use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::content::{Content, Format};
 use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal};
-use crate::receiver::state::Shared;
+use crate::receiver::state::{ActiveRequest, Shared};
 use crate::receiver::store::{Protocol, ReceivedRequest};
 use crate::receiver::wire::{FAREWELL, Wire};
 use crate::receiver::{json, request_sink};
@@ -53,7 +53,7 @@ struct Arrival {
     keep_alive: bool,
 }
 
-impl Connection<'_> {
+impl<'a> Connection<'a> {
     /// One request and its answer.
     fn exchange(&mut self) -> Result<(), ConnectionOver> {
         self.wait_for_request()?;
@@ -65,8 +65,8 @@ impl Connection<'_> {
             }
             Arrival { request, content: Err(refusal), keep_alive } => {
                 let answer = self.refusing(&refusal);
-                request_sink::turn_down(self.shared, Protocol::Http, Some(request), &refusal, &answer);
-                self.refuse(&answer, keep_alive)
+                let active = self.turn_down(Some(request), &refusal, &answer);
+                self.refuse(&answer, keep_alive, active)
             }
         }
     }
@@ -106,8 +106,8 @@ impl Connection<'_> {
             Err(ReadError::Gone) => return Err(ConnectionOver),
             Err(ReadError::Refused(refusal)) => {
                 let answer = self.refusing(&refusal);
-                request_sink::turn_down(self.shared, Protocol::Http, None, &refusal, &answer);
-                self.refuse(&answer, false)?;
+                let active = self.turn_down(None, &refusal, &answer);
+                self.refuse(&answer, false, active)?;
                 return Err(ConnectionOver);
             }
         };
@@ -165,13 +165,20 @@ impl Connection<'_> {
         keep_alive: bool,
         decided: Option<Answer>,
     ) -> Result<(), ConnectionOver> {
-        let answer = request_sink::take_in(self.shared, request, content, decided).ok_or(ConnectionOver)?;
-        self.deliver(&answer, keep_alive)
+        let (answer, active) =
+            request_sink::take_in(self.shared, request, content, decided).ok_or(ConnectionOver)?;
+        self.deliver(&answer, keep_alive, active)
     }
 
-    fn deliver(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), ConnectionOver> {
+    fn deliver(
+        &mut self,
+        answer: &Answer,
+        keep_alive: bool,
+        active: ActiveRequest<'_>,
+    ) -> Result<(), ConnectionOver> {
         match answer.delivery_mode {
             DeliveryMode::Hang | DeliveryMode::NeverRead => {
+                drop(active);
                 self.wait_until_client_leaves();
                 Err(ConnectionOver)
             }
@@ -212,8 +219,23 @@ impl Connection<'_> {
         }
     }
 
-    fn refuse(&mut self, answer: &Answer, keep_alive: bool) -> Result<(), ConnectionOver> {
+    fn turn_down(
+        &self,
+        request: Option<ReceivedRequest>,
+        refusal: &Refusal,
+        answer: &Answer,
+    ) -> ActiveRequest<'a> {
+        request_sink::turn_down(self.shared, Protocol::Http, self.number, request, refusal, answer)
+    }
+
+    fn refuse(
+        &mut self,
+        answer: &Answer,
+        keep_alive: bool,
+        active: ActiveRequest<'_>,
+    ) -> Result<(), ConnectionOver> {
         self.send(answer, keep_alive)?;
+        drop(active);
         if keep_alive {
             return Ok(());
         }

@@ -10,6 +10,8 @@ use super::{checked, run};
 use crate::support::command::{config, stdout};
 #[cfg(unix)]
 use crate::support::command::{standpipe, without_reader};
+#[cfg(unix)]
+use crate::support::scene::closed_address;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,9 +59,7 @@ fn endpoints_are_probed_in_parallel() {
 #[test]
 fn a_broken_pipe_keeps_the_exit_code() {
     let tracer = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\n";
-    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let address = closed.local_addr().expect("its address");
-    drop(closed);
+    let address = closed_address();
     let good = config("piped.toml", tracer);
     let bad = config("piped_bad.toml", &format!("{tracer}timeout = '0s'\n"));
     let unanswered = config("piped_unanswered.toml", &format!("{tracer}endpoint = 'http://{address}'\n"));

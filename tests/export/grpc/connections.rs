@@ -9,7 +9,7 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, FlushOutcome, ProblemKind, Telemetry};
 
 use super::{assert_refused_at_once, export, exporter, exporter_to};
-use crate::support::scene::{A_WHILE, FOR_EVER, LONG, NOISE, Problems, emit, start};
+use crate::support::scene::{A_WHILE, FOR_EVER, LONG, NOISE, Problems, closed_endpoint, emit, start};
 use crate::support::stubborn::{SlowReader, Unanswered};
 
 const BUDGET: Duration = Duration::from_millis(300);
@@ -188,10 +188,7 @@ fn a_server_that_reads_a_sip_at_a_time_costs_a_shutdown_no_more_than_its_budget(
 
 #[test]
 fn a_server_that_is_down_costs_a_shutdown_no_more_than_its_budget() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    loses_all_in_time(exporter_to(&format!("http://{address}")));
+    loses_all_in_time(exporter_to(&closed_endpoint()));
 }
 
 #[test]

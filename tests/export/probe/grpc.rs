@@ -153,7 +153,7 @@ fn tls_must_lead_to_http2() {
 
 #[test]
 fn a_refused_connection_asks_whether_a_collector_takes_grpc_there() {
-    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let address = closed_address();
     let (stages, what, advice) = failure(&traces(format!("http://{address}")));
     assert_eq!(stages, ["resolve", "connect"]);
     assert_eq!(what, format!("connection refused by {address}"));

@@ -222,10 +222,15 @@ static void manual_free_inside(const char *endpoint) {
 
 /* ---- signals ---- */
 
+static void note(void *user, int32_t kind, const char *message, uint64_t times) {
+    (void)user, (void)kind, (void)message, (void)times;
+    sem_post(&entered);
+}
+
 /* To a server that hangs up within the request: the system would end this process with SIGPIPE. */
 static void broken_pipes(const char *endpoint) {
     static char large[64 * 1024];
-    standpipe *telemetry = start(endpoint, NULL);
+    standpipe *telemetry = start(endpoint, note);
     standpipe_tracer *tracer = standpipe_tracer_new(telemetry, "process", NULL);
     int round, index;
     memset(large, 'x', sizeof large - 1);
@@ -238,6 +243,8 @@ static void broken_pipes(const char *endpoint) {
         }
         standpipe_flush(telemetry, 20, NULL);
     }
+    /* the server has hung up */
+    EXPECT(sem_wait(&entered) == 0);
     standpipe_shutdown(telemetry, 100, NULL);
     standpipe_tracer_free(tracer);
     standpipe_free(telemetry);

@@ -23,7 +23,7 @@ pub(crate) const ACK: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 pub(crate) const PADDED: u8 = 8;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub(crate) type Fields = Vec<(String, String)>;
 
@@ -252,7 +252,8 @@ impl Grpc {
     }
 
     pub(crate) fn stop_writing(&self) {
-        self.socket.shutdown(Shutdown::Write).unwrap();
+        // it may have been refused already
+        let _ = self.socket.shutdown(Shutdown::Write);
     }
 }
 

@@ -21,8 +21,11 @@ const REFUSED_STREAM: u32 = 7;
 const COMPRESSION_ERROR: u32 = 9;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
+/// As much patience as a client needs that has no time to run between two steps, and no more.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 fn impatient() -> Receiver {
-    Receiver::builder().read_timeout(Duration::from_millis(100)).start().unwrap()
+    Receiver::builder().read_timeout(PATIENCE).start().unwrap()
 }
 
 fn assert_still_serving(receiver: &Receiver) {
@@ -275,16 +278,19 @@ fn a_call_that_drips_in_is_cut_off_in_time() {
 #[test]
 fn a_silent_client_is_sent_away_in_time() {
     let receiver = impatient();
+    let mut client = Grpc::connect(&receiver);
+    assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);
+    let halves = [&b"PRI * HT"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"].map(|half| {
+        let mut client = Grpc::dial(&receiver);
+        client.write(half);
+        client
+    });
     let mut silent = Grpc::dial(&receiver);
     let mut rest = Vec::new();
     silent.socket.read_to_end(&mut rest).unwrap();
-    for half in [&b"PRI * HT"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
-        let mut client = Grpc::dial(&receiver);
-        client.write(half);
-        client.frames_to_end().unwrap();
+    for mut half in halves {
+        half.frames_to_end().unwrap();
     }
-    let mut client = Grpc::connect(&receiver);
-    assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);
     assert_eq!(client.farewell(), 0);
     assert!(receiver.wait_for_disconnection(SOON));
 }
@@ -305,7 +311,7 @@ fn pings_alone_keep_no_connection_open() {
 #[test]
 fn a_client_that_takes_in_no_answer_loses_it_in_time() {
     let receiver = Receiver::builder()
-        .read_timeout(Duration::from_millis(100))
+        .read_timeout(PATIENCE)
         .first_answers([Answer::oversized(1 << 40)])
         .start()
         .unwrap();
@@ -350,7 +356,7 @@ fn a_client_that_vanishes_leaves_no_trace() {
 
 #[test]
 fn random_frames_never_bring_it_down() {
-    let receiver = impatient();
+    let receiver = Receiver::start().unwrap();
     let pattern = [
         frame(HEADERS, END_HEADERS, 1, &block(&fields(Signal::Traces))),
         frame(DATA, END_STREAM, 1, &packed(&traces(2))),

@@ -146,6 +146,7 @@ fn a_hanging_call_is_read_and_never_answered_until_its_client_gives_it_up() {
 fn a_call_that_is_never_read_blocks_its_writer() {
     let (receiver, mut client) = scripted(Answer::never_read());
     client.export(Signal::Traces, &traces(1));
+    assert!(receiver.wait_for_held(1, SOON));
     client.socket.set_write_timeout(Some(SHORT)).unwrap();
     let blocked = (0..4096).find_map(|_| client.socket.write(&[0; 65536]).err());
     assert_eq!(blocked.map(|error| error.kind()), Some(WAITED));
