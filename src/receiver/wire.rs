@@ -53,8 +53,8 @@ impl<'a> Wire<'a> {
     /// # Errors
     /// When the deadline passes first, or the connection fails or ends.
     pub(super) fn wait_for_byte(&self) -> io::Result<()> {
-        self.arm()?;
-        match self.socket.peek(&mut [0])? {
+        let peek = || self.arm().and_then(|()| self.socket.peek(&mut [0]));
+        match despite_signals(peek)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }
@@ -72,10 +72,8 @@ impl<'a> Wire<'a> {
         }
         if self.late_reads > LATE_READS { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
-}
 
-impl Read for Wire<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn read_once(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.count_late_read()?;
         self.arm()?;
         let Tail::HeldBack(held) = &mut self.tail else {
@@ -91,5 +89,21 @@ impl Read for Wire<'_> {
             *held = true;
         }
         Ok(available)
+    }
+}
+
+impl Read for Wire<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        despite_signals(|| self.read_once(buffer))
+    }
+}
+
+/// Repeats what a signal has interrupted. Where a socket has a time-out, that the process was stopped and goes on is enough.
+fn despite_signals<T>(mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match work() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
     }
 }

@@ -126,6 +126,54 @@ fn receive_ends_with_a_summary_and_code_0_at_ctrl_c() {
     }
 }
 
+/// Stops the process, as Ctrl-Z does, and has it go on.
+#[cfg(target_os = "linux")]
+fn stop_and_go_on(process: &Child) {
+    super::signal(process, "STOP");
+    let is_stopped =
+        || std::fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap().contains(") T ");
+    let began = std::time::Instant::now();
+    while !is_stopped() {
+        assert!(began.elapsed() < PATIENCE, "it does not stop");
+        thread::yield_now();
+    }
+    super::signal(process, "CONT");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn connections_outlast_a_process_that_is_stopped_and_goes_on() {
+    let listening = Listening::start();
+    let connect = |endpoint: &str| {
+        let socket = TcpStream::connect(endpoint.strip_prefix("http://").expect("it is plain HTTP"));
+        let socket = socket.expect("it listens");
+        socket.set_read_timeout(Some(PATIENCE)).expect("it is connected");
+        socket
+    };
+    let (mut http, mut grpc) = (connect(&listening.endpoint), connect(&listening.grpc_endpoint));
+    grpc.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("it is read");
+    let read_until = |socket: &mut TcpStream, end: &[u8]| {
+        let mut read = Vec::new();
+        while !read.ends_with(end) {
+            let mut byte = [0];
+            socket.read_exact(&mut byte).expect("the connection is still there");
+            read.push(byte[0]);
+        }
+        read
+    };
+    for _ in 0..5 {
+        stop_and_go_on(&listening.process);
+        let post = b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n\
+            Content-Length: 0\r\n\r\n";
+        http.write_all(post).expect("it is read");
+        let answer = read_until(&mut http, b"content-length: 0\r\n\r\n");
+        assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", answer.escape_ascii());
+        // a PING, and its answer
+        grpc.write_all(b"\0\0\x08\x06\0\0\0\0\0going on").expect("it is read");
+        read_until(&mut grpc, b"\0\0\x08\x06\x01\0\0\0\0going on");
+    }
+}
+
 #[test]
 fn receive_ends_with_a_summary_as_soon_as_it_says_that_it_listens() {
     for _ in 0..5 {
