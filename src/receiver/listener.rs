@@ -16,7 +16,7 @@ const ACCEPT_BACK_OFF: Duration = Duration::from_millis(10);
 /// How long stopping tries to reach a door, and waits for one that it could not reach.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long it waits for doors that do see the stop: this is up to the scheduler alone.
-const CLOSING: Duration = Duration::from_secs(10);
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// Talks to a client to the end. The number is that of the connection.
 pub(super) type Serve = fn(&Shared, &TcpStream, u64);

@@ -232,7 +232,8 @@ impl Receiver {
         self.shared.read(|state| state.connection_count)
     }
 
-    /// How many requests are being held, by [`Receiver::pause`] or because they are [never read](Answer::never_read).
+    /// How many requests are being held: by [`Receiver::pause`], or because they are [never read](Answer::never_read), which
+    /// lasts until the receiver stops.
     pub fn held_count(&self) -> u64 {
         self.shared.read(|state| state.held)
     }
@@ -343,7 +344,7 @@ impl Receiver {
     ///
     /// A new receiver can listen on the same [`address`](Receiver::address) and
     /// [`grpc_address`](Receiver::grpc_address) at once. A thread that is busy in
-    /// [`Builder::on_batch`] is waited for no longer than a tenth of a second, and a client that does not read its answer
+    /// [`Builder::on_batch`] or [`Builder::on_refusal`] is waited for no longer than a tenth of a second, and a client that does not read its answer
     /// no longer than two seconds.
     pub fn stop_listening(&self) {
         listener::stop(&[&self.http, &self.grpc], &self.shared);

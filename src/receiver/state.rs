@@ -151,9 +151,11 @@ impl State {
         }
     }
 
-    /// Whether all threads that are left are busy in callbacks.
-    fn has_only_callbacks(&self) -> bool {
-        self.open.values().all(|open| open.has(Stage::InCallback) && !open.has(Stage::Answering))
+    /// Whether no thread is left that a stop ends in good order: all answers are written, and the rest is busy in callbacks. A
+    /// thread of Windows that waits for a client is not woken when its socket is shut.
+    fn is_settled(&self) -> bool {
+        let is_settled = |open: &Open| cfg!(windows) || open.has(Stage::InCallback);
+        self.open.values().all(|open| is_settled(open) && !open.has(Stage::Answering))
     }
 
     /// The connection that brought nothing for longest, and when it may be pushed out; first those that never brought
@@ -276,10 +278,10 @@ impl Shared {
             state.stopped = true;
             state.shut(Shutdown::Read);
         });
-        self.wait_until(FAREWELL, State::has_only_callbacks);
+        self.wait_until(FAREWELL, State::is_settled);
         self.wait_until(PATIENCE, |state| state.open.is_empty());
         self.change(|state| state.shut(Shutdown::Both));
-        self.wait_until(FAREWELL, State::has_only_callbacks);
+        self.wait_until(FAREWELL, State::is_settled);
     }
 
     /// The instant by which a request that starts now must be there.

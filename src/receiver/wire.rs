@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 /// How long a refused client may go on sending before its socket is closed under it.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Reads after the deadline, of what is already there: enough for all that a socket's buffer holds, so that a client does not
-/// pay for a thread that could not run.
-const LATE_READS: u32 = 128;
+/// Reads after the deadline, each of what is there within a millisecond: enough for all that a socket's buffer holds, so that a
+/// client does not pay for a thread that could not run. Windows waits for half a second at least.
+const LATE_READS: u32 = if cfg!(windows) { 1 } else { 128 };
 
 /// What the first message of TLS begins with.
 pub(super) const TLS_HANDSHAKE: u8 = 0x16;

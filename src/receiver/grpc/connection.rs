@@ -93,6 +93,10 @@ impl<'a> Reader<'a> {
     /// Reads what there is, and gives the calls that are there now.
     fn read(&mut self) -> Result<Vec<Call>, ConnectionOver> {
         let connection = self.handler.connection;
+        // a client that goes on sending would keep it from seeing the end
+        if connection.shared.read(|state| state.stopped) {
+            return Err(self.stop_reading());
+        }
         // an answer that is under way may be finished any time: then the clock of the next call starts
         self.wire.set_deadline(connection.deadline().or_else(|| connection.shared.read_deadline()));
         let (events, result) = match self.read_bytes() {

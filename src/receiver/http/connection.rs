@@ -73,6 +73,10 @@ impl<'a> Connection<'a> {
 
     /// Leaves the request in the socket, where an answer that precedes reading may want it.
     fn wait_for_request(&mut self) -> Result<(), ConnectionOver> {
+        // a client that goes on sending would keep it from seeing the end
+        if self.shared.read(|state| state.stopped) {
+            return Err(ConnectionOver);
+        }
         let deadline = self.shared.read_deadline();
         self.reader.get_mut().set_deadline(deadline);
         if self.reader.buffer().is_empty() {
