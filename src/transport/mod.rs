@@ -71,7 +71,7 @@ pub(crate) use tls::{TlsPeek, fault as tls_fault, peek};
 /// Sends one request at a time and never retries.
 pub(crate) trait Transport: Send {
     /// Forgets a cut: the attempt that begins is another one than the one that was cut.
-    fn forget_cut(&mut self);
+    fn forget_cut(&mut self) {}
 
     /// Makes one attempt. It returns by `deadline`, whatever the network does.
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict;

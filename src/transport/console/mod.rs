@@ -53,8 +53,6 @@ impl Console {
 }
 
 impl Transport for Console {
-    fn forget_cut(&mut self) {}
-
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         self.line.clear();
         if json::write(&mut self.line, payload.signal, &payload.body.concat()) == Err(Malformed) {

@@ -114,6 +114,9 @@ impl<In: Transport, P: AddressLookup> Connector<In> for SocketConnector<P> {
             UreqInstant::AlreadyHappened | UreqInstant::NotHappening => Instant::now(),
         };
         let deadline = deadline(begun, details.timeout);
+        if self.interrupter.is_broken() {
+            return Err(io::Error::from(ErrorKind::ConnectionAborted).into());
+        }
         let addresses = self.lookup.addresses(deadline).map_err(of_lookup)?;
         let stream = Arc::new(connect(&addresses, deadline).map_err(|error| match error.kind() {
             ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Connect),
