@@ -94,9 +94,9 @@ impl Copies {
             // A thread that had no time to run has left something. What it takes out of the pipe it has counted before, so
             // that the count is asked for last.
             let is_left = self.pipes.iter().any(is_readable);
+            let done = self.progress.done.load(Ordering::SeqCst);
             let read = self.progress.read.load(Ordering::SeqCst);
-            let is_writing = self.progress.done.load(Ordering::SeqCst) < read;
-            if read - before > MOST_LEFT || began.elapsed() >= PATIENCE && !is_left && !is_writing {
+            if read - before > MOST_LEFT || began.elapsed() >= PATIENCE && !is_left && done == read {
                 return;
             }
         }
@@ -147,9 +147,12 @@ fn pass_on<R: Read>(
         progress.read.fetch_add(1, Ordering::SeqCst);
         match from.read(&mut buffer) {
             Ok(0) => break,
-            Ok(length) if write(&mut to, &buffer[..length]).is_ok() => lines.add(&buffer[..length]),
+            Ok(length) => match write(&mut to, &buffer[..length]) {
+                Ok(()) => lines.add(&buffer[..length]),
+                Err(_) => break,
+            },
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Ok(_) | Err(_) => break,
+            Err(_) => break,
         }
         progress.done.fetch_add(1, Ordering::SeqCst);
     }

@@ -15,7 +15,7 @@ use super::printer;
 use super::queue::{self, Entry, Queue, Waiting};
 
 /// How long a file may take to be opened.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A file that takes what comes.
 pub(super) struct Save {
@@ -104,7 +104,8 @@ impl Saver {
     fn run(&self, file: File, waiting: &Waiting) -> u64 {
         let mut file = Some(BufWriter::new(file));
         let mut saved = 0;
-        loop {
+        let mut has_ended = false;
+        while !has_ended {
             match waiting.next(None) {
                 Some(Entry::Batch(batch)) => {
                     if let Some(Err(error)) = file.as_mut().map(|file| write(file, &batch)) {
@@ -116,7 +117,7 @@ impl Saver {
                     }
                     waiting.release(&batch);
                 }
-                Some(Entry::End) => return saved,
+                Some(Entry::End) => has_ended = true,
                 Some(Entry::Refusal(..)) | None => {}
             }
             if let Some(missed) = waiting.take_missed() {
@@ -126,6 +127,7 @@ impl Saver {
                 ));
             }
         }
+        saved
     }
 
     fn report(&self, what: &str) {
