@@ -225,7 +225,7 @@ fn register() {
     }
 
     set_process();
-    // SAFETY: the handlers are functions for the life of the process; they touch an atomic, a local of the
+    // SAFETY: the handlers are functions for the life of the process; they touch atomics, a local of the
     // thread that forks and a lock that needs nothing but itself. A failure (no memory) leaves forks
     // unnoticed, which is no worse than not asking.
     unsafe { pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };

@@ -14,7 +14,7 @@ use crate::pipeline::ledger::Ledger;
 use crate::process;
 use crate::trace::Tracer;
 
-/// Rises when an installation begins, to its number, which is odd, and when it ends.
+/// Odd while a telemetry is installed, and then the number of the installation: each install and each end adds one.
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 static INSTALLATION: Mutex<Installation> = Mutex::new(Installation { provider: None });
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use standpipe::receiver::proto::metrics::v1::AggregationTemporality;
@@ -274,6 +275,7 @@ fn of_several_ends_of_a_span_one_sends_it_and_an_event_that_is_late_is_refused()
     // until the two that have found the span taken have ended
     while ends.len() > 1 {
         assert!(Instant::now() < deadline, "they have not ended");
+        thread::yield_now();
         ends.retain_mut(|end| match end.try_wait().unwrap() {
             Some(status) => {
                 assert_eq!(status.code(), Some(1));

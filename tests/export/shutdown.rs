@@ -340,6 +340,22 @@ fn exporters_share_one_budget() {
     assert_eq!(healthy.span_count(), SPANS);
 }
 
+/// All others here have to allow for a machine that stalls. It does not do so each time.
+#[test]
+fn the_fastest_of_five_shutdowns_takes_little_more_than_its_budget() {
+    let receiver = receiver_that(Answer::hang());
+    let shut_down = |_| {
+        let telemetry = start([Exporter::http(receiver.endpoint())]);
+        emit(&telemetry, SPANS);
+        wait_for_attempts(&telemetry);
+        let start = Instant::now();
+        telemetry.shutdown(BUDGET);
+        start.elapsed()
+    };
+    let fastest = (0..5).map(shut_down).min().unwrap();
+    assert!(fastest <= BUDGET + 4 * PROMISED, "{fastest:?}");
+}
+
 #[test]
 fn a_drop_without_shutdown_sends_what_there_is() {
     let receiver = Receiver::start().unwrap();
@@ -366,14 +382,16 @@ fn a_drop_without_shutdown_takes_no_longer_than_two_seconds() {
 #[test]
 fn a_drop_without_shutdown_takes_no_longer_than_the_budget_that_is_set() {
     let receiver = receiver_that(Answer::hang());
-    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).drop_budget(BUDGET);
+    // longer than without the setting
+    let budget = Duration::from_secs(3);
+    let config = Config::new().exporter(Exporter::http(receiver.endpoint())).drop_budget(budget);
     let telemetry = Telemetry::start(config).unwrap();
     emit(&telemetry, SPANS);
     wait_for_attempts(&telemetry);
     let start = Instant::now();
     drop(telemetry);
     let took = start.elapsed();
-    assert!((BUDGET..=BUDGET + PROMISED + NOISE).contains(&took), "{took:?}");
+    assert!((budget..=budget + PROMISED + NOISE).contains(&took), "{took:?}");
 }
 
 #[test]

@@ -95,17 +95,17 @@ impl Service {
     }
 }
 
-/// No request but one has waited, and that one for no longer than the block timeout.
+/// No request but one has waited, and that one not as long as two block timeouts.
 fn one_waited_at_most(answered: &[Duration]) {
     let waited: Vec<_> = answered.iter().filter(|took| **took >= BLOCK_TIMEOUT / 2).collect();
-    assert!(waited.len() <= 1 && waited.iter().all(|took| **took <= 2 * BLOCK_TIMEOUT), "{answered:?}");
+    assert!(waited.len() <= 1 && waited.iter().all(|took| **took < 2 * BLOCK_TIMEOUT), "{answered:?}");
 }
 
-/// It does not use up its budget for a collector that it never reached.
-fn ends_early(ended: &Ended, budget: Duration) {
+/// It ended as it does with a collector, and in time.
+fn ends_within(ended: &Ended, limit: Duration) {
     println!("{:?}: {:?}\n{}", ended.took, ended.lines, ended.errors);
     assert!(ended.status.success(), "{ended:?}");
-    assert!(ended.took < budget, "{ended:?}");
+    assert!(ended.took < limit, "{ended:?}");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_service_that_blocks_answers_every_request_though_its_collector_is_down() {
         (service.ask_often(), service.program.end())
     });
     one_waited_at_most(&answered);
-    ends_early(&ended, BUDGET);
+    ends_within(&ended, BUDGET);
     assert!(ended.errors.contains("callers are waiting for room in the queue"), "{ended:?}");
     assert!(ended.errors.contains("onnection refused"), "{ended:?}");
     let lost = 2 * REQUESTS - QUEUE;
@@ -131,7 +131,7 @@ fn a_service_of_the_environment_never_waits_whatever_its_collector_does() {
             (service.ask_often(), service.program.end())
         });
         assert!(answered.iter().all(|took| *took < BLOCK_TIMEOUT / 2), "{answered:?}");
-        ends_early(&ended, BUDGET);
+        ends_within(&ended, BUDGET);
         assert!(ended.errors.contains(collector.complaint()), "{ended:?}");
     }
 }
@@ -149,7 +149,7 @@ fn a_service_whose_collector_goes_away_waits_once_and_ends_within_its_budget() {
     let ended = service.program.end();
     one_waited_at_most(&answered);
     // it was reached once, so it is worth the program's whole budget, and no more
-    ends_early(&ended, 3 * BUDGET);
+    ends_within(&ended, 3 * BUDGET);
     assert!(ended.lines[0].contains(" 8 delivered, "), "{ended:?}");
 }
 
@@ -160,7 +160,7 @@ fn a_tool_does_its_work_and_ends_at_once_whatever_its_collector_does() {
             let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)];
             Program::start("tool", &["Cargo.toml"], &variables).end()
         });
-        ends_early(&ended, SMALL_BUDGET);
+        ends_within(&ended, SMALL_BUDGET);
         assert!(ended.lines[0].ends_with(" Cargo.toml"), "{ended:?}");
     }
 }
@@ -171,7 +171,7 @@ fn a_migrated_program_ends_at_once_whatever_its_collector_does() {
         let ended = collector.with(|endpoint| {
             Program::start("migrated", &[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)]).end()
         });
-        ends_early(&ended, SMALL_BUDGET);
+        ends_within(&ended, SMALL_BUDGET);
         assert!(ended.errors.contains(collector.complaint()), "{ended:?}");
         assert!(ended.lines[0].starts_with("otlp traces: 3 accepted, 0 delivered, 3 dropped"), "{ended:?}");
     }

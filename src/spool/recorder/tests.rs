@@ -230,7 +230,8 @@ fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
         .env(WATCHED, &folder.0)
         .env("STANDPIPE_WRONG_ORDER", wrong)
         .stdout(Stdio::null());
-    // it has what other tests have just locked, until it executes its program
+    // It has what other tests have just locked, until it executes its program. It is not forked by the C library, whose
+    // handlers would wait for this lock.
     let mut child = with_fork_lock(|| command.spawn()).unwrap();
     let by = Instant::now() + Duration::from_secs(60);
     let handed_over = loop {

@@ -83,8 +83,9 @@ fn the_last_push_comes_within_the_budget_of_the_shutdown() {
     let telemetry = start(exporter(&receiver).interval(FOR_EVER));
     telemetry.meter("shop").counter("orders").add(1, ());
     let begun = Instant::now();
-    telemetry.shutdown(Duration::from_millis(200));
+    let returned = telemetry.shutdown(Duration::from_millis(200)).total();
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(returned.in_flight == 0 && returned.lost() <= 1, "{returned}");
     // a worker that had no turn until then counts it afterwards
     wait_until(|| telemetry.ledger().lost() > 0);
     let counts = telemetry.ledger().exporters[0].metrics;

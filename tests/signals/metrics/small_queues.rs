@@ -149,7 +149,8 @@ fn what_a_stop_leaves_no_time_for_is_counted() {
     let telemetry = start(deltas(exporter(&receiver)).queue_records(8).interval(FOR_EVER));
     let orders = telemetry.meter("shop").counter("orders");
     (0..SERIES).for_each(|n| orders.add(1, &[("n", n as i64)]));
-    telemetry.shutdown(Duration::from_millis(200));
+    let returned = telemetry.shutdown(Duration::from_millis(200)).total();
+    assert!(returned.in_flight == 0 && returned.lost() <= SERIES, "{returned}");
     // the worker counts the last of it when the time is up
     wait_until(|| telemetry.ledger().lost() >= SERIES);
     let counts = telemetry.ledger().exporters[0].metrics;
