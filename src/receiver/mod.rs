@@ -344,8 +344,8 @@ impl Receiver {
     ///
     /// A new receiver can listen on the same [`address`](Receiver::address) and
     /// [`grpc_address`](Receiver::grpc_address) at once. A thread that is busy in
-    /// [`Builder::on_batch`] or [`Builder::on_refusal`] is waited for no longer than a tenth of a second, and a client that does not read its answer
-    /// no longer than two seconds.
+    /// [`Builder::on_batch`] or [`Builder::on_refusal`] is waited for no longer than a tenth of a
+    /// second, and a client that does not read its answer no longer than two seconds.
     pub fn stop_listening(&self) {
         listener::stop(&[&self.http, &self.grpc], &self.shared);
     }
