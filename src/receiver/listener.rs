@@ -13,9 +13,9 @@ use crate::process::spawn;
 
 /// How long to wait when the system accepts no connection (out of file descriptors, mostly).
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(10);
-/// How long stopping tries to reach a door, and waits for one that it could not reach.
+/// How long stopping tries to reach an acceptor, and waits for one that it could not reach.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long it waits for doors that do see the stop: this is up to the scheduler alone.
+/// How long it waits for acceptors that do see the stop: this is up to the scheduler alone.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// Talks to a client to the end. The number is that of the connection.
@@ -30,7 +30,7 @@ pub(super) struct Listener {
 
 #[derive(Debug)]
 struct Threads {
-    door: JoinHandle<()>,
+    acceptor: JoinHandle<()>,
     clients: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
@@ -39,15 +39,15 @@ impl Listener {
         let address = listener.local_addr()?;
         let clients = Arc::new(Mutex::new(Vec::new()));
         shared.change(|state| state.listening += 1);
-        let door = spawn("standpipe-door", {
+        let acceptor = spawn("standpipe-recv", {
             let clients = clients.clone();
             move || {
-                keep_door(&listener, &shared, serve, &clients);
+                accept_clients(&listener, &shared, serve, &clients);
                 drop(listener);
                 shared.change(|state| state.listening -= 1);
             }
         })?;
-        Ok(Self { address, threads: Mutex::new(Some(Threads { door, clients })) })
+        Ok(Self { address, threads: Mutex::new(Some(Threads { acceptor, clients })) })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -59,10 +59,10 @@ impl Listener {
         reachable(self.address)
     }
 
-    /// Lets the thread of the door see that the receiver was stopped, and says whether it does.
-    fn knock(&self) -> bool {
+    /// Lets the acceptor see that the receiver was stopped, and says whether it does.
+    fn wake_acceptor(&self) -> bool {
         // nothing but a client wakes a thread from `accept`. Without a file descriptor to spare there is no
-        // such client: then the door closes by itself when the next one comes
+        // such client: then the acceptor ends by itself when the next one comes
         match TcpStream::connect_timeout(&self.local_address(), PATIENCE) {
             Ok(_) => true,
             // it has closed already, or clients queue before it
@@ -79,13 +79,13 @@ pub(super) fn stop(listeners: &[&Listener], shared: &Shared) {
         return;
     }
     shared.stop();
-    let unreached = listeners.iter().filter(|listener| !listener.knock()).count();
+    let unreached = listeners.iter().filter(|listener| !listener.wake_acceptor()).count();
     let patience = if unreached == 0 { CLOSING } else { PATIENCE };
     let all_closed = shared.wait_until(patience, |state| state.listening == 0);
     let all_left = shared.read(|state| state.open.is_empty());
-    for Threads { door, clients } in threads {
+    for Threads { acceptor, clients } in threads {
         if all_closed {
-            let _ = door.join();
+            let _ = acceptor.join();
         }
         for client in std::mem::take(&mut *clients.lock()) {
             if all_left || client.is_finished() {
@@ -106,7 +106,7 @@ pub(super) fn reachable(listening: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listening.port())
 }
 
-fn keep_door(
+fn accept_clients(
     listener: &TcpListener,
     shared: &Arc<Shared>,
     serve: Serve,

@@ -305,7 +305,7 @@ fn no_thread_of_the_library_can_be_given_a_signal() {
     // a thread that has done something has its name
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let threads = threads_named("standpipe-");
-    for name in ["standpipe-http", "standpipe-grpc", "standpipe-door", "standpipe-in-"] {
+    for name in ["standpipe-http", "standpipe-grpc", "standpipe-recv", "standpipe-in-"] {
         assert!(threads.iter().any(|(thread, _)| thread.starts_with(name)), "no {name} in {threads:?}");
     }
     for (name, signals) in threads {

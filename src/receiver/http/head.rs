@@ -145,7 +145,7 @@ fn parse_request_line(line: &str) -> Result<(String, String, Version), Refusal> 
         "HTTP/1.1" => Version::Http11,
         "HTTP/1.0" => Version::Http10,
         other if other.starts_with("HTTP/") => {
-            // most likely HTTP/2, at the wrong door
+            // most likely HTTP/2, at the wrong port
             let refusal = Refusal::new(505, "only http/1.1 and http/1.0 are spoken here");
             return Err(refusal.of_kind(RefusalKind::GrpcAtHttpPort));
         }
