@@ -225,6 +225,17 @@ impl Batch {
         frames.map(|frame| records_in(self.signal, frame) as u64).sum()
     }
 
+    /// Notes in the flight recorder where an entry of the spool is about to have its records as well: a process that dies just
+    /// then leaves them in both, and the next one must send them once. Of a half nothing is noted, as the other one is there too.
+    pub(crate) fn note_entry(&self, segment: u32, offset: u32) {
+        self.chunks.iter().for_each(|chunk| chunk.note_entry(segment, offset));
+    }
+
+    /// Its records are not to be sent again from the flight recorder: the spool has them.
+    pub(crate) fn settle_recorded(&self) {
+        self.chunks.iter().for_each(|chunk| chunk.settle());
+    }
+
     pub(crate) fn is_spooled(&self) -> bool {
         matches!(self.origin, Origin::Spool { .. })
     }

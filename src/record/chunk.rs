@@ -139,6 +139,22 @@ impl Chunk {
         }
     }
 
+    /// Notes in the flight recorder where an entry of the spool is about to have its records as well.
+    pub(crate) fn note_entry(&self, segment: u32, offset: u32) {
+        match &self.bytes {
+            Storage::Heap(_) => self.settler.iter().for_each(|settler| settler.note_entry(segment, offset)),
+            Storage::Slot(slot) => slot.note_entry(segment, offset),
+        }
+    }
+
+    /// Its records are not to be sent again from the flight recorder, though they stay there.
+    pub(crate) fn settle(&self) {
+        match &self.bytes {
+            Storage::Heap(_) => self.settler.iter().for_each(Settler::settle),
+            Storage::Slot(slot) => drop(slot.settler(slot.len())),
+        }
+    }
+
     pub(crate) fn signal(&self) -> Signal {
         self.signal
     }

@@ -58,7 +58,21 @@ impl Slot {
         match *self {}
     }
 
+    pub(super) fn note_entry(&self, _: u32, _: u32) {
+        match *self {}
+    }
+
     pub(super) fn settler(&self, _: usize) -> Option<Settler> {
+        match *self {}
+    }
+}
+
+impl Settler {
+    pub(super) fn note_entry(&self, _: u32, _: u32) {
+        match *self {}
+    }
+
+    pub(super) fn settle(&self) {
         match *self {}
     }
 }

@@ -6,6 +6,7 @@
 //! - append: the bytes, then `committed`, which is their length;
 //! - begin: `committed` = 0, then what describes the chunk, then `state`;
 //! - shrink: `slots`, then those behind are given to others;
+//! - note an entry: `spooled` = 0, then where the entry will be, then `spooled`, then the entry is written;
 //! - free: `state`, then the slot is given to others.
 //!
 //! A span that is still open may lie there as well, in an [`OpenSpanSlot`].
@@ -22,7 +23,7 @@ use super::{Chunk, Signal};
 
 /// What the file says about one slot. Words of 32 bits: every machine writes them in one step.
 #[derive(Debug, Default)]
-#[repr(C, align(32))]
+#[repr(C, align(64))]
 pub(crate) struct SlotHeader {
     /// [`FREE`] or [`IN_USE`].
     pub(crate) state: AtomicU32,
@@ -38,6 +39,10 @@ pub(crate) struct SlotHeader {
     /// Bytes that `checksum` is of, and the CRC32C: written by the worker when the chunk is complete.
     pub(crate) sealed: AtomicU32,
     pub(crate) checksum: AtomicU32,
+    /// Bytes of records that are in an entry of a segment as well, if that was written, and where the entry is.
+    pub(crate) spooled: AtomicU32,
+    pub(crate) segment: AtomicU32,
+    pub(crate) offset: AtomicU32,
 }
 
 pub(crate) const FREE: u32 = 0;
@@ -72,6 +77,13 @@ impl SlotPlace {
     #[inline(always)]
     fn is_mapped(&self) -> bool {
         self.is_mapped.load(Ordering::Relaxed) != 0
+    }
+
+    fn note_entry(&self, end: u32, segment: u32, offset: u32) {
+        self.header.spooled.store(0, Ordering::Release);
+        self.header.segment.store(segment, Ordering::Release);
+        self.header.offset.store(offset, Ordering::Release);
+        self.header.spooled.store(end, Ordering::Release);
     }
 }
 
@@ -111,6 +123,7 @@ impl Slot {
         header.committed.store(0, Ordering::Release);
         header.settled.store(0, Ordering::Release);
         header.sealed.store(0, Ordering::Release);
+        header.spooled.store(0, Ordering::Release);
         header.signal.store(signal as u32, Ordering::Release);
         header.order.store(order, Ordering::Release);
         header.slots.store(slots as u32, Ordering::Release);
@@ -170,6 +183,13 @@ impl Slot {
         }
     }
 
+    /// Notes where an entry is about to be written that has all records: with it, they are not to be sent from here.
+    pub(super) fn note_entry(&self, segment: u32, offset: u32) {
+        if self.place.is_mapped() {
+            self.place.note_entry(self.len as u32, segment, offset);
+        }
+    }
+
     /// What settles the records up to `end` when it is dropped, unless the slot is free by then.
     pub(super) fn settler(&self, end: usize) -> Option<Settler> {
         let order = self.place.is_mapped().then(|| self.place.header.order.load(Ordering::Relaxed))?;
@@ -195,17 +215,32 @@ pub(crate) struct Settler {
     end: u32,
 }
 
+impl Settler {
+    /// As [`Slot::note_entry`], of these records.
+    pub(super) fn note_entry(&self, segment: u32, offset: u32) {
+        if self.has_slot() {
+            self.place.note_entry(self.end, segment, offset);
+        }
+    }
+
+    pub(super) fn settle(&self) {
+        if self.has_slot() && !self.place.owner.keeps_records() {
+            self.place.header.settled.fetch_max(self.end, Ordering::Release);
+        }
+    }
+
+    /// Whether the slot has still what it had.
+    fn has_slot(&self) -> bool {
+        let header = self.place.header;
+        self.place.is_mapped()
+            && header.state.load(Ordering::Acquire) == IN_USE
+            && header.order.load(Ordering::Relaxed) == self.order
+    }
+}
+
 impl Drop for Settler {
     fn drop(&mut self) {
-        let SlotPlace { header, owner, .. } = &self.place;
-        if !self.place.is_mapped() || owner.keeps_records() {
-            return;
-        }
-        let is_same = header.state.load(Ordering::Acquire) == IN_USE
-            && header.order.load(Ordering::Relaxed) == self.order;
-        if is_same {
-            header.settled.fetch_max(self.end, Ordering::Release);
-        }
+        self.settle();
     }
 }
 

@@ -82,7 +82,13 @@ impl Spool {
         match *self {}
     }
 
-    pub(crate) fn append(&mut self, _: Signal, _: u64, _: &[&[u8]]) -> io::Result<()> {
+    pub(crate) fn append(
+        &mut self,
+        _: Signal,
+        _: u64,
+        _: &[&[u8]],
+        _: impl FnOnce(u32, u32),
+    ) -> io::Result<()> {
         match *self {}
     }
 

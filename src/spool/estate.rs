@@ -8,6 +8,7 @@ use super::clock::{Jump, now_ms};
 use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
 use super::recorder::{Leftover, Map, Place, Unreadable, stored_name};
+use super::scan::has_entry;
 use super::storage::Files;
 use crate::process::with_fork_lock;
 use crate::record::Signal;
@@ -79,7 +80,7 @@ impl Estate {
         boot_id: [u8; 16],
     ) -> Result<Self, Refusal> {
         let lock = with_fork_lock(|| directory.lock_recorder(instance))?.ok_or(Refusal::InUse)?;
-        let recorder = match Leftover::read(&directory.recorder_path(instance), boot_id)? {
+        let mut recorder = match Leftover::read(&directory.recorder_path(instance), boot_id)? {
             Ok(recorder) => Some(recorder),
             // its process died before it could write anything
             Err(Unreadable::NotReady) => None,
@@ -89,19 +90,30 @@ impl Estate {
         if exporter.is_some() && of.is_some() && exporter.map(stored_name) != of {
             return Err(Refusal::OtherExporter(of.unwrap_or_default().to_owned()));
         }
-        recorder.iter().for_each(Leftover::release_free_slots);
-        let files = Files::new(directory.path(), instance);
+        let mut files = Files::new(directory.path(), instance);
+        let mut notes = Vec::new();
+        if let Some(recorder) = &mut recorder {
+            let left = recorder.leave_to_entries(|place| has_entry(&mut files, place));
+            // before the entries are delivered and gone
+            match recorder.note_settled(&left) {
+                Ok(()) => recorder.release_free_slots(),
+                Err(error) => {
+                    let path = directory.recorder_path(instance);
+                    notes.push(format!("{}: a request may be sent twice: {error}", path.display()));
+                }
+            }
+        }
         let (journal, Found { cut, left_alone }) = Journal::open(files, limits)?;
         let path = |segment| journal.storage().path(segment);
         let cut = cut.iter().map(|(segment, bytes)| {
             format!("{}: {bytes} bytes at the end are cut off", path(*segment).display())
         });
-        let notes = cut.chain(
+        notes.extend(cut);
+        notes.extend(
             left_alone
                 .iter()
                 .map(|(segment, error)| format!("{}: left alone: {error}", path(*segment).display())),
         );
-        let notes = notes.collect();
         Ok(Self {
             directory: directory.clone(),
             instance: instance.to_owned(),

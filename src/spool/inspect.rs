@@ -12,7 +12,7 @@ use super::crc32c::checksum;
 use super::directory::{Directory, instance_of_segment, is_instance};
 use super::entry::HEADER_LEN;
 use super::recorder::Leftover;
-use super::scan::scan;
+use super::scan::{has_entry, scan};
 use super::storage::{DAMAGED, Files, Storage};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
@@ -91,6 +91,8 @@ fn read_recorder(directory: &Directory, path: &Path, instance: &mut Instance) ->
             return Ok(());
         }
     };
+    let mut files = Files::new(directory.path(), &instance.id);
+    left.leave_to_entries(|place| has_entry(&mut files, place));
     instance.exporter = Some(left.header.exporter.clone());
     instance.started = time(left.header.created);
     for signal in Signal::ALL {

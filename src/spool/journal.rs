@@ -177,7 +177,7 @@ impl<S: Storage> Journal<S> {
         Ok(())
     }
 
-    /// Appends a request whose body is in pieces.
+    /// Appends a request whose body is in pieces. Just before it is written, `note` learns where.
     ///
     /// # Errors
     ///
@@ -188,6 +188,7 @@ impl<S: Storage> Journal<S> {
         records: u64,
         body: &[&[u8]],
         now_ms: u64,
+        note: impl FnOnce(Place),
     ) -> Result<(), AppendError> {
         self.sweep();
         let header = Header::new(signal, records, now_ms, body).ok_or(AppendError::Full)?;
@@ -198,6 +199,7 @@ impl<S: Storage> Journal<S> {
         let place = self.place_for(&header).map_err(AppendError::Io)?;
         let encoded = header.encode(place);
         let pieces: Vec<&[u8]> = [&encoded[..]].into_iter().chain(body.iter().copied()).collect();
+        note(place);
         let written = self.storage.append(place.segment, &pieces);
         if let Some(segment) = self.segments.get_mut(&place.segment) {
             segment.bytes += header.entry_len();

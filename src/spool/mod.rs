@@ -54,6 +54,7 @@ use clock::{Jump, now_ms};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::{Directory, NewFile};
+use entry::Place;
 use estate::{Estate, take_damage, take_over_all, tidy};
 pub use inspect::inspect;
 use journal::{AppendError, Entry, Journal, Limits};
@@ -288,14 +289,25 @@ impl Spool {
         }
     }
 
-    /// Writes a request to the disk.
+    /// Writes a request to the disk. Just before, `note_entry` learns where that will be: the segment, and the offset there.
     ///
     /// # Errors
     /// When it has no room there; then it is not there.
-    pub(crate) fn append(&mut self, signal: Signal, records: u64, body: &[&[u8]]) -> io::Result<()> {
+    pub(crate) fn append(
+        &mut self,
+        signal: Signal,
+        records: u64,
+        body: &[&[u8]],
+        note_entry: impl FnOnce(u32, u32),
+    ) -> io::Result<()> {
         let left: u64 = self.estates.iter().map(Estate::bytes).sum();
         self.journal.limit_to(self.bytes.saturating_sub(left));
-        let appended = self.journal.append(signal, records, body, now_ms());
+        let note = |Place { segment, offset }| {
+            if let (Ok(segment), Ok(offset)) = (segment.try_into(), offset.try_into()) {
+                note_entry(segment, offset);
+            }
+        };
+        let appended = self.journal.append(signal, records, body, now_ms(), note);
         appended.map_err(|error| match error {
             AppendError::Full => {
                 io::Error::new(io::ErrorKind::StorageFull, "it has no room within spool-bytes")

@@ -11,7 +11,8 @@ use super::clock::NOW_MS;
 use super::*;
 use crate::process::watch;
 use crate::record::wire::encode_field;
-use crate::record::{Chunk, Scope, SpanHead, SpanId, SpanKind, SpanRecord, TraceId};
+use crate::record::{Chunk, Scope, SlotHeader, SpanHead, SpanId, SpanKind, SpanRecord, TraceId};
+use entry::HEADER_LEN;
 use recorder::stored_name;
 
 const SLOTS: usize = 4;
@@ -44,7 +45,7 @@ impl Folder {
     /// What a process leaves that dies with these requests on disk.
     fn leave(&self, exporter: &str, requests: &[&[u8]]) {
         let mut spool = self.open_as(exporter);
-        requests.iter().for_each(|body| spool.append(Signal::Logs, 10, &[body]).unwrap());
+        requests.iter().for_each(|body| spool.append(Signal::Logs, 10, &[body], |_, _| ()).unwrap());
     }
 
     /// What a process leaves that dies with a record in its queue.
@@ -52,12 +53,22 @@ impl Folder {
         let spool = self.open();
         let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
         chunk.move_to(spool.recorder().take(Signal::Logs, 0).unwrap());
-        let mut frame = Vec::new();
-        encode_field(0x12, b"record", &mut frame);
-        chunk.append(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &frame, 1);
+        chunk.append(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(), 1);
         if is_sealed {
             chunk.seal(|bytes| checksum([bytes]));
         }
+        spool.recorder().close();
+    }
+
+    /// What a process leaves that dies when it has written two entries, the first of the record that is in its queue.
+    fn leave_chunk_and_entries(&self) {
+        let mut spool = self.open();
+        let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
+        chunk.move_to(spool.recorder().take(Signal::Logs, 0).unwrap());
+        chunk.append(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(), 1);
+        let note_entry = |segment, offset| chunk.note_entry(segment, offset);
+        spool.append(Signal::Logs, 1, &[b"the record"], note_entry).unwrap();
+        spool.append(Signal::Logs, 1, &[b"another"], |_, _| ()).unwrap();
         spool.recorder().close();
     }
 
@@ -120,6 +131,13 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// A framed record.
+fn record() -> Vec<u8> {
+    let mut frame = Vec::new();
+    encode_field(0x12, b"record", &mut frame);
+    frame
 }
 
 /// Delivers all of a signal, and returns the bodies.
@@ -269,6 +287,59 @@ fn what_seems_to_be_damaged_in_use_is_no_problem_before_its_process_has_ended() 
     assert_eq!(found[0].problems, [format!("{}.recorder: 1 damaged places", found[0].id)]);
 }
 
+#[test]
+fn a_record_in_the_queue_and_in_a_request_on_disk_is_delivered_once() {
+    let folder = Folder::new("in-both");
+    folder.leave_chunk_and_entries();
+    assert_eq!(inspect(&folder.0).unwrap()[0].records(), 2);
+    let mut dies = folder.open();
+    assert_eq!(dies.next(Signal::Logs).unwrap().unwrap().body, b"the record");
+    dies.settle(Signal::Logs).unwrap();
+    drop(dies);
+    let mut next = folder.open();
+    assert_eq!(drain(&mut next), [b"another"], "what was delivered is in neither");
+    next.close();
+    assert_eq!(folder.names(), Vec::<String>::new());
+}
+
+#[test]
+fn what_a_request_on_disk_has_of_a_chunk_is_settled_before_the_rest_is_written() {
+    let folder = Folder::new("rest");
+    let mut spool = folder.open();
+    let scope = Arc::new(Scope::new(Signal::Logs, "shop", ""));
+    let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
+    chunk.move_to(spool.recorder().take(Signal::Logs, 0).unwrap());
+    [1, 2].iter().for_each(|_| chunk.append(&scope, &record(), 1));
+    let start = chunk.runs()[0].start;
+    let first = chunk.copy_bytes(start, start + record().len());
+    let note_entry = |segment, offset| first.note_entry(segment, offset);
+    spool.append(Signal::Logs, 1, &[b"the first"], note_entry).unwrap();
+    first.settle();
+    // the process dies in the next append, which would have had the rest
+    chunk.note_entry(0, 4711);
+    spool.recorder().close();
+    drop((first, chunk, spool));
+    assert_eq!(inspect(&folder.0).unwrap()[0].records(), 2);
+    let bodies = drain(&mut folder.open());
+    assert_eq!((bodies.len(), &bodies[0][..]), (2, &b"the first"[..]), "{bodies:?}");
+}
+
+#[test]
+fn a_record_whose_request_on_disk_is_not_whole_is_delivered_from_the_queue() {
+    let cases: [fn(&mut Vec<u8>); 3] = [
+        |segment| segment.truncate(HEADER_LEN + 3),
+        |segment| segment[HEADER_LEN] ^= 1,
+        |segment| segment[HEADER_LEN - 1] ^= 1,
+    ];
+    for break_entry in cases {
+        let folder = Folder::new("not-whole");
+        folder.leave_chunk_and_entries();
+        folder.edit(".segment", break_entry);
+        let bodies = drain(&mut folder.open());
+        assert!(bodies.iter().any(|body| body.ends_with(&record())), "{bodies:?}");
+    }
+}
+
 fn of_logs(dropped: [Dropped; Signal::COUNT]) -> Dropped {
     dropped[Signal::Logs as usize]
 }
@@ -310,7 +381,7 @@ fn damage_of_a_header_and_of_this_process_is_reported_as_well() {
     let words = "1 damaged place of 37 bytes; the file will be kept as *.damaged";
     assert_eq!(spool.take_notes(), [format!("{}: {words}", segment.display())]);
     assert_eq!(drain(&mut spool), [b"second"]);
-    spool.append(Signal::Logs, 7, &[b"own"]).unwrap();
+    spool.append(Signal::Logs, 7, &[b"own"], |_, _| ()).unwrap();
     folder.edit(".segment", |bytes| bytes[32] ^= 1);
     assert_eq!(drain(&mut spool), Vec::<Vec<u8>>::new());
     assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 7, of_others: 0 });
@@ -344,7 +415,7 @@ fn a_recorder_with_damage_is_kept_whole() {
     let (recorder, slot_headers) = (folder.file(".recorder"), 2 * 4096);
     // the state of another slot: whether it is free is unknown
     folder.edit(".recorder", |bytes| {
-        bytes[slot_headers + 32] = 9;
+        bytes[slot_headers + size_of::<SlotHeader>()] = 9;
         bytes[slot_headers + 4096 + Chunk::SLOT_BYTES..][..4].copy_from_slice(b"data");
     });
     let mut whole = fs::read(&recorder).unwrap();
@@ -427,7 +498,7 @@ fn a_clock_that_is_set_forward_makes_nothing_older() {
     NOW_MS.set(Some(2000));
     folder.leave_chunk(true);
     let mut spool = folder.open();
-    spool.append(Signal::Logs, 10, &[b"own"]).unwrap();
+    spool.append(Signal::Logs, 10, &[b"own"], |_, _| ()).unwrap();
     assert_eq!(spool.next(Signal::Logs).unwrap().unwrap().body, b"first");
     let at = Instant::now();
     assert_eq!(spool.tick(at).map(of_logs), Some(Dropped::default()));

@@ -266,13 +266,18 @@ fn an_outage_costs_nothing_however_small_the_queue_is() {
     assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
 }
 
+/// An exporter with a small queue, whose first attempt takes longer than all that a test does meanwhile.
+fn hanging(endpoint: &str, spool: &Path) -> Exporter {
+    let small = exporter(endpoint, spool).queue_records(1000).batch_records(100);
+    small.timeout(PATIENCE).block_timeout(None)
+}
+
 #[test]
 fn a_collector_that_never_answers_fills_the_disk_and_not_the_queue() {
     let spool = private();
     let receiver = Receiver::start().unwrap();
     receiver.pause();
-    let small = exporter(&receiver.endpoint(), spool.path()).queue_records(1000).batch_records(100);
-    let telemetry = start(small.timeout(PATIENCE).block_timeout(None));
+    let telemetry = start(hanging(&receiver.endpoint(), spool.path()));
     let tracer = telemetry.tracer("shop");
     // far more than the queue holds, and all within the first attempt: without relief the caller would wait for its end
     emit(&tracer, 0, 0..20_000);
@@ -286,6 +291,28 @@ fn a_collector_that_never_answers_fills_the_disk_and_not_the_queue() {
     let numbers =
         receiver.spans().iter().map(|span| span.attribute("number").as_i64().unwrap()).collect::<Vec<_>>();
     assert_eq!(numbers, (0..20_000).collect::<Vec<_>>(), "each once, and oldest first");
+}
+
+#[test]
+fn a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice() {
+    const NAME: &str = "a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice";
+    if let Some(task) = process::task() {
+        let (endpoint, spool) = task.split_once(' ').unwrap();
+        let telemetry = start(hanging(endpoint, Path::new(spool)));
+        emit(&telemetry.tracer("shop"), 0, 0..20_000);
+        process::report("emitted");
+        return thread::sleep(2 * PATIENCE);
+    }
+    let (spool, receiver) = (private(), Receiver::start().unwrap());
+    receiver.pause();
+    let mut child = Child::start(NAME, &format!("{} {}", receiver.endpoint(), spool.path().display()));
+    // the batch that is being sent is on disk as well by then: it is the oldest
+    assert_eq!(child.next_report(), "emitted");
+    child.kill();
+    let next = Receiver::start().unwrap();
+    let counts = deliver(&next, spool.path());
+    assert_eq!((counts.recovered, counts.delivered), (20_000, 20_000), "{counts}");
+    assert!(arrived(&[&next]).values().all(|times| *times == 1));
 }
 
 #[test]

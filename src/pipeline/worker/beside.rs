@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 
 use super::Worker;
+use super::spooling::write;
 use crate::context;
 use crate::pipeline::batch::{Batch, Origin};
 use crate::pipeline::clock;
@@ -78,7 +79,7 @@ impl Worker {
     /// Writes a batch that is being sent to the spool. What comes behind it can follow.
     fn spool_copy(&mut self, batch: &Batch) -> bool {
         let Some(spool) = &mut self.spool else { return false };
-        let is_written = spool.append(batch.signal, batch.records, &batch.body()).is_ok();
+        let is_written = write(spool, batch).is_ok();
         self.state.is_sent_from_spool = is_written;
         is_written
     }

@@ -99,7 +99,7 @@ impl Worker {
     /// Writes a batch to the spool; returns it if that cannot take it.
     fn append_to_spool(&mut self, at: usize, batch: Batch) -> Option<Batch> {
         let Some(spool) = &mut self.spool else { return Some(batch) };
-        let result = spool.append(batch.signal, batch.records, &batch.body());
+        let result = write(spool, &batch);
         if let Err(error) = result {
             let what = || format!("the spool cannot take a request, which stays in memory: {error}");
             self.reporter.report(batch.signal, ProblemKind::Spool, what);
@@ -232,12 +232,20 @@ impl Worker {
             return;
         }
         // one that finds no room leaves all of them where they are
-        if of_spool().rev().all(|part| spool.append(part.signal, part.records, &part.body()).is_ok()) {
+        if of_spool().rev().all(|part| write(spool, part).is_ok()) {
             of_spool().for_each(|part| self.counters.spool(part.signal, part.records));
             delivery.parts.retain(|part| !part.is_spooled());
             self.settle_loaded(at);
         }
     }
+}
+
+/// Writes a batch to the spool, which has it from then on.
+pub(super) fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
+    let note_entry = |segment, offset| batch.note_entry(segment, offset);
+    spool.append(batch.signal, batch.records, &batch.body(), note_entry)?;
+    batch.settle_recorded();
+    Ok(())
 }
 
 /// The parts of a batch that are within the limits, the first one last: another process may have had others, or left its queue.

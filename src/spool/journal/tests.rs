@@ -28,7 +28,7 @@ impl<S: Storage> Journal<S> {
 
 impl Journal<Disk> {
     fn append_text(&mut self, signal: Signal, text: &str) {
-        self.append(signal, text.len() as u64, &[text.as_bytes()], 0).expect("there is room");
+        self.append(signal, text.len() as u64, &[text.as_bytes()], 0, |_| ()).expect("there is room");
     }
 
     /// Takes all out, as if the collector took it.
@@ -51,7 +51,7 @@ impl Journal<Disk> {
 fn each_signal_has_its_own_order_and_one_entry_in_hand() {
     let (mut journal, _) = open(&Disk::default());
     for (signal, text) in [(Signal::Traces, "a"), (Signal::Logs, "bc"), (Signal::Traces, "def")] {
-        journal.append(signal, 7, &[text.as_bytes(), b"", b"!"], 42).expect("there is room");
+        journal.append(signal, 7, &[text.as_bytes(), b"", b"!"], 42, |_| ()).expect("there is room");
     }
     let first = journal.next(Signal::Traces).expect("it is read").expect("it is there");
     assert_eq!(first, Entry { signal: Signal::Traces, records: 7, time_ms: 42, body: b"a!".to_vec() });
@@ -73,12 +73,12 @@ fn the_bytes_of_all_segments_are_kept_to_the_byte() {
     for (bytes, fit) in [(3 * entry - 1, 2), (3 * entry, 3), (3 * entry + 1, 3)] {
         let disk = Disk::default();
         let (mut journal, _) = open_with(&disk, Limits { bytes, segment_bytes: entry, ..LIMITS });
-        let mut append = || journal.append(Signal::Logs, 1, &[b"ten bytes."], 0).is_ok();
+        let mut append = || journal.append(Signal::Logs, 1, &[b"ten bytes."], 0, |_| ()).is_ok();
         assert_eq!((0..5).filter(|_| append()).count(), fit);
         assert_eq!((disk.lens().len(), disk.bytes()), (fit, fit as u64 * entry), "one segment each");
         journal.next(Signal::Logs).expect("it is read").expect("it is there");
         journal.done(Signal::Logs).expect("it is removed");
-        assert!(journal.append(Signal::Logs, 1, &[b"ten bytes."], 0).is_ok(), "there is room again");
+        assert!(journal.append(Signal::Logs, 1, &[b"ten bytes."], 0, |_| ()).is_ok(), "there is room again");
     }
 }
 
@@ -86,7 +86,7 @@ fn the_bytes_of_all_segments_are_kept_to_the_byte() {
 fn a_body_that_is_too_long_finds_no_room() {
     let (mut journal, _) = open_with(&Disk::default(), Limits { bytes: u64::MAX, ..LIMITS });
     let body = vec![0; LONGEST_BODY as usize + 1];
-    assert!(matches!(journal.append(Signal::Logs, 1, &[&body], 0), Err(AppendError::Full)));
+    assert!(matches!(journal.append(Signal::Logs, 1, &[&body], 0, |_| ()), Err(AppendError::Full)));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn an_append_that_failed_hides_no_other_and_leaves_no_file_of_its_own() {
     for effect in (0..=u8::MAX).rev() {
         // The first fault tears the end of the segment; then each append begins with the creation of a new one.
         disk.arm(Fault { after: u8::from(effect < u8::MAX), effect });
-        match journal.append(Signal::Logs, 1, &[b"lost"], 0) {
+        match journal.append(Signal::Logs, 1, &[b"lost"], 0, |_| ()) {
             Err(AppendError::Io(error)) => assert_eq!(error.to_string(), "a fault"),
             other => panic!("{other:?}"),
         }
@@ -191,7 +191,7 @@ fn what_is_not_recognised_is_neither_used_nor_removed() {
     let expected = "no entry of a known layout is in it";
     assert_eq!(words, [format!("0: {expected}"), format!("3: {expected}")]);
     assert!(
-        matches!(journal.append(Signal::Logs, 1, &[b"nine byte"], 0), Err(AppendError::Full)),
+        matches!(journal.append(Signal::Logs, 1, &[b"nine byte"], 0, |_| ()), Err(AppendError::Full)),
         "both count"
     );
     journal.append_text(Signal::Logs, "8 bytes.");
@@ -215,7 +215,7 @@ fn numbers_that_are_used_up_are_an_error() {
     let disk = Disk::default();
     disk.edit(u64::MAX, |bytes| bytes.extend(b"something else"));
     let (mut journal, _) = open(&disk);
-    assert!(matches!(journal.append(Signal::Logs, 1, &[], 0), Err(AppendError::Io(_))));
+    assert!(matches!(journal.append(Signal::Logs, 1, &[], 0, |_| ()), Err(AppendError::Io(_))));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn entries_expire_by_age_though_the_clock_was_set_back() {
     for (signal, now_ms) in
         [(Signal::Logs, 9000), (Signal::Logs, 2000), (Signal::Logs, 3000), (Signal::Traces, 2000)]
     {
-        journal.append(signal, now_ms, &[b"body"], now_ms).expect("there is room");
+        journal.append(signal, now_ms, &[b"body"], now_ms, |_| ()).expect("there is room");
     }
     assert_eq!(journal.expire(3000), [0; 3], "just old enough to be sent");
     let in_hand = journal.next(Signal::Traces).expect("it is read");
@@ -413,7 +413,7 @@ fn the_copy_of_a_segment_in_a_damaged_request_is_no_request() {
     let (image, _) = segment();
     let disk = Disk::default();
     let (mut journal, _) = open(&disk);
-    journal.append(Signal::Logs, 1, &[&image], 0).expect("there is room");
+    journal.append(Signal::Logs, 1, &[&image], 0, |_| ()).expect("there is room");
     journal.append_text(Signal::Logs, "next");
     disk.edit(0, |bytes| bytes[20] ^= 1);
     let (mut journal, _) = open(&disk);

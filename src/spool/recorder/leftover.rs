@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -16,10 +17,12 @@ use super::layout::{
 use crate::record::wire::encode_field;
 use crate::record::{
     Chunk, FREE, IN_USE, InterruptedSpan, OPEN_SPAN_BYTES, RECORD, RESOURCE_RECORDS, RESOURCE_TAG,
-    SCOPE_RECORDS, SCOPE_TAG, SECOND_COPY, Signal, SpanId, content, frames, records_in, span_id_of,
+    SCOPE_RECORDS, SCOPE_TAG, SECOND_COPY, Signal, SlotHeader, SpanId, content, frames, records_in,
+    span_id_of,
 };
 use crate::spool::checksum;
 use crate::spool::directory::instance_name;
+use crate::spool::entry::Place as EntryPlace;
 use crate::spool::storage::{check_file_size, open_own};
 
 /// The chunks in the file of a dead process, oldest first. Only [`settle`](Self::settle) and
@@ -52,6 +55,9 @@ struct LeftChunk {
     settled: u32,
     sealed: u32,
     checksum: u32,
+    /// As far as the entry there has its records, if it was written.
+    spooled: u32,
+    entry: EntryPlace,
 }
 
 /// Where the records of a request are.
@@ -155,6 +161,39 @@ impl Leftover {
         Ok(())
     }
 
+    /// Leaves out the records that an entry of a segment has as well, as `has_entry` finds: their process died between the write
+    /// of the entry and its note here. Returns the slots that these are in, and how many bytes of each are settled so.
+    pub(crate) fn leave_to_entries(
+        &mut self,
+        mut has_entry: impl FnMut(EntryPlace) -> bool,
+    ) -> Vec<(u32, u32)> {
+        let (mut known, mut left) = (BTreeMap::new(), Vec::new());
+        for chunk in self.chunks.iter_mut().filter(|chunk| chunk.spooled > chunk.settled) {
+            if *known.entry(chunk.entry).or_insert_with(|| has_entry(chunk.entry)) {
+                chunk.settled = chunk.spooled;
+                left.push((chunk.number, chunk.settled));
+            }
+        }
+        self.chunks.retain(|chunk| chunk.committed > chunk.settled);
+        left
+    }
+
+    /// Has the file say of slots how many bytes of each are settled.
+    ///
+    /// # Errors
+    /// When it cannot be written: the next process may send them once more.
+    pub(crate) fn note_settled(&self, slots: &[(u32, u32)]) -> io::Result<()> {
+        if slots.is_empty() {
+            return Ok(());
+        }
+        let file = open_own(&self.path, OpenOptions::new().write(true))?;
+        slots.iter().try_for_each(|(number, settled)| {
+            let at = (self.slot_header_at(*number) + offset_of!(SlotHeader, settled)) as u64;
+            check_file_size(at + 4)?;
+            file.write_all_at(&settled.to_ne_bytes(), at)
+        })
+    }
+
     /// A span that is in a chunk had ended: its process died before it could free the span's place. Returns these places.
     fn forget_ended(&mut self, data: &[u8]) -> Vec<u32> {
         let ended = |id| self.interrupted.remove(&id).map(|(number, _)| number);
@@ -254,9 +293,13 @@ impl Leftover {
             file.write_all_at(&FREE.to_ne_bytes(), at as u64)
         };
         let open_span = |number: &u32| self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES;
-        let slot = |number: u32| self.header.slot_headers_at() + number as usize * SLOT_HEADER_BYTES;
+        let slot = |number| self.slot_header_at(number);
         // the slot last: while it is there, the spans in it are known to have ended
         place.open_spans.iter().map(open_span).chain(place.slot.map(slot)).try_for_each(clear)
+    }
+
+    fn slot_header_at(&self, number: u32) -> usize {
+        self.header.slot_headers_at() + number as usize * SLOT_HEADER_BYTES
     }
 
     /// Whether there is something of this signal that was not taken yet.
@@ -274,16 +317,28 @@ impl LeftChunk {
 
     /// `None` if it cannot be what a recorder wrote.
     fn read(number: u32, header: &[u8], all_slots: u32) -> Option<Self> {
-        let [state, committed, settled, signal, order, slots, sealed, checksum] =
-            [0, 1, 2, 3, 4, 5, 6, 7].map(|at| word(header, at));
+        let [state, committed, settled, signal, order, slots, sealed, checksum, spooled, segment, offset] =
+            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|at| word(header, at));
         let signal = Signal::ALL.into_iter().find(|known| *known as u32 == signal)?;
         let is_sound = state == IN_USE
             && slots > 0
             && number.checked_add(slots).is_some_and(|end| end <= all_slots)
             && u64::from(committed) <= u64::from(slots) * SLOT_BYTES as u64
             && settled <= committed
-            && sealed <= committed;
-        is_sound.then_some(Self { number, signal, order, committed, settled, sealed, checksum })
+            && sealed <= committed
+            && spooled <= committed;
+        let entry = EntryPlace { segment: segment.into(), offset: offset.into() };
+        is_sound.then_some(Self {
+            number,
+            signal,
+            order,
+            committed,
+            settled,
+            sealed,
+            checksum,
+            spooled,
+            entry,
+        })
     }
 }
 

@@ -287,7 +287,7 @@ impl<M: Medium> Model<M> {
         let bytes = self.journal.bytes();
         // What fails is an item without a body: its number is not used again, and it must never be found.
         let (mut state, mut segment) = (State::Settled, None);
-        match self.journal.append(signal, records, &[front, back], now_ms) {
+        match self.journal.append(signal, records, &[front, back], now_ms, |_| ()) {
             Ok(()) => {
                 self.lanes[signal as usize].push(self.items.len());
                 state = State::Pending;
