@@ -100,8 +100,8 @@ pub(super) struct Open {
     socket: Arc<TcpStream>,
     /// How many requests are at each stage.
     stages: [usize; Stage::COUNT],
-    /// Whether it ever brought a request that could be decoded.
-    has_brought: bool,
+    /// When it last brought a request that could be decoded.
+    brought: Option<Instant>,
     /// When a request last changed its stage, or the connection began.
     since: Instant,
 }
@@ -138,8 +138,10 @@ impl Open {
     fn move_request(&mut self, from: Option<Stage>, to: Option<Stage>) {
         from.into_iter().for_each(|stage| self.stages[stage as usize] -= 1);
         to.into_iter().for_each(|stage| self.stages[stage as usize] += 1);
-        self.has_brought |= matches!(to, Some(Stage::Held));
         self.since = Instant::now();
+        if matches!(to, Some(Stage::Held)) {
+            self.brought = Some(self.since);
+        }
     }
 }
 
@@ -162,7 +164,8 @@ impl State {
     /// anything, so that clients that send cannot be pushed out by clients that only connect.
     fn idlest(&self) -> Option<(u64, Instant)> {
         let idle = self.open.iter().filter(|(_, open)| open.is_idle());
-        let (number, open) = idle.min_by_key(|(_, open)| (open.has_brought, open.ripe()))?;
+        // not by when it is ripe, as a thread may note the end of its answer long after the client has read that
+        let (number, open) = idle.min_by_key(|(_, open)| (open.brought, open.since))?;
         Some((*number, open.ripe()))
     }
 }
@@ -251,7 +254,7 @@ impl Shared {
         state.connection_count += 1;
         let number = state.connection_count;
         let stages = [0; Stage::COUNT];
-        let open = Open { socket: socket.clone(), stages, has_brought: false, since: Instant::now() };
+        let open = Open { socket: socket.clone(), stages, brought: None, since: Instant::now() };
         state.open.insert(number, open);
         drop(state);
         self.changed.notify_all();
