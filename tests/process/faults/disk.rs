@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, TryRecvError};
 use std::time::{Duration, Instant};
 use std::{fs, io, ptr, thread};
 
@@ -94,7 +94,6 @@ fn records_are_dropped_and_counted_while_the_disk_is_full_and_the_queue_lossy() 
 
 /// Emits until the disk is full, makes room there, then has the collector come back.
 fn fill_and_make_room(policy: &str, when_full: WhenFull) {
-    const RECORDS: u64 = 100_000;
     let disk = disk();
     let (spool, ballast) = (Path::new(&disk).join("spool"), Path::new(&disk).join("ballast"));
     fs::write(&ballast, vec![1; 2 << 20]).unwrap();
@@ -111,23 +110,31 @@ fn fill_and_make_room(policy: &str, when_full: WhenFull) {
     let hook = move |problem: &Problem| drop(reported.send((problem.kind, problem.to_string())));
     let telemetry = Telemetry::start(Config::new().exporter(exporter).on_problem(hook)).unwrap();
     let tracer = telemetry.tracer("shop");
-    let emitter = thread::spawn(move || emit(&tracer, 0, 0..RECORDS));
+    let (is_over, over) = mpsc::channel::<()>();
+    let emitter = thread::spawn(move || {
+        let goes_on = |_: &u64| over.try_recv() == Err(TryRecvError::Empty);
+        (0..).take_while(goes_on).inspect(|number| emit(&tracer, 0, *number..number + 1)).count() as u64
+    });
     let full = |_: &Ledger| {
         problems.try_iter().any(|(kind, text)| {
             kind == ProblemKind::Spool && text.contains("stays in memory: No space left on device")
         })
     };
     wait_until(&telemetry, full);
+    if when_full == WhenFull::DropNewest {
+        wait_until(&telemetry, |ledger| ledger.total().not_enqueued.queue_full > 0);
+    }
     let when_full_at = telemetry.ledger().total();
     fs::remove_file(&ballast).unwrap();
     // there is room for more than a third of what was there
     wait_until(&telemetry, |ledger| ledger.total().spooled > when_full_at.spooled * 4 / 3);
     receiver.behave();
-    emitter.join().unwrap();
+    drop(is_over);
+    let records = emitter.join().unwrap();
     let ledger = telemetry.shutdown(PATIENCE);
     let total = ledger.total();
     assert_eq!((total.accepted, total.spooled), (total.delivered, 0), "{ledger}");
-    assert_eq!(total.accepted + total.not_enqueued.queue_full, RECORDS, "{ledger}");
+    assert_eq!(total.accepted + total.not_enqueued.queue_full, records, "{ledger}");
     assert_eq!(ledger.lost(), total.not_enqueued.queue_full, "{ledger}");
     match when_full {
         WhenFull::Block => assert_eq!(ledger.lost(), 0, "{ledger}"),
@@ -137,7 +144,7 @@ fn fill_and_make_room(policy: &str, when_full: WhenFull) {
     let arrived = arrived(&[&receiver]);
     assert!(arrived.len() as u64 == total.delivered && arrived.values().all(|times| *times == 1));
     process::report(format!(
-        "8 MiB, {policy}: full at {}, {} of {RECORDS} delivered, {} dropped and counted",
+        "8 MiB, {policy}: full at {}, {} of {records} delivered, {} dropped and counted",
         when_full_at.spooled,
         total.delivered,
         ledger.lost()
