@@ -61,7 +61,7 @@ fn a_batch_is_given_up_and_counted_when_its_time_is_up() {
     let receiver = Receiver::start().unwrap();
     receiver.always(Answer::status(503));
     let problems = Problems::default();
-    let time = Duration::from_millis(300);
+    let time = Duration::from_secs(2);
     let telemetry = problems.start(exporter(&receiver).give_up_after(time));
     let begun = Instant::now();
     emit(&telemetry.tracer("shop"), 7);

@@ -162,6 +162,8 @@ mod tests {
     #[test]
     fn a_pipe_that_no_process_reads_is_an_error_and_no_wait_without_end() {
         let path = std::env::temp_dir().join(format!("standpipe-pipe-{}", std::process::id()));
+        // of a process of this number that was killed
+        let _ = fs::remove_file(&path);
         let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
         assert!(made.success());
         let opened = open(&path, Duration::from_millis(200));

@@ -9,7 +9,9 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, FlushOutcome, ProblemKind, Telemetry};
 
 use super::{assert_refused_at_once, export, exporter, exporter_to};
-use crate::support::scene::{A_WHILE, FOR_EVER, LONG, NOISE, Problems, closed_endpoint, emit, start};
+use crate::support::scene::{
+    A_WHILE, FOR_EVER, LONG, NOISE, Problems, closed_address, closed_endpoint, emit, start,
+};
 use crate::support::stubborn::{SlowReader, Unanswered};
 
 const BUDGET: Duration = Duration::from_millis(300);
@@ -87,10 +89,8 @@ fn a_server_that_leaves_after_every_answer_is_connected_to_again_and_nothing_is_
 #[test]
 fn a_server_that_is_down_is_reported_and_tried_again() {
     let problems = Problems::default();
-    let receiver = Receiver::start().unwrap();
-    let address = receiver.grpc_address();
-    let telemetry = problems.start(exporter(&receiver));
-    drop(receiver);
+    let address = closed_address();
+    let telemetry = problems.start(exporter_to(&format!("http://{address}")));
     emit(&telemetry.tracer("shop"), 1);
     let problem = problems.wait_for(ProblemKind::Unavailable);
     assert!(problem.message.contains("connection refused"), "{problem}");

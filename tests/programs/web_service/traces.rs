@@ -13,6 +13,7 @@ use super::browser;
 use super::service::Service;
 use super::stage::{Arrived, Stage};
 use super::tree::{self, has_remote_parent, is_child_of};
+use crate::support::scene::closed_endpoint;
 
 const SAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const UNSAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
@@ -136,15 +137,13 @@ fn a_refused_order_is_an_error_to_the_one_who_asked() {
 #[test]
 fn a_warehouse_that_is_gone_is_an_error_all_the_way_up() {
     let receiver = Receiver::start().unwrap();
-    let warehouse = Service::warehouse(&receiver);
-    let storefront = Service::storefront(&receiver, &warehouse.url);
-    let warehouse = warehouse.end();
+    let storefront = Service::storefront(&receiver, &closed_endpoint());
     let (status, text_of_it) = browser::check_out(&storefront.url, "order=4711", &[]);
     assert!(
         status == 502 && text_of_it.starts_with("the warehouse cannot be asked: "),
         "{status} {text_of_it}"
     );
-    let trace = tree::only_trace(&Arrived::of(&receiver, &[storefront.end(), warehouse]).spans);
+    let trace = tree::only_trace(&Arrived::of(&receiver, &[storefront.end()]).spans);
     assert_eq!(
         trace.draw(),
         [

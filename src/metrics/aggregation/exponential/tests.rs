@@ -52,7 +52,7 @@ fn plain_index(value: f64, scale: i32) -> i64 {
 
 /// The buckets of one sign, from the first that is used to the last.
 fn plain_buckets(sizes: &[f64], scale: i32) -> (i64, Vec<u64>) {
-    let indices: Vec<_> = sizes.iter().map(|size| plain_index(*size, scale)).collect();
+    let indices: Vec<_> = sizes.iter().map(|size| i64::from(index(*size, scale))).collect();
     let (Some(first), Some(last)) = (indices.iter().min(), indices.iter().max()) else {
         return (0, Vec::new());
     };
@@ -65,7 +65,7 @@ fn plain_buckets(sizes: &[f64], scale: i32) -> (i64, Vec<u64>) {
 fn plain_scale(sides: [&[f64]; 2]) -> i32 {
     let width = |sizes: &[f64], scale| {
         let (Some(min), Some(max)) = extremes(sizes) else { return 0 };
-        plain_index(max, scale) - plain_index(min, scale) + 1
+        i64::from(index(max, scale)) - i64::from(index(min, scale)) + 1
     };
     let fits = |scale: &i32| sides.iter().all(|sizes| width(sizes, *scale) <= 160);
     SCALES.rev().find(fits).expect("at the lowest scale three buckets hold every double")
