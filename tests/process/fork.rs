@@ -223,6 +223,43 @@ fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
 }
 
+/// In the child the worker comes to the end of what it was doing: that must not touch the parent's files.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_forked_by_the_hook_leaves_the_parents_spool_alone() {
+    const NAME: &str = "a_child_forked_by_the_hook_leaves_the_parents_spool_alone";
+    let Some(task) = process::task() else {
+        let (spool, receiver) = (crate::spool::private(), Receiver::start().unwrap());
+        receiver.script([Answer::status(503)]);
+        let task = format!("{} {}", receiver.endpoint(), spool.path().display());
+        let delivered = process::run(NAME, &task);
+        assert_eq!(delivered, [receiver.point_count().to_string()]);
+        return assert_eq!(crate::spool::files(spool.path()).len(), 0);
+    };
+    let (endpoint, spool) = task.split_once(' ').unwrap();
+    let ((forked, child), (reaped, is_over)) = (mpsc::channel(), mpsc::channel());
+    let gates = Mutex::new(Some((forked, is_over)));
+    let exporter = Exporter::http(endpoint).spool(spool);
+    let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |_| {
+        let Some((forked, is_over)) = gates.lock().unwrap().take() else { return };
+        let parent = std::process::id();
+        fork_on_this_thread(&forked);
+        if std::process::id() == parent {
+            is_over.recv_timeout(PATIENCE).expect("the child ends");
+        }
+    });
+    let telemetry = Telemetry::start(config).unwrap();
+    // the worker collects it itself: its bytes are in the child's memory as well
+    telemetry.meter("shop").counter("orders").add(1, ());
+    let _ = telemetry.flush(Duration::ZERO);
+    let child = child.recv_timeout(PATIENCE).expect("the hook is called");
+    assert!(reap(child), "the child did not end by itself");
+    reaped.send(()).unwrap();
+    let total = telemetry.shutdown(PATIENCE).total();
+    assert_eq!((total.lost(), total.spooled), (0, 0), "{total}");
+    process::report(total.delivered);
+}
+
 /// Forks, and goes on in parent and child alike. The child is ended by the system if it hangs.
 #[allow(unsafe_code)]
 fn fork_on_this_thread(forked: &mpsc::Sender<libc::pid_t>) {
