@@ -225,15 +225,23 @@ impl Batch {
         frames.map(|frame| records_in(self.signal, frame) as u64).sum()
     }
 
-    /// Notes in the flight recorder where an entry of the spool is about to have its records as well: a process that dies just
-    /// then leaves them in both, and the next one must send them once. Of a half nothing is noted, as the other one is there too.
+    /// Notes in the flight recorder where an entry of the spool is about to be written that has its records: a process that dies
+    /// just then leaves them in both, and the next one must send them once.
     pub(crate) fn note_entry(&self, segment: u32, offset: u32) {
-        self.chunks.iter().for_each(|chunk| chunk.note_entry(segment, offset));
+        self.recorded_chunks().for_each(|chunk| chunk.note_entry(segment, offset));
     }
 
     /// Its records are not to be sent again from the flight recorder: the spool has them.
     pub(crate) fn settle_recorded(&self) {
-        self.chunks.iter().for_each(|chunk| chunk.settle());
+        self.recorded_chunks().for_each(|chunk| chunk.settle());
+    }
+
+    /// The chunks that the flight recorder need not keep any more once this batch is settled: of a half those that it was copied
+    /// from, if all other parts are settled or in the spool.
+    fn recorded_chunks(&self) -> impl Iterator<Item = &Chunk> {
+        let is_last = |chunks: &&Arc<VecDeque<_>>| Arc::strong_count(chunks) == 1;
+        let copied_from = self.copied_from.iter().filter(is_last).flat_map(|chunks| chunks.iter());
+        self.chunks.iter().chain(copied_from).map(|chunk| &**chunk)
     }
 
     pub(crate) fn is_spooled(&self) -> bool {

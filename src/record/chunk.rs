@@ -139,7 +139,8 @@ impl Chunk {
         }
     }
 
-    /// Notes in the flight recorder where an entry of the spool is about to have its records as well.
+    /// Notes in the flight recorder where an entry of the spool is about to be written that has its records: all records before
+    /// them in the same slot must be settled or in the spool.
     pub(crate) fn note_entry(&self, segment: u32, offset: u32) {
         match &self.bytes {
             Storage::Heap(_) => self.settler.iter().for_each(|settler| settler.note_entry(segment, offset)),
@@ -151,7 +152,7 @@ impl Chunk {
     pub(crate) fn settle(&self) {
         match &self.bytes {
             Storage::Heap(_) => self.settler.iter().for_each(Settler::settle),
-            Storage::Slot(slot) => drop(slot.settler(slot.len())),
+            Storage::Slot(slot) => slot.settle(),
         }
     }
 

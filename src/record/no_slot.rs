@@ -62,6 +62,10 @@ impl Slot {
         match *self {}
     }
 
+    pub(super) fn settle(&self) {
+        match *self {}
+    }
+
     pub(super) fn settler(&self, _: usize) -> Option<Settler> {
         match *self {}
     }

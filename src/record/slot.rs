@@ -6,7 +6,7 @@
 //! - append: the bytes, then `committed`, which is their length;
 //! - begin: `committed` = 0, then what describes the chunk, then `state`;
 //! - shrink: `slots`, then those behind are given to others;
-//! - note an entry: `spooled` = 0, then where the entry will be, then `spooled`, then the entry is written;
+//! - note an entry: `spooled` = 0, then where the entry will be, then `spooled`, then the entry is written, then `settled`;
 //! - free: `state`, then the slot is given to others.
 //!
 //! A span that is still open may lie there as well, in an [`OpenSpanSlot`].
@@ -39,7 +39,7 @@ pub(crate) struct SlotHeader {
     /// Bytes that `checksum` is of, and the CRC32C: written by the worker when the chunk is complete.
     pub(crate) sealed: AtomicU32,
     pub(crate) checksum: AtomicU32,
-    /// Bytes of records that are in an entry of a segment as well, if that was written, and where the entry is.
+    /// Bytes that are settled as soon as an entry of a segment is written, which has their records, and where that will be.
     pub(crate) spooled: AtomicU32,
     pub(crate) segment: AtomicU32,
     pub(crate) offset: AtomicU32,
@@ -81,9 +81,19 @@ impl SlotPlace {
 
     fn note_entry(&self, end: u32, segment: u32, offset: u32) {
         self.header.spooled.store(0, Ordering::Release);
+        #[cfg(test)]
+        if is_wrong("note") {
+            self.header.spooled.store(end, Ordering::Release);
+        }
         self.header.segment.store(segment, Ordering::Release);
         self.header.offset.store(offset, Ordering::Release);
         self.header.spooled.store(end, Ordering::Release);
+    }
+
+    fn settle(&self, end: u32) {
+        if self.is_mapped() && !self.owner.keeps_records() {
+            self.header.settled.fetch_max(end, Ordering::Release);
+        }
     }
 }
 
@@ -183,11 +193,16 @@ impl Slot {
         }
     }
 
-    /// Notes where an entry is about to be written that has all records: with it, they are not to be sent from here.
+    /// Notes where an entry is about to be written: with it, nothing that is here is to be sent from here.
     pub(super) fn note_entry(&self, segment: u32, offset: u32) {
         if self.place.is_mapped() {
             self.place.note_entry(self.len as u32, segment, offset);
         }
+    }
+
+    /// Nothing that is here is to be sent again.
+    pub(super) fn settle(&self) {
+        self.place.settle(self.len as u32);
     }
 
     /// What settles the records up to `end` when it is dropped, unless the slot is free by then.
@@ -216,7 +231,7 @@ pub(crate) struct Settler {
 }
 
 impl Settler {
-    /// As [`Slot::note_entry`], of these records.
+    /// As [`Slot::note_entry`], of these records and all before them.
     pub(super) fn note_entry(&self, segment: u32, offset: u32) {
         if self.has_slot() {
             self.place.note_entry(self.end, segment, offset);
@@ -224,8 +239,8 @@ impl Settler {
     }
 
     pub(super) fn settle(&self) {
-        if self.has_slot() && !self.place.owner.keeps_records() {
-            self.place.header.settled.fetch_max(self.end, Ordering::Release);
+        if self.has_slot() {
+            self.place.settle(self.end);
         }
     }
 

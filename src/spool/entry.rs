@@ -33,7 +33,7 @@ pub(crate) struct Header {
 
 /// Where an entry begins. The header's checksum includes it: a copy elsewhere is no entry, be it a segment's bytes in an
 /// attribute or an old block that a file system exposes after power loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) segment: u64,
     pub(crate) offset: u64,

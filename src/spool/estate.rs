@@ -8,7 +8,6 @@ use super::clock::{Jump, now_ms};
 use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
 use super::recorder::{Leftover, Map, Place, Unreadable, stored_name};
-use super::scan::has_entry;
 use super::storage::Files;
 use crate::process::with_fork_lock;
 use crate::record::Signal;
@@ -90,10 +89,18 @@ impl Estate {
         if exporter.is_some() && of.is_some() && exporter.map(stored_name) != of {
             return Err(Refusal::OtherExporter(of.unwrap_or_default().to_owned()));
         }
-        let mut files = Files::new(directory.path(), instance);
-        let mut notes = Vec::new();
+        let files = Files::new(directory.path(), instance);
+        let (mut journal, Found { cut, left_alone }) = Journal::open(files, limits)?;
+        let path = |segment| journal.storage().path(segment);
+        let cut = cut.iter().map(|(segment, bytes)| {
+            format!("{}: {bytes} bytes at the end are cut off", path(*segment).display())
+        });
+        let left_alone_notes = left_alone
+            .iter()
+            .map(|(segment, error)| format!("{}: left alone: {error}", path(*segment).display()));
+        let mut notes: Vec<_> = cut.chain(left_alone_notes).collect();
         if let Some(recorder) = &mut recorder {
-            let left = recorder.leave_to_entries(|place| has_entry(&mut files, place));
+            let left = recorder.leave_to_entries(|place| journal.has_whole(place))?;
             // before the entries are delivered and gone
             match recorder.note_settled(&left) {
                 Ok(()) => recorder.release_free_slots(),
@@ -103,17 +110,6 @@ impl Estate {
                 }
             }
         }
-        let (journal, Found { cut, left_alone }) = Journal::open(files, limits)?;
-        let path = |segment| journal.storage().path(segment);
-        let cut = cut.iter().map(|(segment, bytes)| {
-            format!("{}: {bytes} bytes at the end are cut off", path(*segment).display())
-        });
-        notes.extend(cut);
-        notes.extend(
-            left_alone
-                .iter()
-                .map(|(segment, error)| format!("{}: left alone: {error}", path(*segment).display())),
-        );
         Ok(Self {
             directory: directory.clone(),
             instance: instance.to_owned(),

@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::contents::Instance;
 use super::crc32c::checksum;
 use super::directory::{Directory, instance_of_segment, is_instance};
-use super::entry::HEADER_LEN;
+use super::entry::{HEADER_LEN, Place};
 use super::recorder::Leftover;
-use super::scan::{has_entry, scan};
+use super::scan::scan;
 use super::storage::{DAMAGED, Files, Storage};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
@@ -46,11 +46,13 @@ fn ids(directory: &Directory) -> io::Result<BTreeSet<String>> {
 /// `None` if it is gone meanwhile.
 fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
     let mut instance = Instance { id, ..Instance::default() };
-    match is_in_use(directory, &instance) {
-        Ok(is_running) => {
-            instance.is_running = is_running;
-            let path = directory.recorder_path(&instance.id);
-            if let Err(error) = read_recorder(directory, &path, &mut instance) {
+    let path = directory.recorder_path(&instance.id);
+    let is_in_use = is_in_use(directory, &instance);
+    instance.is_running = matches!(is_in_use, Ok(true));
+    let entries = read_segments(directory, &mut instance)?;
+    match is_in_use {
+        Ok(_) => {
+            if let Err(error) = read_recorder(directory, &path, &entries, &mut instance) {
                 instance.problems.push(format!("{}: {error}", path.display()));
             }
         }
@@ -65,15 +67,13 @@ fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
             }
         }
         Err(error) => {
-            let path = directory.recorder_path(&instance.id);
             instance
                 .problems
                 .push(format!("{}: {error}; no process will deliver what is there", path.display()));
         }
     }
-    read_segments(directory, &mut instance)?;
     find_damaged(directory, &mut instance)?;
-    let is_gone = instance.bytes == 0 && !directory.recorder_path(&instance.id).exists();
+    let is_gone = instance.bytes == 0 && !path.exists();
     Ok((!is_gone).then_some(instance))
 }
 
@@ -82,7 +82,13 @@ fn is_in_use(directory: &Directory, instance: &Instance) -> io::Result<bool> {
     with_fork_lock(|| directory.is_in_use(&instance.id))
 }
 
-fn read_recorder(directory: &Directory, path: &Path, instance: &mut Instance) -> io::Result<()> {
+/// Counts what is there and in none of these entries.
+fn read_recorder(
+    directory: &Directory,
+    path: &Path,
+    entries: &[Place],
+    instance: &mut Instance,
+) -> io::Result<()> {
     instance.bytes += fs::symlink_metadata(path)?.len();
     let mut left = match Leftover::read(path, super::boot_id())? {
         Ok(left) => left,
@@ -91,8 +97,7 @@ fn read_recorder(directory: &Directory, path: &Path, instance: &mut Instance) ->
             return Ok(());
         }
     };
-    let mut files = Files::new(directory.path(), &instance.id);
-    left.leave_to_entries(|place| has_entry(&mut files, place));
+    left.leave_to_entries(|place| Ok(entries.contains(&place)))?;
     instance.exporter = Some(left.header.exporter.clone());
     instance.started = time(left.header.created);
     for signal in Signal::ALL {
@@ -116,13 +121,15 @@ fn read_recorder(directory: &Directory, path: &Path, instance: &mut Instance) ->
     Ok(())
 }
 
-fn read_segments(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
+/// Returns where whole entries are.
+fn read_segments(directory: &Directory, instance: &mut Instance) -> io::Result<Vec<Place>> {
+    let mut entries = Vec::new();
     let mut files = Files::new(directory.path(), &instance.id);
     let mut segments = files.list()?;
     segments.sort_by_key(|(number, _)| *number);
     for (number, len) in segments {
         let name = format!("{}-{number}.segment", instance.id);
-        let read = len.and_then(|len| read_segment(&mut files, number, len, instance));
+        let read = len.and_then(|len| read_segment(&mut files, number, len, instance, &mut entries));
         match read {
             Ok((damaged, cut)) => {
                 if damaged > 0 {
@@ -137,7 +144,7 @@ fn read_segments(directory: &Directory, instance: &mut Instance) -> io::Result<(
             Err(error) => instance.problems.push(format!("{name}: {error}")),
         }
     }
-    Ok(())
+    Ok(entries)
 }
 
 /// Files that were set aside.
@@ -156,7 +163,13 @@ fn find_damaged(directory: &Directory, instance: &mut Instance) -> io::Result<()
 }
 
 /// Returns the bytes that are damaged, and those of an entry that is cut off.
-fn read_segment(files: &mut Files, number: u64, len: u64, instance: &mut Instance) -> io::Result<(u64, u64)> {
+fn read_segment(
+    files: &mut Files,
+    number: u64,
+    len: u64,
+    instance: &mut Instance,
+    entries: &mut Vec<Place>,
+) -> io::Result<(u64, u64)> {
     instance.bytes += len;
     let found = scan(files, number, len)?;
     let mut damaged = found.damaged_bytes;
@@ -166,6 +179,7 @@ fn read_segment(files: &mut Files, number: u64, len: u64, instance: &mut Instanc
         if checksum([&body[..]]) == header.body_crc {
             let (records, bytes) = (u64::from(header.records), u64::from(header.body_len));
             instance.add(header.signal, records, bytes, time(header.time_ms));
+            entries.push(Place { segment: number, offset });
         } else {
             damaged += header.entry_len();
         }

@@ -246,19 +246,18 @@ impl<S: Storage> Journal<S> {
         if self.lanes[signal as usize].is_in_hand {
             return Ok(None);
         }
-        while let Some(Slot { place, header }) = self.lanes[signal as usize].slots.front().copied() {
-            let mut body = vec![0; header.body_len as usize];
-            let read = self.storage.read(place.segment, place.offset + HEADER_LEN as u64, &mut body);
-            match read.map_err(|error| (error.kind(), error)) {
-                Ok(()) if checksum([&body[..]]) == header.body_crc => {
+        while let Some(slot) = self.lanes[signal as usize].slots.front().copied() {
+            let Slot { place, header } = slot;
+            match self.body(slot) {
+                Ok(Some(body)) => {
                     let lane = &mut self.lanes[signal as usize];
                     (lane.is_in_hand, lane.failed_reads) = (true, 0);
                     let (records, time_ms) = (u64::from(header.records), header.time_ms);
                     return Ok(Some(Entry { signal, records, time_ms, body }));
                 }
-                Ok(()) | Err((UnexpectedEof | NotFound, _)) => {}
-                Err((_, error)) if lacks_resources(&error) => return Err(error),
-                Err((_, error)) => {
+                Ok(None) => {}
+                Err(error) if lacks_resources(&error) => return Err(error),
+                Err(error) => {
                     let failed_reads = &mut self.lanes[signal as usize].failed_reads;
                     *failed_reads += 1;
                     if *failed_reads < MOST_FAILED_READS {
@@ -277,6 +276,30 @@ impl<S: Storage> Journal<S> {
             let _ = self.settle_first(signal, Mark::Damaged);
         }
         Ok(None)
+    }
+
+    /// The body of an entry; `None` if it is not what was written.
+    fn body(&mut self, Slot { place, header }: Slot) -> io::Result<Option<Vec<u8>>> {
+        let mut body = vec![0; header.body_len as usize];
+        match self.storage.read(place.segment, place.offset + HEADER_LEN as u64, &mut body) {
+            Ok(()) => Ok((checksum([&body[..]]) == header.body_crc).then_some(body)),
+            Err(error) if matches!(error.kind(), UnexpectedEof | NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an entry at this place will be sent: it is pending and whole.
+    ///
+    /// # Errors
+    ///
+    /// That cannot be found out at the moment.
+    pub(crate) fn has_whole(&mut self, place: Place) -> io::Result<bool> {
+        let mut slots = self.lanes.iter().flat_map(|lane| &lane.slots);
+        let Some(slot) = slots.find(|slot| slot.place == place).copied() else { return Ok(false) };
+        match self.body(slot) {
+            Err(error) if lacks_resources(&error) => Err(error),
+            body => Ok(matches!(body, Ok(Some(_)))),
+        }
     }
 
     /// The collector has answered for the entry in hand.

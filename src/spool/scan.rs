@@ -2,7 +2,6 @@
 
 use std::io;
 
-use super::crc32c::checksum;
 use super::entry::{Decoded, HEADER_LEN, Header, MAGIC, Mark, Place};
 use super::storage::Storage;
 
@@ -73,17 +72,6 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, len: u64) -> io::Re
         }
     }
     if is_recognized { Ok(scan) } else { Err(invalid("no entry of a known layout is in it")) }
-}
-
-/// Whether a whole entry that is not done is at this place.
-pub(crate) fn has_entry(storage: &mut impl Storage, place: Place) -> bool {
-    let Place { segment, offset } = place;
-    let mut bytes = vec![0; HEADER_LEN];
-    let Ok(()) = storage.read(segment, offset, &mut bytes) else { return false };
-    let Decoded::Valid { header, mark: Mark::Pending } = Header::decode(&bytes, place) else { return false };
-    bytes.resize(header.body_len as usize, 0);
-    storage.read(segment, offset + HEADER_LEN as u64, &mut bytes).is_ok()
-        && checksum([&bytes[..]]) == header.body_crc
 }
 
 fn invalid(reason: &str) -> io::Error {

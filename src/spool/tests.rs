@@ -217,7 +217,7 @@ fn what_is_no_recorder_is_left_alone_and_what_was_never_used_is_removed() {
     let left_alone = folder.names();
     write("0000000000000003.recorder", b"");
     write("0000000000000004.recorder", &[0; 10_000]);
-    write("0000000000000005.recorder", &[&b"SPFLIGHT"[..], &1u32.to_ne_bytes(), &[0; 4084]].concat());
+    write("0000000000000005.recorder", &[&b"SPFLIGHT"[..], &2u32.to_ne_bytes(), &[0; 4084]].concat());
     let mut spool = folder.open();
     let mut notes = spool.take_notes();
     notes.sort();
@@ -338,6 +338,19 @@ fn a_record_whose_request_on_disk_is_not_whole_is_delivered_from_the_queue() {
         let bodies = drain(&mut folder.open());
         assert!(bodies.iter().any(|body| body.ends_with(&record())), "{bodies:?}");
     }
+}
+
+#[test]
+fn a_record_whose_request_is_in_a_segment_that_is_left_alone_is_delivered_from_the_queue() {
+    let folder = Folder::new("in-left-alone");
+    folder.leave_chunk_and_entries();
+    let segment = fs::OpenOptions::new().write(true).open(folder.file(".segment")).unwrap();
+    segment.set_len(200 << 20).unwrap();
+    let mut spool = folder.open();
+    let notes = spool.take_notes();
+    assert!(notes.len() == 1 && notes[0].contains(".segment: left alone: "), "{notes:?}");
+    let bodies = drain(&mut spool);
+    assert!(bodies.len() == 1 && bodies[0].ends_with(&record()), "{bodies:?}");
 }
 
 fn of_logs(dropped: [Dropped; Signal::COUNT]) -> Dropped {
@@ -537,7 +550,7 @@ fn segments_that_nothing_can_deliver_are_reported_and_stay() {
     spool.close();
     let found = inspect(&folder.0).unwrap();
     assert!(
-        found[0].problems[0].ends_with("no process will deliver them: their recorder is gone"),
+        found[0].problems[1].ends_with("no process will deliver them: their recorder is gone"),
         "{found:?}"
     );
 }

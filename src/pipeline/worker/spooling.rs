@@ -231,7 +231,7 @@ impl Worker {
         if !of_spool().any(Batch::is_half) {
             return;
         }
-        // one that finds no room leaves all of them where they are
+        // where one finds no room, the request stays, with those that were written before it
         if of_spool().rev().all(|part| write(spool, part).is_ok()) {
             of_spool().for_each(|part| self.counters.spool(part.signal, part.records));
             delivery.parts.retain(|part| !part.is_spooled());

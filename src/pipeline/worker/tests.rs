@@ -491,6 +491,7 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
 #[cfg(all(feature = "spool", target_os = "linux"))]
 fn worker_with_spool(name: &str) -> (Worker, std::path::PathBuf) {
     let directory = std::env::temp_dir().join(format!("standpipe-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
     let settings = SpoolSettings { directory: Some(directory.clone()), ..SpoolSettings::default() };
     let (wake, woken) = bounded(1);
     let commands = Commands { stop: bounded(1).1, flush: bounded(1).1, wake: woken };

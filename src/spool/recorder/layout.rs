@@ -6,7 +6,7 @@ use crate::record::{Chunk, OpenSpanBytes, SlotHeader};
 use crate::spool::checksum;
 
 const MAGIC: [u8; 8] = *b"SPFLIGHT";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// A file is read on machines of the byte order that it was written on.
 const BYTE_ORDER: u32 = 0x0102_0304;
 pub(super) const PAGE: usize = 4096;

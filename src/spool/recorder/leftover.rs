@@ -25,8 +25,9 @@ use crate::spool::directory::instance_name;
 use crate::spool::entry::Place as EntryPlace;
 use crate::spool::storage::{check_file_size, open_own};
 
-/// The chunks in the file of a dead process, oldest first. Only [`settle`](Self::settle) and
-/// [`release_free_slots`](Self::release_free_slots) change the file: to read it, even while its process lives, is safe.
+/// The chunks in the file of a dead process, oldest first. Only [`settle`](Self::settle),
+/// [`note_settled`](Self::note_settled) and [`release_free_slots`](Self::release_free_slots) change the file: to read it, even
+/// while its process lives, is safe.
 #[derive(Debug)]
 pub(crate) struct Leftover {
     /// Where its file is, which is open only while it is read or written.
@@ -163,19 +164,28 @@ impl Leftover {
 
     /// Leaves out the records that an entry of a segment has as well, as `has_entry` finds: their process died between the write
     /// of the entry and its note here. Returns the slots that these are in, and how many bytes of each are settled so.
+    ///
+    /// # Errors
+    /// Those of `has_entry`.
     pub(crate) fn leave_to_entries(
         &mut self,
-        mut has_entry: impl FnMut(EntryPlace) -> bool,
-    ) -> Vec<(u32, u32)> {
-        let (mut known, mut left) = (BTreeMap::new(), Vec::new());
+        mut has_entry: impl FnMut(EntryPlace) -> io::Result<bool>,
+    ) -> io::Result<Vec<(u32, u32)>> {
+        let (mut last, mut left) = (None, Vec::new());
         for chunk in self.chunks.iter_mut().filter(|chunk| chunk.spooled > chunk.settled) {
-            if *known.entry(chunk.entry).or_insert_with(|| has_entry(chunk.entry)) {
+            // to know that takes a look at all of the entry
+            let is_there = match last {
+                Some((place, is_there)) if place == chunk.entry => is_there,
+                _ => has_entry(chunk.entry)?,
+            };
+            last = Some((chunk.entry, is_there));
+            if is_there {
                 chunk.settled = chunk.spooled;
                 left.push((chunk.number, chunk.settled));
             }
         }
         self.chunks.retain(|chunk| chunk.committed > chunk.settled);
-        left
+        Ok(left)
     }
 
     /// Has the file say of slots how many bytes of each are settled.

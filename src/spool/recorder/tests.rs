@@ -23,6 +23,7 @@ use crate::process::with_fork_lock;
 use crate::record::{Chunk, Scope, content, frames};
 use crate::spool::checksum;
 use crate::spool::directory::Directory;
+use crate::spool::entry::Place as EntryPlace;
 
 mod open_spans;
 
@@ -80,8 +81,18 @@ fn recovered(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u32>, u64), &'s
 
 /// The same, and how many chunks no checksum proves.
 fn recovered_and_unproven(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u32>, u64, u64), &'static str> {
+    recovered_beside(path, boot_id, |_| false)
+}
+
+/// The same, where segments have entries.
+fn recovered_beside(
+    path: &Path,
+    boot_id: [u8; 16],
+    has_entry: impl Fn(EntryPlace) -> bool,
+) -> Result<(BTreeSet<u32>, u64, u64), &'static str> {
     let mut numbers = BTreeSet::new();
     let Ok(mut leftover) = Leftover::read(path, boot_id).unwrap() else { return Ok((numbers, 1, 0)) };
+    leftover.leave_to_entries(|place| Ok(has_entry(place))).unwrap();
     for signal in Signal::ALL {
         while let Some(request) = leftover.next(signal) {
             let chunk = Chunk::of_request(signal, &request.body).expect("it is a request");
@@ -109,12 +120,15 @@ enum Step {
         scope: usize,
         words: usize,
     },
+    /// The worker takes all that is queued, and notes the entry that it writes then.
+    Note,
     /// The worker takes all that is queued, and the collector answers.
     Settle,
 }
 
 /// The first record of a chunk, one more, another scope, a chunk that is full, slots that are given back and used again, a
-/// record of several chunks' slots, and a chunk that gives back what it does not need. What is not watched comes before.
+/// record of several chunks' slots, a chunk that gives back what it does not need, and entries that are noted in slots that noted
+/// others before. What is not watched comes before.
 fn script() -> Vec<Step> {
     let small = |scope| Step::Enqueue { scope, words: 6 };
     let [medium, large] = [|words| Step::Enqueue { scope: 0, words }; 2];
@@ -132,7 +146,17 @@ fn script() -> Vec<Step> {
         large(7_000),
         medium(1_400),
         medium(300),
+        Step::Note,
         Step::Settle,
+        small(0),
+        small(1),
+        Step::Note,
+        Step::Settle,
+        small(0),
+        small(1),
+        Step::Note,
+        Step::Settle,
+        small(1),
     ]
 }
 
@@ -140,7 +164,7 @@ impl Step {
     fn frame(self, number: u32) -> Vec<u8> {
         match self {
             Self::Enqueue { words, .. } => record(number, words),
-            Self::Settle => Vec::new(),
+            Self::Note | Self::Settle => Vec::new(),
         }
     }
 }
@@ -160,9 +184,11 @@ fn run_script(folder: &Path) {
     let settings = QueueSettings { when_full: WhenFull::DropNewest, ..QueueSettings::default() };
     let queue = Queue::new(&settings, usize::MAX, shared);
     let scopes = ["a", "b"].map(|name| Arc::new(Scope::new(Signal::Traces, name, "")));
-    let steps: Vec<_> = (0..).zip(script()).map(|(number, step)| (step, step.frame(number))).collect();
+    let steps: Vec<_> =
+        (0..).zip(script()).map(|(number, step)| (number, step, step.frame(number))).collect();
+    let mut chunks = Vec::with_capacity(100);
     stop_to_be_watched(folder);
-    for (step, frame) in steps {
+    for (number, step, frame) in steps {
         match step {
             Step::Enqueue { scope, words } => {
                 // not byte by byte, unless asked for: a large record takes most of the time
@@ -175,13 +201,18 @@ fn run_script(folder: &Path) {
                     stop();
                 }
             }
+            Step::Note => {
+                stop();
+                queue.drain(|chunk| chunks.push(chunk));
+                stop();
+                chunks.iter().for_each(|chunk| chunk.note_entry(number, number));
+            }
             Step::Settle => {
-                let mut chunks = Vec::new();
                 // not instruction by instruction: a checksum has millions, and changes nothing that counts
                 stop();
                 queue.drain(|chunk| chunks.push(chunk));
                 stop();
-                for chunk in chunks {
+                for chunk in chunks.drain(..) {
                     let (records, bytes) = chunk.runs().iter().fold((0, 0), |(records, bytes), run| {
                         (records + run.records, bytes + run.end - run.start)
                     });
@@ -310,19 +341,20 @@ fn single_step(
     }
 }
 
-/// All that was enqueued must be there when `over` steps are over, and nothing that was settled; what the next step changes
-/// may be there or not.
+/// All that was enqueued must be there when `over` steps are over, and nothing that was settled or is in an entry, which is
+/// written at the end of its step; what the next step changes may be there or not.
 fn judge(over: usize, path: &Path) -> Result<(), String> {
     let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
     for (number, step) in (0..).zip(script()).take(over + 1) {
         match step {
             Step::Enqueue { .. } if (number as usize) < over => _ = must.insert(number),
             Step::Enqueue { .. } => _ = may.insert(number),
-            Step::Settle if (number as usize) < over => must.clear(),
+            Step::Note | Step::Settle if (number as usize) < over => must.clear(),
+            Step::Note => {}
             Step::Settle => may.append(&mut must),
         }
     }
-    let (found, damaged) = recovered(path, [1; 16])?;
+    let (found, damaged, _) = recovered_beside(path, [1; 16], |place| place.segment < over as u64)?;
     let is_right =
         must.is_subset(&found) && found.iter().all(|number| must.contains(number) || may.contains(number));
     if is_right && damaged == 0 {
@@ -345,7 +377,7 @@ fn a_record_is_found_from_the_instruction_on_that_accepts_it_and_never_torn() {
     println!("{} instructions, {} faults", right.instructions, right.faults);
     assert!(right.instructions > 10_000 && right.faults == 0, "{right:?}");
     // the control: such faults are seen
-    for wrong in ["commit", "begin"] {
+    for wrong in ["commit", "begin", "note"] {
         let watched = watch(test, wrong, &expected);
         println!("{wrong}: {} faults, the last: {}", watched.faults, watched.last_fault);
         assert!(watched.faults > 0, "{wrong}: {watched:?}");

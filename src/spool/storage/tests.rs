@@ -12,6 +12,7 @@ struct Directory(PathBuf);
 impl Directory {
     fn new(name: &str) -> Self {
         let path = env::temp_dir().join(format!("standpipe-storage-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a temporary directory can be made");
         Self(path)
     }

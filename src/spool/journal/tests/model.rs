@@ -122,6 +122,7 @@ struct Directory(PathBuf);
 impl Directory {
     fn new() -> Self {
         let path = env::temp_dir().join(format!("standpipe-journal-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a temporary directory can be made");
         Self(path)
     }
