@@ -100,7 +100,7 @@ pub(super) struct Open {
     socket: Arc<TcpStream>,
     /// How many requests are at each stage.
     stages: [usize; Stage::COUNT],
-    /// When it last brought a request that could be decoded.
+    /// When an answer was last decided, or a request last decoded, if it ever brought one that could be.
     brought: Option<Instant>,
     /// When a request last changed its stage, or the connection began.
     since: Instant,
@@ -139,7 +139,8 @@ impl Open {
         from.into_iter().for_each(|stage| self.stages[stage as usize] -= 1);
         to.into_iter().for_each(|stage| self.stages[stage as usize] += 1);
         self.since = Instant::now();
-        if matches!(to, Some(Stage::Held)) {
+        let is_brought = self.brought.is_some() && matches!(to, Some(Stage::Answering));
+        if is_brought || matches!(to, Some(Stage::Held)) {
             self.brought = Some(self.since);
         }
     }
