@@ -80,6 +80,9 @@ impl SlotPlace {
     }
 
     fn note_entry(&self, end: u32, segment: u32, offset: u32) {
+        if !self.is_mapped() {
+            return;
+        }
         self.header.spooled.store(0, Ordering::Release);
         #[cfg(test)]
         if is_wrong("note") {
@@ -195,9 +198,7 @@ impl Slot {
 
     /// Notes where an entry is about to be written: with it, nothing that is here is to be sent from here.
     pub(super) fn note_entry(&self, segment: u32, offset: u32) {
-        if self.place.is_mapped() {
-            self.place.note_entry(self.len as u32, segment, offset);
-        }
+        self.place.note_entry(self.len as u32, segment, offset);
     }
 
     /// Nothing that is here is to be sent again.

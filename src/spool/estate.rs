@@ -101,7 +101,7 @@ impl Estate {
         let mut notes: Vec<_> = cut.chain(left_alone_notes).collect();
         if let Some(recorder) = &mut recorder {
             let left = recorder.leave_to_entries(|place| journal.has_whole(place))?;
-            // before the entries are delivered and gone
+            // before the entries are delivered and gone; where that fails, these slots are not free yet
             match recorder.note_settled(&left) {
                 Ok(()) => recorder.release_free_slots(),
                 Err(error) => {

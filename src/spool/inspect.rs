@@ -17,7 +17,8 @@ use super::storage::{DAMAGED, Files, Storage};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
-/// What each process has in the directory of a spool, the one that began first at the beginning.
+/// What each process has in the directory of a spool, the one that began first at the beginning. Of one that runs, what it moves
+/// to the disk meanwhile may be missing.
 ///
 /// # Errors
 /// When the directory cannot be read, or is not this user's alone.
