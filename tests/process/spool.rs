@@ -298,18 +298,26 @@ fn a_collector_that_never_answers_fills_the_disk_and_not_the_queue() {
 fn a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice() {
     const NAME: &str = "a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice";
     if let Some(task) = process::task() {
-        let (endpoint, spool) = task.split_once(' ').unwrap();
+        let [endpoint, spool, delivered] = task.split(' ').collect::<Vec<_>>()[..] else { panic!("{task}") };
         let telemetry = start(hanging(endpoint, Path::new(spool)));
-        emit(&telemetry.tracer("shop"), 0, 0..20_000);
+        let tracer = telemetry.tracer("shop");
+        // a batch, by which the queue is half full
+        emit(&tracer, 0, 0..1000);
+        let (delivered, by) = (delivered.parse().unwrap(), Instant::now() + PATIENCE);
+        while telemetry.ledger().total().delivered < delivered && Instant::now() < by {
+            thread::yield_now();
+        }
+        emit(&tracer, 0, 1000..20_000);
         process::report("emitted");
         return thread::sleep(2 * PATIENCE);
     }
     // a whole batch hangs, or the second half of one
-    for before in [vec![], vec![Answer::status(413), Answer::ok()]] {
+    for (before, delivered) in [(vec![], 0), (vec![Answer::status(413), Answer::ok()], 500)] {
         let (spool, receiver) = (private(), Receiver::start().unwrap());
         receiver.script(before);
         receiver.always(Answer::hang());
-        let mut child = Child::start(NAME, &format!("{} {}", receiver.endpoint(), spool.path().display()));
+        let task = format!("{} {} {delivered}", receiver.endpoint(), spool.path().display());
+        let mut child = Child::start(NAME, &task);
         // what is being sent is on disk as well by then: it is the oldest
         assert_eq!(child.next_report(), "emitted");
         child.kill();
