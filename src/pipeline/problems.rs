@@ -15,7 +15,7 @@ use crate::record::Signal;
 /// Each kind of problem is reported once per period.
 const PERIOD: Duration = Duration::from_secs(60);
 /// The most problems that are held back.
-const MOST_HELD: usize = 64;
+const MOST_HELD: usize = 1000;
 
 /// Lets each kind of problem of a signal through once per period and counts what it holds back.
 #[derive(Debug)]

@@ -6,8 +6,6 @@ use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::process::generation;
-
 /// The end of the name of a file that was set aside.
 pub(super) const DAMAGED: &str = ".damaged";
 
@@ -41,14 +39,12 @@ pub(super) fn lacks_resources(error: &io::Error) -> bool {
 pub(crate) struct Files {
     directory: PathBuf,
     instance: String,
-    /// Of the process whose files these are.
-    generation: u32,
 }
 
 impl Files {
     /// The directory must be there, and other users must not be able to write to it.
     pub(crate) fn new(directory: impl Into<PathBuf>, instance: impl Into<String>) -> Self {
-        Self { directory: directory.into(), instance: instance.into(), generation: generation() }
+        Self { directory: directory.into(), instance: instance.into() }
     }
 
     pub(super) fn path(&self, segment: u64) -> PathBuf {
@@ -69,16 +65,6 @@ impl Files {
 
     fn open(&self, segment: u64, options: &mut OpenOptions) -> io::Result<File> {
         open_own(&self.path(segment), options)
-    }
-
-    /// The worker goes on for a moment in a child that the program's hook forks, where the parent's files are not to be changed.
-    fn to_change(&self) -> io::Result<&Self> {
-        #[cfg(test)]
-        faults::strike()?;
-        match self.generation == generation() {
-            true => Ok(self),
-            false => Err(io::Error::other("a forked child leaves the files of its parent alone")),
-        }
     }
 }
 
@@ -163,11 +149,15 @@ impl Storage for Files {
     }
 
     fn create(&mut self, segment: u64) -> io::Result<()> {
-        create(&self.to_change()?.path(segment)).map(drop)
+        #[cfg(test)]
+        faults::strike()?;
+        create(&self.path(segment)).map(drop)
     }
 
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()> {
-        let mut file = self.to_change()?.open(segment, OpenOptions::new().write(true))?;
+        #[cfg(test)]
+        faults::strike()?;
+        let mut file = self.open(segment, OpenOptions::new().write(true))?;
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         check_file_size(file.seek(SeekFrom::End(0))?.saturating_add(bytes))?;
         let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
@@ -186,7 +176,9 @@ impl Storage for Files {
     }
 
     fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()> {
-        let mut file = self.to_change()?.open(segment, OpenOptions::new().write(true))?;
+        #[cfg(test)]
+        faults::strike()?;
+        let mut file = self.open(segment, OpenOptions::new().write(true))?;
         check_file_size(offset.saturating_add(1))?;
         file.seek(SeekFrom::Start(offset))?;
         file.write_all(&[byte])
@@ -209,11 +201,15 @@ impl Storage for Files {
     }
 
     fn remove(&mut self, segment: u64) -> io::Result<()> {
-        fs::remove_file(self.to_change()?.path(segment))
+        #[cfg(test)]
+        faults::strike()?;
+        fs::remove_file(self.path(segment))
     }
 
     fn set_aside(&mut self, segment: u64) -> io::Result<()> {
-        set_aside(&self.to_change()?.path(segment))
+        #[cfg(test)]
+        faults::strike()?;
+        set_aside(&self.path(segment))
     }
 }
 

@@ -229,12 +229,19 @@ fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
 fn a_child_forked_by_the_hook_leaves_the_parents_spool_alone() {
     const NAME: &str = "a_child_forked_by_the_hook_leaves_the_parents_spool_alone";
     let Some(task) = process::task() else {
-        let (spool, receiver) = (crate::spool::private(), Receiver::start().unwrap());
-        receiver.script([Answer::status(503)]);
-        let task = format!("{} {}", receiver.endpoint(), spool.path().display());
-        let delivered = process::run(NAME, &task);
-        assert_eq!(delivered, [receiver.point_count().to_string()]);
-        return assert_eq!(crate::spool::files(spool.path()).len(), 0);
+        // it is called for an attempt, and before the first one for a file that is left alone
+        for (answer, strange) in [(Answer::status(503), None), (Answer::ok(), Some("strange"))] {
+            let (spool, receiver) = (crate::spool::private(), Receiver::start().unwrap());
+            receiver.script([answer]);
+            let left = strange.map(|text| (spool.path().join("00000000000000aa.recorder"), text));
+            left.iter().for_each(|(path, text)| std::fs::write(path, text).unwrap());
+            let task = format!("{} {}", receiver.endpoint(), spool.path().display());
+            let delivered = process::run(NAME, &task);
+            assert_eq!(delivered, [receiver.point_count().to_string()]);
+            let left: Vec<_> = left.into_iter().map(|(path, _)| path).collect();
+            assert_eq!(crate::spool::files(spool.path()), left);
+        }
+        return;
     };
     let (endpoint, spool) = task.split_once(' ').unwrap();
     let ((forked, child), (reaped, is_over)) = (mpsc::channel(), mpsc::channel());

@@ -37,15 +37,11 @@ impl Worker {
             };
             let attempt = spawn_scoped(scope, "standpipe-send", send).ok()?;
             while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                // the program's hook may fork, and the child has no thread to wait for
-                self.reporter.hold_back(true);
                 // or the transport would be lost
                 let _ = contain_panic(|| self.relieve_queues(at, batch));
-                self.reporter.hold_back(false);
             }
             attempt.join().ok()
         });
-        self.reporter.report_held();
         // where the system has no thread to give, the worker waits for the answer itself
         let verdict = sent.unwrap_or_else(send);
         self.transport = Some(transport);

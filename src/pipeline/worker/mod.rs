@@ -91,6 +91,8 @@ pub(crate) struct State {
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],
     /// What a caller's thread may do; `None` on the worker's own.
     turn: Option<Turn>,
+    /// Of the process in which the worker has a thread of its own.
+    generation: Option<u32>,
     /// Since when a caller's thread has found nothing to do at all.
     idle_since: Option<Instant>,
 }
@@ -112,17 +114,34 @@ impl Worker {
     /// Works on this thread until it is stopped. False in a child that code of the program has forked here: this thread is all
     /// that lives on in it, and the worker is the parent's.
     pub(crate) fn run(mut self) -> bool {
-        let generation = process::generation();
+        self.state.generation = Some(process::generation());
         context::suppress_for_ever();
-        while !self.is_done() {
+        while !self.is_done() && !self.is_forked() {
             self.caught(Self::step);
-            if generation != process::generation() {
-                mem::forget(self);
-                return false;
-            }
         }
-        self.finish();
-        true
+        if !self.is_forked() {
+            self.finish();
+        }
+        let is_parent = !self.is_forked();
+        if !is_parent {
+            mem::forget(self);
+        }
+        is_parent
+    }
+
+    /// Whether this is a child that code of the program has forked on the worker's thread.
+    fn is_forked(&self) -> bool {
+        self.state.generation.is_some_and(|generation| generation != process::generation())
+    }
+
+    /// Does `work`, and then reports what it met: the program's hook may fork, and the child has no part in what follows.
+    fn report_after<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.reporter.hold_back(true);
+        let worked = work(self);
+        // of a turn, its end reports
+        self.reporter.hold_back(self.state.turn.is_some());
+        self.reporter.report_held();
+        worked
     }
 
     /// What `work` returns; `None` if it panicked, which costs all that had left the queues, not the worker.
@@ -137,8 +156,12 @@ impl Worker {
     /// The worker is done: what it still has is lost, unless the spool takes it.
     fn finish(&mut self) {
         self.collect_last_metrics();
-        self.close_spool();
-        self.state.flushes.drain(..).for_each(Flush::report);
+        if !self.is_forked() {
+            self.report_after(Self::close_spool);
+        }
+        if !self.is_forked() {
+            self.state.flushes.drain(..).for_each(Flush::report);
+        }
     }
 
     /// Whether the worker stops and nothing is left that it could try.
@@ -151,7 +174,7 @@ impl Worker {
 
     /// Does one thing: a collection, an attempt, or a rest. False if nothing is due, and the thread is not to rest.
     fn step(&mut self) -> bool {
-        self.work() || self.rest()
+        !self.is_forked() && (self.report_after(Self::work) || !self.is_forked() && self.rest())
     }
 
     /// Makes a collection or an attempt; false if neither is due.

@@ -38,9 +38,10 @@ impl Worker {
     /// Does one thing on a caller's thread, if something is due and there is time to begin it.
     pub(crate) fn take_turn(&mut self, turn: Turn) -> Progress {
         self.state.turn = Some(turn);
-        self.reporter.hold_back(!turn.may_call_program);
+        self.reporter.hold_back(true);
         let progress = self.progress(turn);
         // last: the hook may fork, and the child has no part in what follows
+        self.reporter.hold_back(!turn.may_call_program);
         self.reporter.report_held();
         progress
     }
