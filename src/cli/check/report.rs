@@ -18,7 +18,7 @@ const LEAST_VALUE: usize = 10;
 /// Below this many cells the origin of a value has a line of its own, if it would have no room beside it.
 const NARROW: usize = 72;
 
-/// The advice for a file with so many errors that it may not be a configuration at all.
+/// The advice for a file with more errors than a configuration is likely to have.
 const NO_TOML: &str = "is this a TOML file?";
 /// Mistakes that are shown of such a file.
 const MOST_OF_GARBAGE: usize = 3;
