@@ -22,7 +22,7 @@
 //! | How are certificates read and verified? | `tls/` |
 //! | Which proxy is used? | `proxy.rs`; `CONNECT` for gRPC: `grpc/target.rs` |
 //! | Where are bodies compressed? | `gzip.rs` |
-//! | Why does no secret reach a log? | `redact.rs`; in ureq's own log lines: `http/mask.rs`, `http/masked_stream.rs` |
+//! | Where are secrets removed from messages? | `redact.rs` |
 //! | How is an attempt ended in time? | `tcp.rs`, `deadline_stream.rs`, `http/socket.rs` |
 //! | What does a probe send? | `http/probe_request.rs`, `grpc/probe_request.rs` |
 //! | How do tests replace the network? | `gate.rs` |

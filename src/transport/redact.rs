@@ -73,29 +73,6 @@ impl Secrets {
         redacted
     }
 
-    /// Overwrites them, so that everything else stays in its place.
-    pub(super) fn overwrite(&self, bytes: &mut [u8]) {
-        if self.wholes.is_empty() {
-            return;
-        }
-        for range in self.find(&bytes.to_ascii_lowercase()) {
-            bytes[range].fill(b'*');
-        }
-    }
-
-    /// The same in `piece`, which is what `text` has behind `start`. What may be the beginning of one, at the end, is one.
-    pub(super) fn overwrite_end(&self, text: &[u8], start: usize, piece: &mut [u8]) {
-        if self.wholes.is_empty() {
-            return;
-        }
-        let lower = text.to_ascii_lowercase();
-        for range in self.find(&lower).into_iter().chain(self.find_cut(&lower)) {
-            if range.end > start {
-                piece[range.start.saturating_sub(start)..range.end - start].fill(b'*');
-            }
-        }
-    }
-
     fn add_parts(&mut self, form: &[u8]) {
         let begins_a_character = |part: &&[u8]| part[0] & 0b1100_0000 != 0b1000_0000;
         let parts = form.windows(PART).filter(begins_a_character);
@@ -231,16 +208,5 @@ mod tests {
             let said = "shop:open-sesame-4711 is unknown, and so is c2hvcDpvcGVuLXNlc2FtZS00NzEx";
             assert_eq!(redacted(said, &[&secrets[0]]), "shop:*** is unknown, and so is ***");
         }
-    }
-
-    #[test]
-    fn blotting_leaves_everything_else_in_its_place() {
-        let secrets = Secrets::new(["Bearer s3cret-and-long"]);
-        let mut bytes = b"\x0a\x12bad S3CRET-and-long!\xff".to_vec();
-        secrets.overwrite(&mut bytes);
-        assert_eq!(bytes, b"\x0a\x12bad ***************!\xff");
-        let mut bytes = b"short".to_vec();
-        Secrets::default().overwrite(&mut bytes);
-        assert_eq!(bytes, b"short");
     }
 }

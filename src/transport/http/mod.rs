@@ -1,10 +1,9 @@
 //! OTLP over HTTP/1.1, through ureq.
 //!
-//! Layers of a connection, from the network up: `socket` (TCP with deadlines), `tls`, `masked_stream` (puts secrets into
-//! requests and takes them out of responses, because ureq logs both), ureq. `mask` knows the secrets, `response` judges.
+//! Layers of a connection, from the network up: `socket` (TCP with deadlines), `tls`, `forward` (request lines for a proxy
+//! that forwards plain HTTP), ureq. `response` turns an answer into a verdict.
 
-mod mask;
-mod masked_stream;
+mod forward;
 #[cfg(feature = "probe")]
 mod probe_request;
 mod response;
@@ -19,13 +18,15 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
+use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use ureq::unversioned::transport::Connector;
 use ureq::{Agent, ProxyProtocol, SendBody};
 
-use self::mask::{Forward, Mask, proxy_secrets};
+use self::forward::Forward;
 #[cfg(feature = "probe")]
 pub(crate) use self::probe_request::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
-use self::socket::UriAlias;
+use self::socket::Unresolved;
+use super::base64::basic_credentials;
 use super::gzip::compress;
 use super::lookup::Lookup;
 use super::redact::Secrets;
@@ -47,9 +48,6 @@ const READ_BYTES: usize = 16 << 10;
 /// Writes are in pieces of this size.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// What ureq sees of what it must not show.
-const HIDDEN: &str = "***";
-
 /// Everything needed to open an HTTP transport, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpSpec {
@@ -58,45 +56,25 @@ pub(crate) struct HttpSpec {
     tls: Handshakes,
     /// Host and port of the server, or of the proxy in front of it.
     peer: (String, u16),
-    /// The server, if ureq must not know it.
-    server: Option<Uri>,
     /// A proxy that makes the requests itself; one that only leads to the server is in `config`.
     forwarded: Option<ureq::Proxy>,
     urls: [Url; Signal::COUNT],
     headers: Vec<(HeaderName, HeaderValue)>,
-    mask: Mask,
+    secrets: Arc<Secrets>,
+    forward: Forward,
     compression: Compression,
 }
 
 /// Where a signal is posted to.
 #[derive(Clone)]
 struct Url {
-    /// The path with its query.
-    target: String,
-    /// With a stand-in for what may be a secret.
-    masked: String,
-    /// For messages: without it.
+    /// The URL that ureq is given: of the server, or of the proxy that forwards the request.
+    called: String,
+    /// The URL of the server without secrets, for messages.
     shown: String,
 }
 
-impl Url {
-    /// Host and port as ureq sees them.
-    #[cfg(feature = "tls")]
-    fn authority(&self) -> &str {
-        let rest = self.masked.split_once("://").map_or("", |(_, rest)| rest);
-        rest.split(['/', '?']).next().unwrap_or_default()
-    }
-
-    /// What of the target is not shown.
-    fn secrets(&self) -> impl Iterator<Item = &str> {
-        let words = self.target.split(['/', '?', '&', ';', '=']);
-        words
-            .filter(|word| !self.shown.contains(word))
-            .chain(self.target.split_once('?').map(|(_, query)| query))
-    }
-}
-
-// by hand: the target may hold a secret
+// Written by hand because the URL may contain a secret.
 impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Url").field(&self.shown).finish()
@@ -109,26 +87,29 @@ impl HttpSpec {
     /// # Errors
     /// What is wrong, as a message without secrets.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
-        let mut mask = Mask::default();
-        let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
         let real = settings.url(Signal::Traces);
         let proxy = proxy::choose(settings.proxy, &real, |name| std::env::var(name).ok())?;
+        let (server, port) = proxy::host_and_port(&real).ok_or("the endpoint cannot be read")?;
         let peer = match &proxy {
             Some(proxy) => (proxy.host().to_owned(), proxy.port()),
-            None => {
-                let (host, port) = proxy::host_and_port(&real).ok_or("the endpoint cannot be read")?;
-                (host.to_owned(), port)
-            }
+            None => (server.to_owned(), port),
         };
         // over a tunnel HTTP/2 can follow, which has no other way through a proxy
         let is_forwarded = settings.transport == config::Transport::Http && real.starts_with("http:");
         let (forwarded, tunnelled) = if is_forwarded { (proxy, None) } else { (None, proxy) };
+        let mut headers = headers(settings)?;
         if let Some(proxy) = &forwarded {
             check_tls_to(proxy)?;
-            mask.forward(Forward::new(proxy, &real));
+            headers.extend(forward::headers(proxy, split_target(&real).0)?);
         }
+        let of_proxy = forwarded.as_ref().or(tunnelled.as_ref()).map(proxy_secrets).unwrap_or_default();
+        let hidden_targets: Vec<String> =
+            Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal)).collect();
+        let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
+        let all = of_proxy.iter().map(Secret::expose).chain(hidden_targets.iter().map(String::as_str));
+        let secrets = Secrets::new(all.chain(of_headers).chain(settings.hidden_texts()));
         let config = Agent::config_builder()
-            .user_agent(user_agent(settings, &mut mask))
+            .user_agent(settings.full_user_agent())
             .accept(PROTOBUF)
             // no answer is worth decompressing a bomb for
             .accept_encoding("identity")
@@ -145,29 +126,16 @@ impl HttpSpec {
             .input_buffer_size(READ_BYTES)
             // a head that fills the buffer would be taken for a connection that was closed, and tried again
             .max_response_header_size(READ_BYTES - 1);
-        let headers = headers(settings, &mut mask)?;
-        let unreadable = |_| "the endpoint cannot be read".to_owned();
-        let server: Option<Uri> =
-            settings.hidden_authority().map(|_| real.parse().map_err(unreadable)).transpose()?;
-        if let Some(authority) = server.as_ref().and_then(Uri::authority) {
-            // with the port that an endpoint need not name
-            mask.stand_in("host", HIDDEN, authority.as_str());
-        }
-        let of_proxy = forwarded.as_ref().or(tunnelled.as_ref()).map(proxy_secrets).unwrap_or_default();
-        let of_targets = urls.iter().flat_map(Url::secrets);
-        let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
-        let all = of_proxy.iter().map(Secret::expose).chain(of_targets).chain(of_headers);
-        mask.redact_from_now_on(Secrets::new(all.chain(settings.hidden_texts())));
         Ok(Self {
             config: config.build(),
             #[cfg(feature = "tls")]
             tls: Handshakes::new(&settings.tls, None)?,
             peer,
-            server,
+            urls: Signal::ALL.map(|signal| url(settings, signal, forwarded.as_ref())),
+            forward: Forward::new(forwarded.is_some().then(|| split_target(&real).0)),
             forwarded,
-            urls,
             headers,
-            mask,
+            secrets: Arc::new(secrets),
             compression: settings.compression,
         })
     }
@@ -175,7 +143,11 @@ impl HttpSpec {
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self, driver: Driver) -> Http {
         let interrupter = Arc::new(Interrupter::default());
-        let agent = masked_stream::agent(self, Arc::clone(&interrupter), driver);
+        let connector = socket::plain_connector(self.lookup(driver), Arc::clone(&interrupter));
+        #[cfg(feature = "tls")]
+        let connector = connector.chain(tls::connector(self));
+        let connector = connector.chain(self.forward.clone());
+        let agent = Agent::with_parts(self.config.clone(), connector, Unresolved);
         let compressed = Vec::new();
         Http { spec: self.clone(), agent, compressed, interrupter }
     }
@@ -183,24 +155,6 @@ impl HttpSpec {
     /// Whether it is the proxy that does not take a request, rather than the server.
     fn is_refused_by_proxy(&self, answer: &Response<ureq::Body>) -> bool {
         self.forwarded.is_some() && answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
-    }
-
-    /// The server's name where ureq sees another.
-    fn alias(&self) -> Option<UriAlias> {
-        let server = self.server.as_ref()?;
-        Some(UriAlias { seen: HIDDEN.to_owned(), actual: server.clone() })
-    }
-
-    /// The peer of the TLS connection, if it is not what ureq takes for the server.
-    #[cfg(feature = "tls")]
-    fn tls_peer(&self) -> Option<UriAlias> {
-        match &self.forwarded {
-            Some(proxy) if proxy.protocol() == ProxyProtocol::Https => {
-                let seen = self.urls[0].authority().to_owned();
-                Some(UriAlias { seen, actual: proxy.uri().clone() })
-            }
-            _ => self.alias(),
-        }
     }
 
     /// Finds the peer for one agent of one process.
@@ -222,47 +176,55 @@ fn check_tls_to(proxy: &ureq::Proxy) -> Result<(), String> {
     }
 }
 
-/// What a signal is posted to; a target that the user would not have shown is hidden from the log, too.
-fn url(settings: &ConnectionSettings, signal: Signal, mask: &mut Mask) -> Url {
+/// Where a signal is posted to. A proxy that forwards requests is called itself, with the path of the server's URL.
+fn url(settings: &ConnectionSettings, signal: Signal, forwarded: Option<&ureq::Proxy>) -> Url {
     let (url, shown) = (settings.url(signal), settings.shown_url(signal));
-    let authority = url.find("://").map_or(0, |at| at + 3);
-    let path = url[authority..].find('/').map_or(url.len(), |at| authority + at);
-    let (origin, target) = url.split_at(path);
-    if url == shown {
-        return Url { target: target.to_owned(), masked: url, shown };
-    }
-    let origin = match settings.hidden_authority() {
-        Some(_) => format!("{}{HIDDEN}", &url[..authority]),
-        None => origin.to_owned(),
-    };
-    let masked = format!("{origin}{}", mask.hide_target(target));
-    Url { target: target.to_owned(), masked, shown }
-}
-
-/// The user agent, as ureq may see it.
-fn user_agent(settings: &ConnectionSettings, mask: &mut Mask) -> String {
-    let full = settings.full_user_agent();
-    match &settings.user_agent {
-        Some(product) if settings.hides_user_agent => {
-            let stand_in = format!("{HIDDEN}{}", full.strip_prefix(product.as_str()).unwrap_or_default());
-            mask.stand_in("user-agent", &stand_in, &full);
-            stand_in
+    let called = match forwarded {
+        Some(proxy) => {
+            let scheme = if proxy.protocol() == ProxyProtocol::Https { "https" } else { "http" };
+            format!("{scheme}://{}:{}{}", proxy.host(), proxy.port(), split_target(&url).1)
         }
-        _ => full,
+        None => url,
+    };
+    Url { called, shown }
+}
+
+/// Splits a URL into its origin (scheme and authority) and its target (path and query).
+fn split_target(url: &str) -> (&str, &str) {
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    url.split_at(url[authority..].find(['/', '?']).map_or(url.len(), |at| authority + at))
+}
+
+/// The words of a URL's target that messages do not show.
+fn hidden_words(settings: &ConnectionSettings, signal: Signal) -> Vec<String> {
+    let (url, shown) = (settings.url(signal), settings.shown_url(signal));
+    let target = split_target(&url).1;
+    let words = target.split(['/', '?', '&', ';', '=']).filter(|word| !shown.contains(word));
+    words.chain(target.split_once('?').map(|(_, query)| query)).map(str::to_owned).collect()
+}
+
+/// The secrets in a proxy's credentials, which the proxy could repeat.
+fn proxy_secrets(proxy: &ureq::Proxy) -> Vec<Secret> {
+    let (user, password) = (proxy.username().unwrap_or_default(), proxy.password().unwrap_or_default());
+    match password.is_empty() {
+        true => Vec::new(),
+        false => vec![Secret::new(password), Secret::new(basic_credentials(user, password))],
     }
 }
 
-fn headers(settings: &ConnectionSettings, mask: &mut Mask) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+fn headers(settings: &ConnectionSettings) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     settings.check_head()?;
-    let mut headers = Vec::new();
-    for (name, value) in &settings.headers {
-        let name = name.to_ascii_lowercase();
-        let masked = mask.hide_header(&name, value.expose());
-        let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&masked).ok());
-        headers
-            .push(header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?);
-    }
-    Ok(headers)
+    let all = settings.headers.iter();
+    all.map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose())).collect()
+}
+
+/// A header whose value ureq and `Debug` do not show.
+fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
+    let (name, mut value) =
+        header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?;
+    value.set_sensitive(true);
+    Ok((name, value))
 }
 
 /// Posts batches over one kept-alive connection.
@@ -280,7 +242,7 @@ impl Http {
         // the first request of a process initialises a static of ureq, just before it asks the resolver
         let _first = first_use::begin();
         let url = &self.spec.urls[payload.signal as usize];
-        let request = self.agent.post(&url.masked).config().timeout_global(Some(left)).build();
+        let request = self.agent.post(&url.called).config().timeout_global(Some(left)).build();
         let request =
             self.spec.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         let request = request.header(header::CONTENT_TYPE, PROTOBUF);
@@ -317,7 +279,7 @@ impl Transport for Http {
             Err(_) if is_broken => response::late(&url.shown),
             Err(error) => response::failure_verdict(&error, &url.shown),
         };
-        verdict.map_text(|text| self.spec.mask.redact(text))
+        verdict.map_text(|text| self.spec.secrets.redact(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {

@@ -8,15 +8,16 @@ use ureq::Agent;
 use ureq::http::{Response, header};
 use ureq::unversioned::transport::Connector;
 
-use super::mask::Mask;
 use super::response::{
-    Success, content_type, header_text, of_proxy, printable, read_success, status_text, tls_fault, too_long,
+    Success, content_type, header_text, of_proxy, printable, read_success, shown_location, status_text,
+    tls_fault, too_long,
 };
 use super::socket::Unresolved;
 use super::timeline::{RecordConnection, RecordTls, RecordedLookup, Timeline, TimelineRecorder};
 use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, socket};
 use crate::process::Driver;
 use crate::record::Signal;
+use crate::transport::redact::Secrets;
 use crate::transport::response::{self, is_media_type, read_status};
 use crate::transport::{Payload, TlsFault, lower_first};
 
@@ -110,11 +111,11 @@ impl HttpSpec {
             Ok(answer) if self.is_refused_by_proxy(&answer) => {
                 ProbeEnd::Failed(ProbeFailure::Proxy(status_text(answer.status())))
             }
-            Ok(answer) => ProbeEnd::Answered(reply(answer, &self.mask)),
+            Ok(answer) => ProbeEnd::Answered(reply(answer, &self.secrets)),
             Err(ureq::Error::ConnectionFailed) if !goes_on && recorder.read().connected.is_some() => {
                 ProbeEnd::Connected
             }
-            Err(error) => ProbeEnd::Failed(failure(&error, &self.mask)),
+            Err(error) => ProbeEnd::Failed(failure(&error, &self.secrets)),
         };
         ProbeRequest { timeline: recorder.read(), ended: Instant::now(), end }
     }
@@ -123,22 +124,22 @@ impl HttpSpec {
 /// The same agent as an exporter's, with a recorder in its layers.
 fn agent(spec: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
     let lookup = RecordedLookup { recorder: recorder.clone(), lookup: spec.lookup(Driver::OwnThread) };
-    let connector = socket::plain_connector(lookup, spec.alias(), Arc::default());
+    let connector = socket::plain_connector(lookup, Arc::default());
     let connector = connector.chain(RecordConnection(recorder.clone()));
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(spec));
     let connector =
-        connector.chain(RecordTls { recorder: recorder.clone(), goes_on }).chain(spec.mask.clone());
+        connector.chain(RecordTls { recorder: recorder.clone(), goes_on }).chain(spec.forward.clone());
     Agent::with_parts(spec.config.clone(), connector, Unresolved)
 }
 
-fn failure(error: &ureq::Error, mask: &Mask) -> ProbeFailure {
+fn failure(error: &ureq::Error, secrets: &Secrets) -> ProbeFailure {
     if let Some(fault) = tls_fault(error) {
         return ProbeFailure::Tls(TlsFault { what: printable(&fault.what), ..fault });
     }
     match error {
         ureq::Error::Timeout(_) => ProbeFailure::TimedOut,
-        ureq::Error::ConnectProxyFailed(why) => ProbeFailure::Proxy(mask.redact(of_proxy(why))),
+        ureq::Error::ConnectProxyFailed(why) => ProbeFailure::Proxy(secrets.redact(of_proxy(why))),
         ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
             ProbeFailure::NotHttp
         }
@@ -151,22 +152,23 @@ fn failure(error: &ureq::Error, mask: &Mask) -> ProbeFailure {
             kind => ProbeFailure::Io { kind, text: lower_first(&printable(&error.to_string())) },
         },
         other => {
-            let text = mask.redact(lower_first(&printable(&other.to_string())));
+            let text = secrets.redact(lower_first(&printable(&other.to_string())));
             ProbeFailure::Io { kind: ErrorKind::Other, text }
         }
     }
 }
 
-fn reply(mut answer: Response<ureq::Body>, mask: &Mask) -> ProbeResponse {
+fn reply(mut answer: Response<ureq::Body>, secrets: &Secrets) -> ProbeResponse {
     let status = answer.status();
-    let content_type = mask.redact(printable(&content_type(&answer))).to_ascii_lowercase();
-    let location = header_text(&answer, header::LOCATION).map(|location| mask.redact(shown(location)));
+    let content_type = secrets.redact(printable(&content_type(&answer))).to_ascii_lowercase();
+    let location =
+        header_text(&answer, header::LOCATION).map(|location| secrets.redact(shown_location(location)));
     let body = match status.is_success() {
         true => success_body(read_success(&mut answer)),
         false => refusal_body(&mut answer, &content_type),
     };
     let body = match body {
-        ProbeBody::Text(text) => ProbeBody::Text(mask.redact(text)),
+        ProbeBody::Text(text) => ProbeBody::Text(secrets.redact(text)),
         body => body,
     };
     ProbeResponse { status: status.as_u16(), status_text: status_text(status), content_type, location, body }
@@ -201,31 +203,9 @@ fn read_refusal(bytes: &[u8], content_type: &str) -> ProbeBody {
     ProbeBody::Text(printable(&String::from_utf8_lossy(bytes)))
 }
 
-/// Where a redirect leads, without user info and query, where keys may be.
-fn shown(location: &str) -> String {
-    let location = location.split(['?', '#']).next().unwrap_or_default();
-    let start = location.find("://").map_or(0, |at| at + 3);
-    let authority_end = location[start..].find('/').map_or(location.len(), |at| start + at);
-    let start_of_host = location[start..authority_end].rfind('@').map_or(start, |at| start + at + 1);
-    printable(&format!("{}{}", &location[..start], &location[start_of_host..]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_redirect_is_shown_without_query_and_user() {
-        for (location, expected) in [
-            ("https://a.example/login?token=hunter2", "https://a.example/login"),
-            ("https://user:hunter2@a.example/x@y#z", "https://a.example/x@y"),
-            ("https://user:hunter2@a.example", "https://a.example"),
-            ("/login?next=/", "/login"),
-            ("", ""),
-        ] {
-            assert_eq!(shown(location), expected, "{location}");
-        }
-    }
 
     #[test]
     fn the_body_of_a_refusal_is_read_as_what_it_says_it_is() {

@@ -59,14 +59,22 @@ fn redirected(answer: &Response<ureq::Body>, url: &str) -> String {
     let status = status_text(answer.status());
     match header_text(answer, header::LOCATION) {
         Some(location) => {
-            // keys may be in its query
-            let location = printable(location.split(['?', '#']).next().unwrap_or_default());
+            let location = shown_location(location);
             format!(
                 "post {url}: {status} to {location}: redirects are not followed; set the endpoint to where it should go"
             )
         }
         None => format!("post {url}: {status}: redirects are not followed"),
     }
+}
+
+/// The target of a redirect without its user info and query, which may contain keys.
+pub(super) fn shown_location(location: &str) -> String {
+    let location = location.split(['?', '#']).next().unwrap_or_default();
+    let start = location.find("://").map_or(0, |at| at + 3);
+    let authority_end = location[start..].find('/').map_or(location.len(), |at| start + at);
+    let start_of_host = location[start..authority_end].rfind('@').map_or(start, |at| start + at + 1);
+    printable(&format!("{}{}", &location[..start], &location[start_of_host..]))
 }
 
 pub(super) fn status_text(status: StatusCode) -> String {
@@ -239,6 +247,19 @@ mod tests {
     use rustls::{AlertDescription, Error};
 
     use super::*;
+
+    #[test]
+    fn a_redirect_is_shown_without_query_and_user() {
+        for (location, expected) in [
+            ("https://a.example/login?token=hunter2", "https://a.example/login"),
+            ("https://user:hunter2@a.example/x@y#z", "https://a.example/x@y"),
+            ("https://user:hunter2@a.example", "https://a.example"),
+            ("/login?next=/", "/login"),
+            ("", ""),
+        ] {
+            assert_eq!(shown_location(location), expected, "{location}");
+        }
+    }
 
     #[test]
     fn an_error_of_tls_is_found_wherever_ureq_puts_it() {

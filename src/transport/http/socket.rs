@@ -35,20 +35,18 @@ type Tunnel = ();
 /// Connections by way of a proxy or directly, before any TLS.
 pub(super) fn plain_connector(
     lookup: impl AddressLookup,
-    alias: Option<UriAlias>,
     interrupter: Arc<Interrupter>,
 ) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
-    tunnel(alias).chain(SocketConnector { lookup, interrupter })
+    tunnel().chain(SocketConnector { lookup, interrupter })
 }
 
 #[cfg(any(feature = "tls", feature = "probe"))]
-fn tunnel(alias: Option<UriAlias>) -> impl Connector<(), Out = Tunnel> {
-    let proxy = ureq::unversioned::transport::ConnectProxyConnector::default();
-    ().chain(WithAlias { alias, connector: proxy })
+fn tunnel() -> impl Connector<(), Out = Tunnel> {
+    ().chain(ureq::unversioned::transport::ConnectProxyConnector::default())
 }
 
 #[cfg(not(any(feature = "tls", feature = "probe")))]
-fn tunnel(_: Option<UriAlias>) -> impl Connector<(), Out = Tunnel> {}
+fn tunnel() -> impl Connector<(), Out = Tunnel> {}
 
 /// Finds the addresses that all connections go to: the server's, or those of the proxy in front of it.
 pub(super) trait AddressLookup: Debug + Send + Sync + 'static {
@@ -207,7 +205,7 @@ fn of_lookup(error: io::Error) -> ureq::Error {
     }
 }
 
-pub(super) fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> {
+fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> {
     match timeout.after {
         UreqDuration::Exact(after) => begun.checked_add(after),
         UreqDuration::NotHappening => None,
@@ -215,55 +213,6 @@ pub(super) fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> 
 }
 
 /// What is left of it for the next call of the system.
-pub(super) fn left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
+fn left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
     time_left(deadline).map_err(|_| ureq::Error::Timeout(timeout.reason))
-}
-
-/// Another name for a server: ureq knows, and logs, `seen`; the connection goes to `actual`.
-#[cfg_attr(
-    not(any(feature = "tls", feature = "probe")),
-    allow(dead_code, reason = "only a tunnel and TLS need the name")
-)]
-#[derive(Debug, Clone)]
-pub(super) struct UriAlias {
-    /// Host and port.
-    pub(super) seen: String,
-    pub(super) actual: Uri,
-}
-
-/// A connector that gets the actual name where ureq has an alias.
-#[cfg(any(feature = "tls", feature = "probe"))]
-#[derive(Debug)]
-pub(super) struct WithAlias<C> {
-    pub(super) alias: Option<UriAlias>,
-    pub(super) connector: C,
-}
-
-#[cfg(any(feature = "tls", feature = "probe"))]
-impl<In: Transport, C: Connector<In>> Connector<In> for WithAlias<C> {
-    type Out = C::Out;
-
-    fn connect(
-        &self,
-        details: &ConnectionDetails<'_>,
-        chained: Option<In>,
-    ) -> Result<Option<Self::Out>, ureq::Error> {
-        let is_alias = |alias: &&UriAlias| details.uri.authority().is_some_and(|name| *name == alias.seen);
-        let Some(UriAlias { actual, .. }) = self.alias.as_ref().filter(is_alias) else {
-            return self.connector.connect(details, chained);
-        };
-        let details = ConnectionDetails {
-            uri: actual,
-            addrs: details.addrs.clone(),
-            config: details.config,
-            request_level: details.request_level,
-            resolver: details.resolver,
-            now: details.now,
-            timeout: details.timeout,
-            current_time: details.current_time.clone(),
-            run_connector: details.run_connector.clone(),
-            register_shutdown: details.register_shutdown.clone(),
-        };
-        self.connector.connect(&details, chained)
-    }
 }

@@ -14,12 +14,11 @@ use ureq::unversioned::transport::{
 };
 
 use super::HttpSpec;
-use super::socket::WithAlias;
 use crate::transport::tls::{Handshakes, Secured};
 
 /// TLS with the server, or with a proxy that makes the requests itself.
-pub(super) fn connector(spec: &HttpSpec) -> WithAlias<TlsConnector> {
-    WithAlias { alias: spec.tls_peer(), connector: TlsConnector(spec.tls.without_sessions()) }
+pub(super) fn connector(spec: &HttpSpec) -> TlsConnector {
+    TlsConnector(spec.tls.without_sessions())
 }
 
 #[derive(Debug)]
