@@ -87,21 +87,6 @@ impl Builder {
         }
     }
 
-    /// Where the value stands that an alias is of; 0 if it is still open.
-    pub(super) fn line_of_anchor(&self, anchor: usize) -> usize {
-        self.anchored.get(&anchor).map_or(0, |part| self.marks.location(part.node.at).line)
-    }
-
-    /// For an alias of a value that could not be read.
-    ///
-    /// # Errors
-    ///
-    /// As for [`take`](Self::take).
-    pub(super) fn lost_alias(&mut self, span: Span) -> Result<(), Diagnostic> {
-        let fault = Fault::new("an alias of a value that cannot be read", "correct the mistake above");
-        self.broken_alias(span, fault)
-    }
-
     /// For what follows the first document.
     pub(super) fn leave_out_the_rest(&mut self, span: Span) {
         let at = self.marks.add(span.start);

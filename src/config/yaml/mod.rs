@@ -1,28 +1,26 @@
-//! How does a text of YAML become a document? What its keys mean is not known here.
+//! Reads YAML text into a document. The meaning of its keys is defined elsewhere.
 //!
 //! ```text
 //! text → parser ─ events → builder ─→ Node
 //!          │                  ├ scalar: what plain text means
 //!          │                  └ frame: what is open, and what aliases may grow to
 //!          └ fault ──────────────────→ diagnostics, each with its place
-//!              └ recovery: the same without the broken sections
 //! ```
+//!
+//! A syntax error ends the reading: the document is empty then, and the error is its only diagnostic.
 
 mod builder;
 mod fault;
 mod frame;
-mod recovery;
 mod scalar;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
-use granit_parser::{Event, Marker, Options, Parser, Span, options};
+use granit_parser::{Event, Marker, Options, Parser, options};
 
 use self::builder::Builder;
-use self::recovery::LostAnchors;
 use super::error::{Diagnostic, DiagnosticSeverity, Fault, Location};
 use super::node::{Document, Mistake};
 use super::node::{Node, Places, Tree};
@@ -41,13 +39,9 @@ struct Content {
     mistakes: Vec<Mistake>,
 }
 
-/// What can be read of a text; `file` is how it is called in messages. A mistake in the syntax costs the section that it
-/// is in, or everything if that is not known.
+/// Reads a text; `file` is its name in messages. After a syntax error the document is empty.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
-    let content = content_of(text, file).or_else(|diagnostic| {
-        recovery::content_without_broken_sections(without_mark(text), file).ok_or(diagnostic)
-    });
-    let content = content.unwrap_or_else(|diagnostic| Content {
+    let content = content_of(text, file).unwrap_or_else(|diagnostic| Content {
         root: Node { at: 0, value: Tree::Null },
         places: Marks::new(file),
         mistakes: vec![Mistake { owner: Owner::Unknown, diagnostic }],
@@ -63,11 +57,6 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
 ///
 /// If no tree can be made of it: the first mistake in the syntax, or a limit that it goes beyond.
 fn content_of(text: &str, file: &str) -> Result<Content, Diagnostic> {
-    content_beside(text, file, &LostAnchors::new())
-}
-
-/// The same for a text without its broken sections, which had these anchors.
-fn content_beside(text: &str, file: &str, lost: &LostAnchors<'_>) -> Result<Content, Diagnostic> {
     let text = without_mark(text);
     let mut parser = Parser::new_from_str_with_options(text, limits());
     let mut builder = Builder::new(file);
@@ -81,20 +70,9 @@ fn content_beside(text: &str, file: &str, lost: &LostAnchors<'_>) -> Result<Cont
             builder.leave_out_the_rest(span);
             break;
         }
-        match event {
-            Event::Alias(anchor) if is_lost(lost, text, span, builder.line_of_anchor(anchor)) => {
-                builder.lost_alias(span)?;
-            }
-            event => builder.take(event, span)?,
-        }
+        builder.take(event, span)?;
     }
     Ok(builder.finish())
-}
-
-/// Whether the last anchor that an alias can be of is not the one in that line, but a lost one.
-fn is_lost(lost: &LostAnchors<'_>, text: &str, alias: Span, line: usize) -> bool {
-    let name = alias.slice(text).map_or("", |alias| alias.trim_start_matches('*'));
-    lost.range((name, line)..=(name, alias.start.line())).next().is_some()
 }
 
 /// The byte order mark that some editors write first is no character of the first line.
@@ -121,12 +99,11 @@ struct Marks {
     /// Line and column, both from 1.
     marks: Vec<(usize, usize)>,
     spoilt: BTreeSet<usize>,
-    spoilt_lines: Vec<Range<usize>>,
 }
 
 impl Marks {
     fn new(file: &str) -> Self {
-        Self { file: file.to_owned(), marks: Vec::new(), spoilt: BTreeSet::new(), spoilt_lines: Vec::new() }
+        Self { file: file.to_owned(), marks: Vec::new(), spoilt: BTreeSet::new() }
     }
 
     /// Remembers a place.
@@ -138,11 +115,6 @@ impl Marks {
     fn spoil(&mut self, at: usize) {
         self.spoilt.insert(at);
     }
-
-    /// The same for all places in some lines.
-    fn spoil_lines(&mut self, lines: Range<usize>) {
-        self.spoilt_lines.push(lines);
-    }
 }
 
 impl Places for Marks {
@@ -153,8 +125,7 @@ impl Places for Marks {
     }
 
     fn is_spoilt(&self, at: usize) -> bool {
-        let line = self.marks.get(at).map_or(1, |(line, _)| *line);
-        self.spoilt.contains(&at) || self.spoilt_lines.iter().any(|lines| lines.contains(&line))
+        self.spoilt.contains(&at)
     }
 }
 
