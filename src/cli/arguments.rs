@@ -27,7 +27,7 @@ const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 const PAGE_PORT: u16 = 4319;
 
-const OPTIONS: [&str; 29] = [
+const OPTIONS: [&str; 28] = [
     "--color",
     "--ascii",
     "--help",
@@ -41,7 +41,6 @@ const OPTIONS: [&str; 29] = [
     "--offline",
     "--json",
     "--stdout",
-    "--svg",
     "--endpoint",
     "--header",
     "--timeout",
@@ -146,7 +145,6 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Argumen
             Arg::Long("errors") => raw.filter.errors = true,
             Arg::Long("min") => raw.filter.min = Some(view::min(&parser.value()?.string()?)?),
             Arg::Long("trace") => raw.filter.trace = Some(view::trace(&parser.value()?.string()?)?),
-            Arg::Long("svg") => raw.svg = Some(parser.value()?.into()),
             Arg::Value(word) if raw.command.is_none() => {
                 let name = command(word)?;
                 if let Some(topic) = Topic::of(&name).filter(|topic| topic.is_given()) {
@@ -187,7 +185,6 @@ struct RawArguments {
     offline: bool,
     json: bool,
     stdout: bool,
-    svg: Option<PathBuf>,
     endpoint: Option<String>,
     headers: Vec<(String, String)>,
     timeout: Option<Duration>,
@@ -225,7 +222,7 @@ impl RawArguments {
             Some("drain") => self.into_drain(),
             Some("demo") => {
                 let transport = if self.grpc { Transport::Grpc } else { Transport::Http };
-                let order = demo::Options { transport, svg: self.svg.clone(), page: self.page() };
+                let order = demo::Options { transport, page: self.page() };
                 self.without_operands(Command::Demo(order))
             }
             Some("receive") => self.into_receive(),
@@ -235,7 +232,7 @@ impl RawArguments {
     }
 
     /// The options of particular commands: theirs, and whether each is given.
-    fn particular(&self) -> [(&'static str, &'static [&'static str], bool); 25] {
+    fn particular(&self) -> [(&'static str, &'static [&'static str], bool); 24] {
         const VIEWS: &[&str] = &["receive", "show"];
         let filter = &self.filter;
         [
@@ -248,7 +245,6 @@ impl RawArguments {
             ("--offline", &["check"], self.offline),
             ("--json", &["check", "receive", "show"], self.json),
             ("--stdout", &["init"], self.stdout),
-            ("--svg", &["demo"], self.svg.is_some()),
             ("--endpoint", &["drain"], self.endpoint.is_some()),
             ("--header", &["drain"], !self.headers.is_empty()),
             ("--timeout", &["drain"], self.timeout.is_some()),
@@ -463,11 +459,9 @@ mod tests {
 
     #[test]
     fn every_command_is_understood() {
-        let demo = |transport| demo::Options { transport, svg: None, page: None };
+        let demo = |transport| demo::Options { transport, page: None };
         assert_eq!(command(&["demo"]), Ok(Command::Demo(demo(Transport::Http))));
         assert_eq!(command(&["demo", "--grpc"]), Ok(Command::Demo(demo(Transport::Grpc))));
-        let picture = demo::Options { svg: Some("a.svg".into()), ..demo(Transport::Http) };
-        assert_eq!(command(&["demo", "--svg", "a.svg"]), Ok(Command::Demo(picture)));
         assert_eq!(command(&["check", "a.toml"]), Ok(Command::Check(check("a.toml"))));
         assert_eq!(command(&["check", "--", "-a.toml"]), Ok(Command::Check(check("-a.toml"))));
         let quiet = check::Options { probing: Probing::Offline, form: Form::Json, ..check("a.toml") };
@@ -543,11 +537,7 @@ mod tests {
             assert_eq!(
                 arguments,
                 Arguments {
-                    command: Command::Demo(demo::Options {
-                        transport: Transport::Http,
-                        svg: None,
-                        page: None
-                    }),
+                    command: Command::Demo(demo::Options { transport: Transport::Http, page: None }),
                     color: ColorChoice::Always,
                     ascii: true
                 }
@@ -557,7 +547,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_and_mended() {
-        let cases: [(&[&str], &str); 40] = [
+        let cases: [(&[&str], &str); 39] = [
             (&[], "no command given"),
             (&["recieve"], "unknown command \"recieve\"; did you mean \"receive\"?"),
             (
@@ -573,12 +563,11 @@ mod tests {
             (&["help", "chekc"], "unknown command \"chekc\"; did you mean \"check\"?"),
             (&["demo", "--colour", "never"], "unknown option \"--colour\"; did you mean \"--color\"?"),
             (&["demo", "-x"], "unknown option \"-x\""),
-            (&["receive", "--svg", "a"], "--svg is an option of demo only"),
             (
                 &["--endpoint", "http://a", "log", "hi"],
                 "--endpoint goes behind log: standpipe log --endpoint ...",
             ),
-            (&["demo", "--svg"], "missing argument for option '--svg'"),
+            (&["receive", "--save"], "missing argument for option '--save'"),
             (&["exec", "--naem", "a", "b"], "unknown option \"--naem\"; did you mean \"--name\"?"),
             (&["demo", "now"], "unexpected argument \"now\""),
             (&["check"], "check needs a FILE or --env"),

@@ -1,9 +1,7 @@
 //! `standpipe demo`: the pretend shop, exported to a receiver in this process and drawn.
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -28,8 +26,6 @@ const BUDGET: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) transport: Transport,
-    /// The file that the traces are drawn into as well.
-    pub(crate) svg: Option<PathBuf>,
     /// Where a page shows what arrived, until the process is interrupted.
     pub(crate) page: Option<SocketAddr>,
 }
@@ -60,9 +56,6 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
     lines.extend(ledger::draw(&entries, style));
     lines.extend(arrived.draw(transport, style));
     print(&lines)?;
-    if let Some(path) = &options.svg {
-        save_svg(&receiver, path)?;
-    }
 
     if let Some(page) = page {
         show_page(&page, style)?;
@@ -123,15 +116,6 @@ fn draw(receiver: &Receiver, style: &Style) -> Vec<String> {
     lines.push(String::new());
     lines.extend(metrics_table::draw(&points, &mut palette, style));
     lines
-}
-
-/// Writes the traces as a picture.
-fn save_svg(receiver: &Receiver, path: &Path) -> Result<(), Failure> {
-    let (spans, logs) = (receiver.spans(), receiver.logs());
-    let spans: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
-    let logs: Vec<LogView<'_>> = logs.iter().map(LogView::from).collect();
-    let written = fs::write(path, waterfall::draw_svg(&spans, &logs));
-    written.map_err(|error| Failure::Message(format!("write {}: {error}", path.display())))
 }
 
 /// What the receiver counted on its side of the wire, beside what the services delivered by their own ledgers.

@@ -181,7 +181,7 @@ exit code: 0 if all went well, 1 if not, 2 if the command line is invalid; exec 
 ";
 
 const DEMO: &str = "\
-usage: standpipe demo [--grpc] [--svg FILE] [--page] [--color WHEN] [--ascii]
+usage: standpipe demo [--grpc] [--page] [--color WHEN] [--ascii]
 
 Starts a receiver on a free port of this machine, runs a pretend shop of three services that
 export to it through this library, and draws what arrived: the traces, with the logs in their
@@ -191,7 +191,6 @@ what the library accepted, delivered and lost, and what the receiver counted.
 
 options:
   --grpc       export over gRPC instead of HTTP
-  --svg FILE   also draw the traces into FILE, as a picture that fits a light and a dark page
   --page       also show it on a page in a browser, at http://127.0.0.1:4319/, until Ctrl-C
   --page-address ADDRESS
                the same elsewhere; port 0 takes a free one
@@ -202,7 +201,7 @@ The drawing is as wide as COLUMNS, or else the terminal, or else 100 cells.
 
 examples:
   standpipe demo
-  standpipe demo --grpc --svg traces.svg
+  standpipe demo --grpc
 
 exit code: 0 if all that was accepted arrived, 1 if not or if FILE cannot be written
 ";

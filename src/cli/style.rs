@@ -232,13 +232,6 @@ impl Ink {
         Self { foreground: Some(231), background: self.foreground, ..self }
     }
 
-    /// The classes of an SVG element in this ink: `c244`, `c167 bold`.
-    pub(crate) fn classes(self) -> String {
-        let color = self.foreground.map(|color| format!("c{color}"));
-        let bold = self.bold.then(|| "bold".to_owned());
-        color.into_iter().chain(bold).collect::<Vec<_>>().join(" ")
-    }
-
     fn wrap(self, text: &str, out: &mut String) {
         let mut codes = Vec::new();
         codes.extend(self.bold.then(|| "1".to_owned()));

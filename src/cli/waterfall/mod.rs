@@ -7,14 +7,12 @@ mod details;
 mod fold;
 mod lane;
 mod origin;
-mod svg;
 mod tree;
 
 use std::collections::{HashMap, HashSet};
 
 pub(crate) use self::details::events;
 use self::lane::{Bar, Scale};
-pub(crate) use self::svg::draw_svg;
 use self::tree::Node;
 use super::describe::{self, SpanView};
 use super::log_view::LogView;
