@@ -117,6 +117,11 @@ pub(crate) enum Verdict {
     Unreachable {
         reason: String,
     },
+    /// The proxy refused the credentials or the destination. The same request may be sent again, but only after minutes:
+    /// each attempt repeats the password, and proxies lock accounts.
+    ProxyRefused {
+        reason: String,
+    },
     /// The same records may be accepted in a smaller request.
     TooLarge {
         reason: String,
@@ -141,6 +146,7 @@ impl Verdict {
             }
             Self::TryLater { after, reason } => Self::TryLater { after, reason: edit(reason) },
             Self::Unreachable { reason } => Self::Unreachable { reason: edit(reason) },
+            Self::ProxyRefused { reason } => Self::ProxyRefused { reason: edit(reason) },
             Self::TooLarge { reason } => Self::TooLarge { reason: edit(reason) },
             Self::NotTaken { reason } => Self::NotTaken { reason: edit(reason) },
             Self::Refused { reason } => Self::Refused { reason: edit(reason) },

@@ -62,6 +62,8 @@ pub(crate) struct HttpSpec {
     server: Option<Uri>,
     /// A proxy that makes the requests itself; one that only leads to the server is in `config`.
     forwarded: Option<ureq::Proxy>,
+    /// Environment variable that names the proxy. Empty without a proxy.
+    proxy_variable: &'static str,
     urls: [Url; Signal::COUNT],
     headers: Vec<(HeaderName, HeaderValue)>,
     mask: Mask,
@@ -113,6 +115,7 @@ impl HttpSpec {
         let urls = Signal::ALL.map(|signal| url(settings, signal, &mut mask));
         let real = settings.url(Signal::Traces);
         let proxy = proxy::choose(settings.proxy, &real, |name| std::env::var(name).ok())?;
+        let (proxy_variable, proxy) = proxy.unzip();
         let peer = match &proxy {
             Some(proxy) => (proxy.host().to_owned(), proxy.port()),
             None => {
@@ -165,6 +168,7 @@ impl HttpSpec {
             peer,
             server,
             forwarded,
+            proxy_variable: proxy_variable.unwrap_or_default(),
             urls,
             headers,
             mask,
@@ -309,13 +313,15 @@ impl Transport for Http {
         }
         let answer = self.post(payload, left);
         let is_broken = self.interrupter.is_broken();
-        let url = &self.spec.urls[payload.signal as usize];
+        let (url, variable) = (&self.spec.urls[payload.signal as usize], self.spec.proxy_variable);
         let verdict = match answer {
-            Ok(answer) if self.spec.is_refused_by_proxy(&answer) => response::by_proxy(&answer, &url.shown),
+            Ok(answer) if self.spec.is_refused_by_proxy(&answer) => {
+                response::by_proxy(&response::status_text(answer.status()), variable, &url.shown)
+            }
             Ok(answer) => response::judge(answer, &url.shown),
             // An error after this side ended the attempt is not the server's.
             Err(_) if is_broken => response::late(&url.shown),
-            Err(error) => response::failure_verdict(&error, &url.shown),
+            Err(error) => response::failure_verdict(&error, variable, &url.shown),
         };
         verdict.map_text(|text| self.spec.mask.redact(text))
     }
