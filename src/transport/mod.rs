@@ -6,7 +6,7 @@
 //!               ┌───────────────────────────────┼──────────────────────────┐
 //!         http/ (ureq)        grpc/ (HTTP/2 as pure code in http2/)    console/ (prints)
 //!               └───────────────┬───────────────┘
-//!      connect and send: lookup, proxy, tcp, tls, gzip
+//!      connect and send: lookup, happy_eyeballs, proxy, tcp, tls, gzip
 //!      judge responses:  http_status, retry_after, response
 //!      hide secrets:     redact
 //! ```
@@ -20,6 +20,7 @@
 //! | What does a response mean? | `http/response.rs`, `grpc/status.rs`; its body: `response/` |
 //! | What does a failed connection mean? | `http/response.rs`, `grpc/failure.rs`; TLS: `tls/fault.rs` |
 //! | How are certificates read and verified? | `tls/` |
+//! | Which address of a host is used? | `happy_eyeballs.rs` |
 //! | Which proxy is used? | `proxy.rs`; `CONNECT` for gRPC: `grpc/target.rs` |
 //! | Where are bodies compressed? | `gzip.rs` |
 //! | Why does no secret reach a log? | `redact.rs`; in ureq's own log lines: `http/mask.rs`, `http/masked_stream.rs` |
@@ -43,6 +44,7 @@ pub(crate) mod gate;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;
 mod gzip;
+mod happy_eyeballs;
 mod http;
 mod http_status;
 mod lookup;

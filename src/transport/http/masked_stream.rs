@@ -18,11 +18,13 @@ use super::mask::Mask;
 use super::socket::{self, Unresolved};
 use super::{HttpSpec, READ_BYTES};
 use crate::process::Driver;
+use crate::transport::happy_eyeballs::Dialer;
 use crate::transport::tcp::Interrupter;
 
 /// An agent that sends what the mask hides, over connections that the interrupter can break.
 pub(super) fn agent(spec: &HttpSpec, interrupter: Arc<Interrupter>, driver: Driver) -> Agent {
-    let connector = socket::plain_connector(spec.lookup(driver), spec.alias(), interrupter);
+    let dialer = Dialer::new(interrupter, driver);
+    let connector = socket::plain_connector(spec.lookup(driver), spec.alias(), dialer);
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(spec));
     Agent::with_parts(spec.config.clone(), connector.chain(spec.mask.clone()), Unresolved)
