@@ -9,6 +9,11 @@ use std::time::{Duration, Instant};
 use crate::config::RetrySettings;
 use crate::transport::Verdict;
 
+/// Pause of an exporter after the first refusal by its proxy. Each further refusal in a row doubles the pause,
+const FIRST_PROXY_PAUSE: Duration = Duration::from_secs(60);
+/// up to this one.
+pub(super) const MAX_PROXY_PAUSE: Duration = Duration::from_secs(600);
+
 /// What the worker does next with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextStep {
@@ -30,7 +35,7 @@ pub(crate) enum NextStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pause {
     pub(crate) time: Duration,
-    /// The server asked for it: a flush does not cut it short.
+    /// The server asked for it, or the proxy refused the exporter: a flush does not cut it short.
     pub(crate) by_server: bool,
     /// The batch's time is up when it ends: one last attempt follows.
     pub(crate) is_last: bool,
@@ -50,6 +55,36 @@ pub(crate) struct Attempt {
     pub(crate) is_last: bool,
     /// Even bits for the jitter.
     pub(crate) random: u64,
+    /// Rest of the exporter's [`ProxyPause`].
+    pub(crate) proxy_pause: Duration,
+}
+
+/// The pause of a whole exporter whose proxy refuses it. No signal sends anything before its end, since each attempt would repeat
+/// the password.
+#[derive(Debug, Default)]
+pub(crate) struct ProxyPause {
+    until: Option<Instant>,
+    /// Length of the last pause, or zero if a server has answered since.
+    length: Duration,
+}
+
+impl ProxyPause {
+    /// Begins a pause if an attempt ended with a refusal by the proxy.
+    pub(crate) fn note(&mut self, verdict: &Verdict, now: Instant) {
+        match verdict {
+            Verdict::ProxyRefused { .. } => {
+                self.length = (self.length * 2).clamp(FIRST_PROXY_PAUSE, MAX_PROXY_PAUSE);
+                self.until = Some(now + self.length);
+            }
+            Verdict::TryLater { .. } | Verdict::Unreachable { .. } => {}
+            _ => self.length = Duration::ZERO,
+        }
+    }
+
+    /// Returns the rest of the pause, which is zero if there is none.
+    pub(crate) fn left(&self, now: Instant) -> Duration {
+        self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
 }
 
 pub(crate) fn next_step(
@@ -67,9 +102,12 @@ pub(crate) fn next_step(
         Verdict::TooLarge { .. } if attempt.is_divisible => return NextStep::Divide,
         Verdict::TooLarge { .. } => return NextStep::DropTooLarge,
         Verdict::TryLater { after, .. } => *after,
-        Verdict::Unreachable { .. } => None,
+        Verdict::Unreachable { .. } | Verdict::ProxyRefused { .. } => None,
     };
-    let pause = pause(settings, attempt, requested);
+    let pause = match verdict {
+        Verdict::ProxyRefused { .. } => Pause { time: attempt.proxy_pause, by_server: true, is_last: false },
+        _ => pause(settings, attempt, requested),
+    };
     let left = attempt.deadline.saturating_duration_since(now);
     if attempt.is_last || left.is_zero() {
         return NextStep::GiveUp(pause);
@@ -116,6 +154,7 @@ mod tests {
             deadline: now + Duration::from_secs(300),
             is_last: false,
             random: u64::MAX,
+            proxy_pause: Duration::ZERO,
         }
     }
 
@@ -240,5 +279,40 @@ mod tests {
         let requested = asked(Duration::from_secs(60));
         assert_eq!(step(&last, &verdict, soon + cut.time), NextStep::GiveUp(requested), "for the next batch");
         assert_eq!(step(&last, &Verdict::Accepted, soon), NextStep::Done { rejected: 0 });
+    }
+
+    #[test]
+    fn doubles_the_proxy_pause_from_one_minute_to_ten_until_a_server_answers() {
+        let refused = Verdict::ProxyRefused { reason: String::new() };
+        let mut pause = ProxyPause::default();
+        let mut now = Instant::now();
+        assert_eq!(pause.left(now), Duration::ZERO);
+        for minutes in [1, 2, 4, 8, 10, 10] {
+            pause.note(&refused, now);
+            let time = Duration::from_secs(60 * minutes);
+            assert_eq!(pause.left(now), time);
+            assert_eq!(pause.left(now + time), Duration::ZERO);
+            // Neither an outage nor a time-out shows that the proxy lets the exporter through.
+            now += time;
+            pause.note(&later(None), now);
+        }
+        pause.note(&Verdict::Accepted, now);
+        pause.note(&refused, now);
+        assert_eq!(pause.left(now), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn keeps_a_batch_for_its_whole_time_and_no_longer_while_the_proxy_pauses() {
+        let now = Instant::now();
+        let refused = Verdict::ProxyRefused { reason: String::new() };
+        let paused =
+            |minutes: u64| Attempt { proxy_pause: Duration::from_secs(60 * minutes), ..attempt(1, now) };
+        assert_eq!(step(&paused(2), &refused, now), NextStep::TryAgain(asked(Duration::from_secs(120))));
+        // The batch has five minutes: it waits for them, and not for the end of the pause.
+        let cut = Pause { time: Duration::from_secs(300), by_server: true, is_last: true };
+        assert_eq!(step(&paused(8), &refused, now), NextStep::TryAgain(cut));
+        let last = Attempt { is_last: true, ..paused(3) };
+        let rest = asked(Duration::from_secs(180));
+        assert_eq!(step(&last, &refused, now + cut.time), NextStep::GiveUp(rest));
     }
 }

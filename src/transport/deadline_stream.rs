@@ -36,7 +36,8 @@ impl DeadlineStream {
 
     #[cfg(feature = "probe")]
     pub(crate) fn connect(address: SocketAddr, deadline: Instant) -> Result<Self> {
-        Ok(Self::new(Arc::new(connect(&[address], Some(deadline))?), deadline))
+        let stream = connect(&address, time_left(Some(deadline))?.unwrap_or_default())?;
+        Ok(Self::new(Arc::new(stream), deadline))
     }
 
     #[cfg(feature = "grpc")]

@@ -17,7 +17,7 @@ pub(super) struct Lookup {
     port: u16,
     driver: Driver,
     /// A look-up that took longer than the attempt which began it: the next attempt waits for it, too.
-    pending: Option<Arc<Search>>,
+    pending: Option<Arc<Mailbox<Found>>>,
 }
 
 impl Lookup {
@@ -45,14 +45,23 @@ impl Lookup {
     fn search_until(&mut self, deadline: Option<Instant>) -> Found {
         let pending = match self.pending.take() {
             Some(pending) => pending,
-            None => Search::begin(self.host.clone(), self.port)?,
+            None => self.begin()?,
         };
         let longest =
             deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
-        pending.wait(longest).unwrap_or_else(|| {
+        pending.take(longest).unwrap_or_else(|| {
             self.pending = Some(pending);
             Err(ErrorKind::TimedOut.into())
         })
+    }
+
+    /// Starts the thread that asks the system.
+    fn begin(&self) -> io::Result<Arc<Mailbox<Found>>> {
+        let (host, port, mailbox) = (self.host.clone(), self.port, Arc::new(Mailbox::new()));
+        let own = Arc::clone(&mailbox);
+        // The attempt may have ended already; then the next one takes the answer.
+        spawn("standpipe-lookup", move || own.put(ask(&host, port)))?;
+        Ok(mailbox)
     }
 }
 
@@ -61,43 +70,47 @@ fn ask(host: &str, port: u16) -> Found {
     (host, port).to_socket_addrs().map(Iterator::collect)
 }
 
-/// A look-up under way. A channel would do as well, but every kind of its insides takes room in the binary.
-#[derive(Debug, Default)]
-struct Search {
-    found: Mutex<Option<Found>>,
-    is_over: Condvar,
+/// A channel from threads to one waiting thread. std's and crossbeam's channels take eleven kilobytes more of a small binary.
+#[derive(Debug)]
+pub(super) struct Mailbox<T> {
+    messages: Mutex<Vec<T>>,
+    has_more: Condvar,
 }
 
-impl Search {
-    fn begin(host: String, port: u16) -> io::Result<Arc<Self>> {
-        let search = Arc::new(Self::default());
-        let own = Arc::clone(&search);
-        spawn("standpipe-lookup", move || {
-            own.end(ask(&host, port));
-        })?;
-        Ok(search)
+impl<T> Mailbox<T> {
+    pub(super) fn new() -> Self {
+        Self { messages: Mutex::default(), has_more: Condvar::new() }
     }
 
-    fn end(&self, found: Found) {
-        *self.lock() = Some(found);
-        // The attempt may have ended already; then the next one finds the result.
-        self.is_over.notify_one();
+    pub(super) fn put(&self, message: T) {
+        self.lock().push(message);
+        self.has_more.notify_one();
     }
 
-    /// What was found; `None` if it takes longer than this.
-    fn wait(&self, longest: Duration) -> Option<Found> {
-        let waited = self.is_over.wait_timeout_while(self.lock(), longest, |found| found.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    /// Waits for a message, for at most `longest`.
+    pub(super) fn take(&self, longest: Duration) -> Option<T> {
+        let waited = self.has_more.wait_timeout_while(self.lock(), longest, |messages| messages.is_empty());
+        waited.unwrap_or_else(PoisonError::into_inner).0.pop()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Found>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    impl Lookup {
+        /// A lookup whose next answer is known.
+        pub(in crate::transport) fn answering(addresses: &[SocketAddr]) -> Self {
+            let search = Mailbox::new();
+            search.put(Ok(addresses.to_vec()));
+            Self { pending: Some(Arc::new(search)), ..Self::new("collector.test", 0, Driver::OwnThread) }
+        }
+    }
 
     fn soon() -> Option<Instant> {
         Some(Instant::now() + Duration::from_secs(20))
@@ -127,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_look_up_that_takes_too_long_is_kept_and_not_begun_twice() {
-        let search = Arc::new(Search::default());
+        let search = Arc::new(Mailbox::new());
         let mut lookup = Lookup::new("slow.test", 4317, Driver::OwnThread);
         lookup.pending = Some(Arc::clone(&search));
         for _ in 0..2 {
@@ -135,15 +148,15 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::TimedOut);
         }
         let address: SocketAddr = "127.0.0.1:4317".parse().unwrap();
-        search.end(Ok(vec![address]));
+        search.put(Ok(vec![address]));
         assert_eq!(lookup.addresses(soon()).unwrap(), [address]);
         assert!(lookup.pending.is_none(), "the next one asks anew");
     }
 
     #[test]
     fn a_host_without_addresses_is_not_found() {
-        let search = Arc::new(Search::default());
-        search.end(Ok(Vec::new()));
+        let search = Arc::new(Mailbox::new());
+        search.put(Ok(Vec::new()));
         let mut lookup = Lookup::new("empty.test", 4317, Driver::OwnThread);
         lookup.pending = Some(search);
         assert_eq!(lookup.addresses(soon()).unwrap_err().kind(), ErrorKind::NotFound);

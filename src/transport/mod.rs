@@ -6,7 +6,7 @@
 //!               ┌───────────────────────────────┼──────────────────────────┐
 //!         http/ (ureq)        grpc/ (HTTP/2 as pure code in http2/)    console/ (prints)
 //!               └───────────────┬───────────────┘
-//!      connect and send: lookup, proxy, tcp, tls, gzip
+//!      connect and send: lookup, happy_eyeballs, proxy, tcp, tls, gzip
 //!      judge responses:  http_status, retry_after, response
 //!      hide secrets:     redact
 //! ```
@@ -20,6 +20,7 @@
 //! | What does a response mean? | `http/response.rs`, `grpc/status.rs`; its body: `response/` |
 //! | What does a failed connection mean? | `http/response.rs`, `grpc/failure.rs`; TLS: `tls/fault.rs` |
 //! | How are certificates read and verified? | `tls/` |
+//! | Which address of a host is used? | `happy_eyeballs.rs` |
 //! | Which proxy is used? | `proxy.rs`; `CONNECT` for gRPC: `grpc/target.rs` |
 //! | Where are bodies compressed? | `gzip.rs` |
 //! | Where are secrets removed from messages? | `redact.rs` |
@@ -43,6 +44,7 @@ pub(crate) mod gate;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;
 mod gzip;
+mod happy_eyeballs;
 mod http;
 mod http_status;
 mod lookup;
@@ -117,6 +119,11 @@ pub(crate) enum Verdict {
     Unreachable {
         reason: String,
     },
+    /// The proxy refused the credentials or the destination. The same request may be sent again, but only after minutes:
+    /// each attempt repeats the password, and proxies lock accounts.
+    ProxyRefused {
+        reason: String,
+    },
     /// The same records may be accepted in a smaller request.
     TooLarge {
         reason: String,
@@ -141,6 +148,7 @@ impl Verdict {
             }
             Self::TryLater { after, reason } => Self::TryLater { after, reason: edit(reason) },
             Self::Unreachable { reason } => Self::Unreachable { reason: edit(reason) },
+            Self::ProxyRefused { reason } => Self::ProxyRefused { reason: edit(reason) },
             Self::TooLarge { reason } => Self::TooLarge { reason: edit(reason) },
             Self::NotTaken { reason } => Self::NotTaken { reason: edit(reason) },
             Self::Refused { reason } => Self::Refused { reason: edit(reason) },

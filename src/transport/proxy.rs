@@ -4,7 +4,8 @@ use ureq::ProxyProtocol;
 
 use crate::config::{NoProxy, Proxy};
 
-/// The proxy for this URL. `HTTP_PROXY` is ignored under CGI, where a request's `Proxy:` header sets it.
+/// Returns the proxy for this URL and the variable that names it. `HTTP_PROXY` is ignored under CGI, where the `Proxy:` header of
+/// a request sets it.
 ///
 /// # Errors
 /// When there should be a proxy that cannot be used: going past it is not what the user wants. The address is not
@@ -13,12 +14,12 @@ pub(super) fn choose(
     setting: Proxy,
     url: &str,
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<Option<ureq::Proxy>, String> {
+) -> Result<Option<(&'static str, ureq::Proxy)>, String> {
     if setting == Proxy::Off {
         return Ok(None);
     }
     let under_cgi = variable("REQUEST_METHOD").is_some();
-    let names: &[&str] = match url.starts_with("https:") {
+    let names: &[&'static str] = match url.starts_with("https:") {
         true => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
         // there, variables are found in any case
         false if under_cgi && cfg!(windows) => &["all_proxy"],
@@ -26,7 +27,7 @@ pub(super) fn choose(
         false => &["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"],
     };
     let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
-    let Some((name, address)) = names.iter().find_map(|name| Some((name, set(name)?))) else {
+    let Some((name, address)) = names.iter().find_map(|name| Some((*name, set(name)?))) else {
         return Ok(None);
     };
     let exceptions = set(&"no_proxy").or_else(|| set(&"NO_PROXY")).unwrap_or_default();
@@ -35,9 +36,19 @@ pub(super) fn choose(
     }
     match ureq::Proxy::new(&address) {
         Ok(proxy) if matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https) => {
-            Ok(Some(proxy))
+            Ok(Some((name, proxy)))
         }
         _ => Err(format!("{name} is not the address of an HTTP proxy; write it like http://proxy:3128")),
+    }
+}
+
+/// Returns what to change after a proxy has refused the program, or `None` if `status` (a code, maybe with its name) is not a
+/// refusal.
+pub(super) fn advice(variable: &str, status: &str) -> Option<String> {
+    match status.get(..3)? {
+        "407" => Some(format!("set user and password in {variable}: http://user:password@host:port")),
+        "403" => Some(format!("let the proxy in {variable} allow the collector, or list it in NO_PROXY")),
+        _ => None,
     }
 }
 
@@ -60,7 +71,8 @@ mod tests {
         let variable = |name: &str| {
             environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        choose(Proxy::FromEnvironment, url, variable).map(|proxy| proxy.map(|proxy| proxy.host().to_owned()))
+        let chosen = choose(Proxy::FromEnvironment, url, variable);
+        chosen.map(|proxy| proxy.map(|(_, proxy)| proxy.host().to_owned()))
     }
 
     fn via(host: &str) -> Result<Option<String>, String> {

@@ -7,24 +7,15 @@ use std::time::{Duration, Instant};
 
 use super::Verdict;
 
-/// Connects to the first address that accepts. The addresses not tried yet share the time that is left.
+/// Connects to one address.
 ///
 /// # Errors
-/// Why the last one did not; `TimedOut` when the time is up.
-pub(super) fn connect(addresses: &[SocketAddr], deadline: Option<Instant>) -> io::Result<TcpStream> {
-    let mut failure = ErrorKind::NotFound.into();
-    for (index, address) in addresses.iter().enumerate() {
-        let connected = match time_left(deadline)? {
-            Some(left) => TcpStream::connect_timeout(address, left / (addresses.len() - index) as u32),
-            None => TcpStream::connect(address),
-        };
-        match connected {
-            // one write is one piece: waiting to fill a packet would only delay its end
-            Ok(stream) => return stream.set_nodelay(true).map(|()| stream),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
+/// `TimedOut` when the time is up, or the failure of the connect.
+pub(super) fn connect(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(address, timeout)?;
+    // Each write is a whole piece: waiting to fill a packet would only delay its end.
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// Never zero, which sockets would take for no limit at all; `None` if there is no deadline.

@@ -6,8 +6,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustls::HandshakeKind;
 use standpipe::receiver::Receiver;
-use standpipe::{Compression, Config, Exporter, FlushOutcome, Ledger, Problem, ProblemKind, Telemetry};
+use standpipe::{
+    Compression, Config, Exporter, FlushOutcome, Ledger, Problem, ProblemKind, Signal, Telemetry,
+};
 
 use crate::support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, Identity, TestCa, TlsFront, refusing_with};
 
@@ -443,4 +446,33 @@ fn join(client: TcpStream, server: TcpStream) -> io::Result<()> {
         });
     }
     Ok(())
+}
+
+/// Metrics are pushed less often than idle connections are kept, so each push of a program without other signals has a new
+/// connection.
+#[test]
+fn resumes_the_tls_session_on_every_new_connection() {
+    for is_over_grpc in [false, true] {
+        let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+        let identity = ca.leaf("localhost");
+        let (front, exporter) = if is_over_grpc {
+            let front = TlsFront::offering("h2", &identity, receiver.grpc_address());
+            let exporter = Exporter::grpc(front.url());
+            (front, exporter)
+        } else {
+            let front = TlsFront::start(&identity, receiver.address());
+            let exporter = Exporter::http(front.url());
+            (front, exporter)
+        };
+        let exporter = exporter.ca_pem(ca.pem()).signals([Signal::Metrics]);
+        let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap();
+        let orders = telemetry.meter("shop").counter("orders");
+        for _ in 0..3 {
+            orders.add(1, ());
+            assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+            front.hang_up();
+        }
+        use HandshakeKind::{Full, Resumed};
+        assert_eq!(front.handshakes(), [Full, Resumed, Resumed], "over gRPC: {is_over_grpc}");
+    }
 }

@@ -3,7 +3,7 @@
 //! Variables belong to a whole process, so each test exports from a child process with an environment of its own.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, thread};
@@ -30,6 +30,7 @@ const ONLY_ASKS: &str = "STANDPIPE_TEST_ONLY_ASKS";
 const SPANS: &str = "STANDPIPE_TEST_SPANS";
 const FROM_VARIABLE: &str = "STANDPIPE_TEST_FROM_VARIABLE";
 const OVER_GRPC: &str = "STANDPIPE_TEST_OVER_GRPC";
+const FLUSHES_BRIEFLY: &str = "STANDPIPE_TEST_FLUSHES_BRIEFLY";
 /// What this process' own environment may say must not matter.
 const VARIABLES: [&str; 9] = [
     "HTTP_PROXY",
@@ -108,9 +109,13 @@ fn export(exporter: Exporter) -> String {
     };
     println!("telemetry: {telemetry:?}");
     let spans: u64 = env::var(SPANS).map_or(1, |spans| spans.parse().expect("a number"));
+    let flushes_briefly = env::var(FLUSHES_BRIEFLY).is_ok();
     for _ in 0..spans {
         telemetry.tracer("shop").span("checkout").end();
-        let _ = telemetry.flush(PATIENCE);
+        if flushes_briefly {
+            telemetry.logger("shop").info("paid").emit();
+        }
+        let _ = telemetry.flush(if flushes_briefly { Duration::from_millis(50) } else { PATIENCE });
     }
     let ledger = telemetry.shutdown(PATIENCE);
     if ledger.total().delivered == spans { "delivered".to_owned() } else { ledger.to_string() }
@@ -157,6 +162,24 @@ struct TinyProxy {
 impl TinyProxy {
     /// Ends with the process.
     fn start(server: SocketAddr) -> Self {
+        Self::listen(move |client, heads| serve(client, server, heads))
+    }
+
+    /// A proxy that answers every request with this status line.
+    fn refusing(status: &'static str) -> Self {
+        Self::listen(move |mut client, heads| {
+            let mut reader = BufReader::new(client.try_clone()?);
+            read_head(&mut reader, heads)?;
+            write!(client, "{status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
+            client.shutdown(Shutdown::Write)?;
+            // A socket that is closed before it has read all would take its answer back.
+            io::copy(&mut reader, &mut io::sink()).map(drop)
+        })
+    }
+
+    fn listen(
+        serve: impl Fn(TcpStream, &Mutex<Vec<String>>) -> io::Result<()> + Clone + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let heads = Arc::new(Mutex::new(Vec::new()));
@@ -164,9 +187,9 @@ impl TinyProxy {
             let heads = Arc::clone(&heads);
             move || {
                 for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
-                    let heads = Arc::clone(&heads);
+                    let (serve, heads) = (serve.clone(), Arc::clone(&heads));
                     // an error ends the connection, and the client has to cope
-                    thread::spawn(move || serve(client, server, &heads));
+                    thread::spawn(move || serve(client, &heads));
                 }
             }
         });
@@ -182,15 +205,21 @@ impl TinyProxy {
     }
 }
 
-fn serve(mut client: TcpStream, server: SocketAddr, heads: &Mutex<Vec<String>>) -> io::Result<()> {
-    let mut reader = BufReader::new(client.try_clone()?);
+/// Reads the head of a request and notes it.
+fn read_head(reader: &mut BufReader<TcpStream>, heads: &Mutex<Vec<String>>) -> io::Result<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") && head.len() < 16 << 10 {
         if reader.read_line(&mut head)? == 0 {
-            return Ok(());
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
     heads.lock().expect("nobody panics with it").push(head.clone());
+    Ok(head)
+}
+
+fn serve(mut client: TcpStream, server: SocketAddr, heads: &Mutex<Vec<String>>) -> io::Result<()> {
+    let mut reader = BufReader::new(client.try_clone()?);
+    let head = read_head(&mut reader, heads)?;
     if head.starts_with("CONNECT ") {
         client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n")?;
         return tunnel::join(reader, server, b"");
@@ -288,16 +317,36 @@ fn a_connection_to_the_proxy_is_kept() {
     assert!(receiver.spans().iter().all(|span| span.span.name == "checkout"));
 }
 
+/// Two signals, ten flushes and a shutdown: accounts are locked after a few attempts with a wrong password.
 #[test]
-fn a_proxy_that_does_not_know_the_program_is_asked_again_later() {
-    let receiver = Receiver::start().unwrap();
-    receiver.script([standpipe::receiver::Answer::status(407)]);
-    let proxy = TinyProxy::start(receiver.address());
-    let (outcome, printed) = export_in_child("http://collector.test:4318", &[("HTTP_PROXY", &proxy.url())]);
-    assert_eq!(outcome, "delivered", "{printed}");
-    assert!(printed.contains("proxy: 407 Proxy Authentication Required"), "{printed}");
+fn sends_a_password_once_to_a_proxy_that_refuses_it() {
+    let wrong_password = "HTTP/1.1 407 Proxy Authentication Required";
+    let forbidden = "HTTP/1.1 403 Forbidden";
+    for (endpoint, is_over_grpc, variable, status, advice) in [
+        ("http://collector.test:4318", false, "HTTP_PROXY", wrong_password, "password in HTTP_PROXY"),
+        ("https://collector.test", false, "HTTPS_PROXY", wrong_password, "password in HTTPS_PROXY"),
+        ("https://collector.test", false, "ALL_PROXY", forbidden, "the proxy in ALL_PROXY"),
+        ("http://collector.test:4317", true, "HTTP_PROXY", wrong_password, "password in HTTP_PROXY"),
+        ("https://collector.test:4317", true, "HTTPS_PROXY", forbidden, "the proxy in HTTPS_PROXY"),
+    ] {
+        let proxy = TinyProxy::refusing(status);
+        let url = format!("http://shop:hunter2@{}", proxy.address);
+        let mut environment = vec![(variable, url.as_str()), (SPANS, "10"), (FLUSHES_BRIEFLY, "yes")];
+        environment.extend(is_over_grpc.then_some((OVER_GRPC, "yes")));
+        let (outcome, printed) = export_in_child(endpoint, &environment);
+        assert_eq!(proxy.heads().len(), 1, "{variable} {status}: {:?}: {printed}", proxy.heads());
+        assert!(proxy.heads()[0].contains(": Basic c2hvcDpodW50ZXIy\r\n"), "{:?}", proxy.heads());
+        assert!(outcome.contains("shutdown"), "{outcome}: {printed}");
+        let problems: Vec<_> = printed.lines().filter(|line| line.starts_with("problem: ")).collect();
+        assert!(problems[0].contains(&status[9..]) && problems[0].contains(advice), "{problems:?}");
+        assert!(problems[0].ends_with("nothing is sent for 60 s"), "{problems:?}");
+        assert!(!printed.contains("hunter2") && !printed.contains("c2hvcDpodW50ZXIy"), "{printed}");
+    }
+}
 
-    receiver.script([standpipe::receiver::Answer::status(407)]);
+#[test]
+fn reports_the_refusal_of_a_proxy_in_a_probe() {
+    let proxy = TinyProxy::refusing("HTTP/1.1 407 Proxy Authentication Required");
     let environment = [(ONLY_ASKS, "yes"), ("HTTP_PROXY", &proxy.url())];
     let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
     assert!(outcome.contains("failed") && outcome.contains("407 Proxy Authentication Required"), "{printed}");

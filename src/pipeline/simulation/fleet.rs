@@ -54,7 +54,16 @@ impl Exporter {
         }
         let deadline = *self.give_up.get_or_insert(now + settings.give_up_after);
         let number = self.failures + 1;
-        let attempt = Attempt { number, records: 1, is_divisible: false, deadline, is_last: false, random };
+        let proxy_pause = Duration::ZERO;
+        let attempt = Attempt {
+            number,
+            records: 1,
+            is_divisible: false,
+            deadline,
+            is_last: false,
+            random,
+            proxy_pause,
+        };
         let then = match next_step(&settings, &attempt, verdict, now) {
             NextStep::TryAgain(pause) => {
                 self.failures = number;

@@ -121,6 +121,8 @@ pub(super) enum Fault {
     LostAnswer,
     /// The transport panics.
     Panic,
+    /// 407.
+    ProxyRefused,
 }
 
 /// What the program does.
@@ -225,6 +227,7 @@ impl Fault {
             Self::Slow,
             Self::LostAnswer,
             Self::Panic,
+            Self::ProxyRefused,
         ])
     }
 }

@@ -162,6 +162,7 @@ impl Book {
             Fault::LostAnswer => later(None),
             Fault::Later(after) => later(after),
             Fault::Unreachable => Verdict::Unreachable { reason: reason() },
+            Fault::ProxyRefused => Verdict::ProxyRefused { reason: reason() },
             Fault::TooLarge(most) if bytes > most => Verdict::TooLarge { reason: reason() },
             Fault::Refused => Verdict::Refused { reason: reason() },
             Fault::NotTaken => Verdict::NotTaken { reason: reason() },
@@ -172,7 +173,7 @@ impl Book {
             Fault::Panic | Fault::None | Fault::Slow | Fault::TooLarge(_) => Verdict::Accepted,
         };
         match &verdict {
-            Verdict::TryLater { .. } | Verdict::Unreachable { .. } => {
+            Verdict::TryLater { .. } | Verdict::Unreachable { .. } | Verdict::ProxyRefused { .. } => {
                 self.later += 1;
                 return verdict;
             }

@@ -53,6 +53,10 @@ impl Worker {
         let now = clock::now();
         let give_up_after = if part.is_spooled() { AGE_ALONE } else { self.retry.give_up_after };
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
+        if !self.state.proxy_pause.left(now).is_zero() {
+            // As after another refusal, but without an attempt: the proxy must not get the password again yet.
+            return self.apply_verdict(at, part, &Verdict::ProxyRefused { reason: String::new() });
+        }
         let deadline = self.attempt_deadline(at, give_up, now);
         let deadline = self.attempts_end_by().map_or(deadline, |by| deadline.min(by));
         let has_thread = self.state.turn.is_none() && !clock::is_simulated();
@@ -60,6 +64,7 @@ impl Worker {
             true => self.send_beside(at, &part, deadline),
             false => self.send(&part, deadline),
         };
+        verdict.iter().for_each(|verdict| self.state.proxy_pause.note(verdict, clock::now()));
         let Some(part) = self.exchange_if_spooled(at, part, verdict.as_ref()) else { return };
         match verdict {
             Some(verdict) => {
@@ -159,9 +164,11 @@ impl Worker {
         let settings = self.retry_settings(now);
         let is_stopping = self.stop_by().is_some();
         let was_reached = self.state.was_reached;
+        let outlasts_stop = |by: Instant| !attempt.proxy_pause.is_zero() && now + attempt.proxy_pause >= by;
+        let is_hopeless = self.stop_by().is_some_and(outlasts_stop);
         let delivery = &mut self.deliveries[at];
         delivery.attempts_in_stop += u32::from(is_stopping);
-        if !was_reached && delivery.attempts_in_stop >= UNREACHED_ATTEMPTS_AT_STOP {
+        if is_hopeless || !was_reached && delivery.attempts_in_stop >= UNREACHED_ATTEMPTS_AT_STOP {
             // left to the closing of the counters
             delivery.is_finished = true;
             return delivery.parts.push(part);
@@ -233,6 +240,7 @@ impl Worker {
             deadline: self.stop_by().map_or(give_up, halfway),
             is_last: delivery.is_last,
             random: random(),
+            proxy_pause: self.state.proxy_pause.left(now),
         }
     }
 
@@ -266,6 +274,12 @@ impl Worker {
             }
             Verdict::TryLater { reason, .. } | Verdict::Unreachable { reason } => {
                 (ProblemKind::Unavailable, reason.clone())
+            }
+            Verdict::ProxyRefused { reason } => {
+                let pause = self.state.proxy_pause.left(clock::now()).as_secs_f64().round();
+                let message = format!("{reason}; nothing is sent for {pause} s");
+                // Even if another outage was reported just before: only this message names the setting.
+                return self.reporter.report_once(signal, ProblemKind::Unavailable, message);
             }
             Verdict::TooLarge { reason } => (ProblemKind::TooLarge, reason.clone()),
             Verdict::NotTaken { reason } => return self.reporter.report_not_taken(signal, reason),

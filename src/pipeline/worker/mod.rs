@@ -26,6 +26,7 @@ use crate::config::{BatchSettings, RetrySettings};
 use crate::context::{self, Owner};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
+use crate::pipeline::retry::ProxyPause;
 use crate::process::{self, contain_panic};
 use crate::record::Signal;
 use crate::spool::Spool;
@@ -86,6 +87,7 @@ pub(crate) struct State {
     reader: ReaderState,
     /// Whether the batch that is being sent was written to the spool meanwhile.
     is_sent_from_spool: bool,
+    proxy_pause: ProxyPause,
     /// Whether any attempt had another end than that there is no server.
     was_reached: bool,
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],

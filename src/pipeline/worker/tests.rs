@@ -552,3 +552,68 @@ fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
     drop(worker);
     std::fs::remove_dir_all(directory).unwrap();
 }
+
+fn proxy_refused() -> Verdict {
+    Verdict::ProxyRefused { reason: "proxy: 407".to_owned() }
+}
+
+#[test]
+fn sends_nothing_of_any_signal_after_the_proxy_refused_one_whatever_is_flushed() {
+    let gate = Gate::default();
+    let (reported, problems) = mpsc::channel();
+    let mut spec = spec(&gate);
+    spec.hook = Some(Arc::new(move |problem| {
+        let _ = reported.send(problem.message.clone());
+    }));
+    let handle = ExporterHandle::start(spec.prepare()).unwrap();
+    enqueue(&handle, [1]);
+    gate.answer(proxy_refused());
+    for number in 2..10 {
+        handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(number), 1);
+        enqueue(&handle, [number]);
+        let flush = handle.start_flush();
+        assert!(flush.recv_timeout(Duration::from_millis(20)).is_err(), "a flush has cut the pause short");
+    }
+    assert!(gate.next_within(Duration::from_millis(200)).is_none(), "the proxy got another request");
+    let ledger = handle.ledger();
+    assert_eq!((ledger.traces.in_flight, ledger.logs.in_flight), (9, 8), "{ledger:?}");
+    // A stop ends at once: the pause is longer than its budget.
+    assert_eq!(stop(&handle).dropped.shutdown, 9);
+    assert_eq!(handle.ledger().attempts, 1);
+    assert_eq!(problems.try_iter().collect::<Vec<_>>(), ["proxy: 407; nothing is sent for 60 s"]);
+}
+
+#[test]
+fn gives_records_up_at_the_end_of_their_time_without_another_attempt_while_the_proxy_pauses() {
+    let gate = Gate::default();
+    let mut spec = spec(&gate);
+    spec.retry.give_up_after = Duration::from_millis(300);
+    let handle = ExporterHandle::start(spec.prepare()).unwrap();
+    let begun = Instant::now();
+    enqueue(&handle, [1]);
+    gate.answer(proxy_refused());
+    flush(&handle);
+    assert!(begun.elapsed() >= Duration::from_millis(300), "after {:?}", begun.elapsed());
+    assert_eq!(counts(&handle).dropped.gave_up, 1);
+    // What comes later waits for the end of the pause.
+    enqueue(&handle, [2]);
+    assert!(gate.next_within(Duration::from_millis(200)).is_none(), "the proxy got another request");
+    assert_eq!(stop(&handle).dropped.shutdown, 1);
+    assert_eq!(handle.ledger().attempts, 1);
+}
+
+#[test]
+fn makes_one_attempt_in_a_stop_if_the_proxy_refuses_it() {
+    let gate = Gate::default();
+    let mut spec = spec(&gate);
+    spec.pace.linger = PATIENCE * 10;
+    let handle = ExporterHandle::start(spec.prepare()).unwrap();
+    enqueue(&handle, [1, 2]);
+    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(3), 1);
+    handle.start_stop(Instant::now() + PATIENCE);
+    gate.answer(proxy_refused());
+    assert!(handle.wait_for_end(Instant::now() + PATIENCE / 2), "the worker uses its budget up");
+    handle.finish_stop();
+    let ledger = handle.ledger();
+    assert_eq!((ledger.attempts, ledger.traces.dropped.shutdown, ledger.logs.dropped.shutdown), (1, 2, 1));
+}

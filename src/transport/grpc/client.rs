@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::deadline_stream::DeadlineStream;
+use super::super::happy_eyeballs::Dialer;
 use super::super::lookup::Lookup;
-use super::super::tcp::Interrupter;
-use super::super::tcp::{self, is_hang_up};
+use super::super::tcp::{Interrupter, is_hang_up};
 use super::super::tls::Session;
 use super::failure::CallFailure;
 use super::http2::conn::{Conn, End, Message, Progress, Response};
@@ -37,7 +37,7 @@ pub(super) struct Request<'a> {
 pub(super) struct Client {
     target: Target,
     lookup: Lookup,
-    interrupter: Arc<Interrupter>,
+    dialer: Dialer,
     connection: Option<Connection>,
     buffer: Vec<u8>,
 }
@@ -49,7 +49,8 @@ impl Client {
             None => (&target.host, target.port),
         };
         let lookup = Lookup::new(host, port, driver);
-        Self { target, lookup, interrupter, connection: None, buffer: vec![0; READ_BYTES] }
+        let dialer = Dialer::new(interrupter, driver);
+        Self { target, lookup, dialer, connection: None, buffer: vec![0; READ_BYTES] }
     }
 
     /// One call. It is made again over a new connection if the server has surely not processed it, or if it went into an old
@@ -57,7 +58,7 @@ impl Client {
     pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let mut refusals = 0;
         loop {
-            if self.interrupter.is_broken() {
+            if self.dialer.interrupter.is_broken() {
                 return Err(CallFailure::Io(ErrorKind::ConnectionAborted.into()));
             }
             let kept = self.take_kept(deadline);
@@ -93,8 +94,7 @@ impl Client {
 
     fn connect(&mut self, deadline: Instant) -> Result<Connection, CallFailure> {
         let addresses = self.lookup.addresses(Some(deadline)).map_err(CallFailure::of_lookup)?;
-        let socket = Arc::new(tcp::connect(&addresses, Some(deadline))?);
-        self.interrupter.watch(&socket)?;
+        let socket = self.dialer.connect(&addresses, Some(deadline))?;
         let mut wire = DeadlineStream::new(socket, deadline);
         if let Some(tunnel) = &self.target.tunnel {
             tunnel.open(&mut wire, &self.target.authority).map_err(CallFailure::of_proxy)?;
@@ -397,5 +397,22 @@ mod tests {
         };
         assert!(matches!(failure, CallFailure::TimedOut), "{failure:?}");
         assert!(!connection.is_good());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn connects_beside_a_black_holed_address() {
+        use super::super::super::happy_eyeballs::tests::black_hole;
+        use crate::config::{Exporter, Proxy};
+        let hole = black_hole("::1");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let exporter = Exporter::grpc("http://collector.test:4317").proxy(Proxy::Off);
+        let mut client =
+            Client::new(Target::new(&exporter.connection).unwrap(), Arc::default(), Driver::OwnThread);
+        client.lookup = Lookup::answering(&[hole.address, listener.local_addr().unwrap()]);
+        let begun = Instant::now();
+        let connection = client.connect(begun + Duration::from_secs(40));
+        assert!(connection.is_ok() && begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        listener.accept().unwrap();
     }
 }

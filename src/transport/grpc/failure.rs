@@ -98,6 +98,7 @@ impl CallFailure {
             Self::Tls(fault) if fault.is_passing() => Verdict::TryLater { after: None, reason },
             Self::HostNotFound => Verdict::Unreachable { reason },
             Self::Io(error) => tcp::failure_verdict(&error, reason),
+            Self::Proxy(why) if why.kind() == ErrorKind::PermissionDenied => Verdict::ProxyRefused { reason },
             Self::TimedOut | Self::Proxy(_) | Self::Left(_) | Self::Unprocessed(_) => {
                 Verdict::TryLater { after: None, reason }
             }

@@ -47,7 +47,7 @@ impl Target {
             authority: authority.to_owned(),
             shown: settings.shown_url(Signal::Traces),
             tls,
-            tunnel: proxy.as_ref().map(Tunnel::new).transpose()?,
+            tunnel: proxy.map(|(variable, proxy)| Tunnel::new(variable, &proxy)).transpose()?,
         })
     }
 
@@ -72,6 +72,8 @@ const MOST_HEAD_BYTES: usize = 16 << 10;
 /// The way through a proxy.
 #[derive(Debug, Clone)]
 pub(super) struct Tunnel {
+    /// Environment variable that names the proxy.
+    variable: &'static str,
     pub(super) host: String,
     pub(super) port: u16,
     /// As the proxy wants them, and the password in them.
@@ -81,7 +83,7 @@ pub(super) struct Tunnel {
 impl Tunnel {
     /// # Errors
     /// When the proxy itself is reached over TLS.
-    pub(super) fn new(proxy: &Proxy) -> Result<Self, String> {
+    pub(super) fn new(variable: &'static str, proxy: &Proxy) -> Result<Self, String> {
         if proxy.protocol() != ProxyProtocol::Http {
             return Err(
                 "gRPC cannot go through an https proxy; name an http one, or set proxy = \"off\"".to_owned()
@@ -93,7 +95,7 @@ impl Tunnel {
         });
         // an IPv6 address comes in brackets, which only URLs need
         let host = proxy.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Self { host, port: proxy.port(), credentials })
+        Ok(Self { variable, host, port: proxy.port(), credentials })
     }
 
     /// What must not be shown, even if the proxy repeats it.
@@ -104,7 +106,7 @@ impl Tunnel {
     /// Asks the proxy for a connection to the server.
     ///
     /// # Errors
-    /// When it cannot be reached, or refuses.
+    /// `PermissionDenied` if the proxy refuses the credentials or the server; another kind if the proxy fails.
     pub(super) fn open(&self, wire: &mut (impl Read + Write), authority: &str) -> io::Result<()> {
         let credentials = match &self.credentials {
             Some([encoded, _]) => format!("proxy-authorization: Basic {}\r\n", encoded.expose()),
@@ -113,13 +115,16 @@ impl Tunnel {
         let request = format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n");
         wire.write_all(request.as_bytes())?;
         let head = read_head(wire)?;
-        match head.split(' ').nth(1) {
-            Some(status) if status.starts_with('2') => Ok(()),
-            _ => {
-                let status: String = head.lines().next().unwrap_or_default().chars().take(100).collect();
-                Err(io::Error::other(format!("the proxy says {status:?}")))
-            }
+        let status = head.split(' ').nth(1).unwrap_or_default();
+        if status.starts_with('2') {
+            return Ok(());
         }
+        let line: String = head.lines().next().unwrap_or_default().chars().take(100).collect();
+        let says = format!("the proxy says {line:?}");
+        Err(match proxy::advice(self.variable, status) {
+            Some(advice) => io::Error::new(ErrorKind::PermissionDenied, format!("{says}; {advice}")),
+            None => io::Error::other(says),
+        })
     }
 }
 
@@ -165,7 +170,7 @@ mod tests {
     }
 
     fn tunnel(proxy: &str) -> Result<Tunnel, String> {
-        Tunnel::new(&Proxy::new(proxy).expect(proxy))
+        Tunnel::new("HTTPS_PROXY", &Proxy::new(proxy).expect(proxy))
     }
 
     /// The request to the proxy, its outcome, and what was left unread.
@@ -199,7 +204,9 @@ mod tests {
     fn a_proxy_that_says_no_is_quoted() {
         let (_, outcome, _) =
             open("http://proxy:3128", b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n");
-        assert_eq!(outcome, Err("the proxy says \"HTTP/1.1 407 Proxy Authentication Required\"".to_owned()));
+        let why = outcome.expect_err("a tunnel was opened");
+        let quoted = "the proxy says \"HTTP/1.1 407 Proxy Authentication Required\"; set user and password";
+        assert!(why.starts_with(quoted) && why.contains("in HTTPS_PROXY"), "{why}");
         let long = [b"HTTP/1.1 500 ", &[b'x'; 1_000][..], b"\r\n\r\n"].concat();
         let (_, outcome, _) = open("http://proxy:3128", &long);
         assert!(outcome.clone().is_err_and(|why| why.len() < 150), "{outcome:?}");

@@ -28,6 +28,7 @@ pub(crate) use self::probe_request::{ProbeBody, ProbeEnd, ProbeFailure, ProbeReq
 use self::socket::Unresolved;
 use super::base64::basic_credentials;
 use super::gzip::compress;
+use super::happy_eyeballs::Dialer;
 use super::lookup::Lookup;
 use super::redact::Secrets;
 use super::tcp::Interrupter;
@@ -58,6 +59,8 @@ pub(crate) struct HttpSpec {
     peer: (String, u16),
     /// A proxy that makes the requests itself; one that only leads to the server is in `config`.
     forwarded: Option<ureq::Proxy>,
+    /// Environment variable that names the proxy. Empty without a proxy.
+    proxy_variable: &'static str,
     urls: [Url; Signal::COUNT],
     headers: Vec<(HeaderName, HeaderValue)>,
     secrets: Arc<Secrets>,
@@ -89,6 +92,7 @@ impl HttpSpec {
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
         let real = settings.url(Signal::Traces);
         let proxy = proxy::choose(settings.proxy, &real, |name| std::env::var(name).ok())?;
+        let (proxy_variable, proxy) = proxy.unzip();
         let (server, port) = proxy::host_and_port(&real).ok_or("the endpoint cannot be read")?;
         let peer = match &proxy {
             Some(proxy) => (proxy.host().to_owned(), proxy.port()),
@@ -134,6 +138,7 @@ impl HttpSpec {
             urls: Signal::ALL.map(|signal| url(settings, signal, forwarded.as_ref())),
             forward: Forward::new(forwarded.is_some().then(|| split_target(&real).0)),
             forwarded,
+            proxy_variable: proxy_variable.unwrap_or_default(),
             headers,
             secrets: Arc::new(secrets),
             compression: settings.compression,
@@ -143,7 +148,7 @@ impl HttpSpec {
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self, driver: Driver) -> Http {
         let interrupter = Arc::new(Interrupter::default());
-        let connector = socket::plain_connector(self.lookup(driver), Arc::clone(&interrupter));
+        let connector = socket::plain_connector(self.lookup(driver), Dialer::new(Arc::clone(&interrupter), driver));
         #[cfg(feature = "tls")]
         let connector = connector.chain(tls::connector(self));
         let connector = connector.chain(self.forward.clone());
@@ -271,13 +276,15 @@ impl Transport for Http {
         }
         let answer = self.post(payload, left);
         let is_broken = self.interrupter.is_broken();
-        let url = &self.spec.urls[payload.signal as usize];
+        let (url, variable) = (&self.spec.urls[payload.signal as usize], self.spec.proxy_variable);
         let verdict = match answer {
-            Ok(answer) if self.spec.is_refused_by_proxy(&answer) => response::by_proxy(&answer, &url.shown),
+            Ok(answer) if self.spec.is_refused_by_proxy(&answer) => {
+                response::by_proxy(&response::status_text(answer.status()), variable, &url.shown)
+            }
             Ok(answer) => response::judge(answer, &url.shown),
             // An error after this side ended the attempt is not the server's.
             Err(_) if is_broken => response::late(&url.shown),
-            Err(error) => response::failure_verdict(&error, &url.shown),
+            Err(error) => response::failure_verdict(&error, variable, &url.shown),
         };
         verdict.map_text(|text| self.spec.secrets.redact(text))
     }

@@ -17,6 +17,7 @@ use super::timeline::{RecordConnection, RecordTls, RecordedLookup, Timeline, Tim
 use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, socket};
 use crate::process::Driver;
 use crate::record::Signal;
+use crate::transport::happy_eyeballs::Dialer;
 use crate::transport::redact::Secrets;
 use crate::transport::response::{self, is_media_type, read_status};
 use crate::transport::{Payload, TlsFault, lower_first};
@@ -124,7 +125,8 @@ impl HttpSpec {
 /// The same agent as an exporter's, with a recorder in its layers.
 fn agent(spec: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
     let lookup = RecordedLookup { recorder: recorder.clone(), lookup: spec.lookup(Driver::OwnThread) };
-    let connector = socket::plain_connector(lookup, Arc::default());
+    let dialer = Dialer::new(Arc::default(), Driver::OwnThread);
+    let connector = socket::plain_connector(lookup, dialer);
     let connector = connector.chain(RecordConnection(recorder.clone()));
     #[cfg(feature = "tls")]
     let connector = connector.chain(super::tls::connector(spec));

@@ -9,7 +9,7 @@ use super::{ANSWER_BYTES, PROTOBUF};
 use crate::transport::gzip::decompress;
 use crate::transport::http_status::StatusClass;
 use crate::transport::response::{self, Extent, is_media_type, read_status};
-use crate::transport::{TlsFault, Verdict, lower_first, retry_after, tcp, tls};
+use crate::transport::{TlsFault, Verdict, lower_first, proxy, retry_after, tcp, tls};
 
 /// An answer longer than this is none.
 const LONGEST_ANSWER: u64 = 4 << 20;
@@ -185,14 +185,17 @@ pub(super) fn late(url: &str) -> Verdict {
     Verdict::TryLater { after: None, reason: format!("post {url}: no answer in time") }
 }
 
-/// The proxy wants other credentials. It is retryable, since they can be corrected at the proxy.
-pub(super) fn by_proxy(answer: &Response<ureq::Body>, url: &str) -> Verdict {
-    let reason = format!("post {url}: proxy: {}", status_text(answer.status()));
-    Verdict::TryLater { after: None, reason }
+/// The verdict on an error of the proxy that `variable` names. It is retryable, since proxies can be corrected.
+pub(super) fn by_proxy(status: &str, variable: &str, url: &str) -> Verdict {
+    let reason = format!("post {url}: proxy: {status}");
+    match proxy::advice(variable, status) {
+        Some(advice) => Verdict::ProxyRefused { reason: format!("{reason}; {advice}") },
+        None => Verdict::TryLater { after: None, reason },
+    }
 }
 
 /// A problem of the network is retryable; one of certificates or of the protocol is not.
-pub(super) fn failure_verdict(error: &ureq::Error, url: &str) -> Verdict {
+pub(super) fn failure_verdict(error: &ureq::Error, proxy_variable: &str, url: &str) -> Verdict {
     let later = |what: String| Verdict::TryLater { after: None, reason: format!("post {url}: {what}") };
     let refused = |what: String| Verdict::Refused { reason: format!("post {url}: {what}") };
     if let Some(fault) = tls_fault(error) {
@@ -208,7 +211,7 @@ pub(super) fn failure_verdict(error: &ureq::Error, url: &str) -> Verdict {
         }
         ureq::Error::HostNotFound => Verdict::Unreachable { reason: format!("post {url}: host not found") },
         ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => later("connection failed".to_owned()),
-        ureq::Error::ConnectProxyFailed(why) => later(format!("proxy: {}", of_proxy(why))),
+        ureq::Error::ConnectProxyFailed(why) => by_proxy(&of_proxy(why), proxy_variable, url),
         ureq::Error::LargeResponseHeader(..) => refused("the head of the answer is too long".to_owned()),
         ureq::Error::Protocol(why) => {
             let why = printable(&why.to_string());
@@ -273,14 +276,17 @@ mod tests {
         ] {
             let reason = "post http://a: tls: the server ended the handshake: InternalError".to_owned();
             assert_eq!(
-                failure_verdict(&error, "http://a"),
+                failure_verdict(&error, "", "http://a"),
                 Verdict::TryLater { after: None, reason },
                 "{error:?}"
             );
         }
         let expired = Error::InvalidCertificate(rustls::CertificateError::Expired);
         let reason = "post http://a: tls: the server's certificate has expired".to_owned();
-        assert_eq!(failure_verdict(&ureq::Error::Rustls(expired), "http://a"), Verdict::Refused { reason });
+        assert_eq!(
+            failure_verdict(&ureq::Error::Rustls(expired), "", "http://a"),
+            Verdict::Refused { reason }
+        );
         assert_eq!(tls_fault(&ureq::Error::HostNotFound), None);
     }
 }

@@ -20,9 +20,9 @@ use ureq::unversioned::transport::{
 use ureq::{ProxyProtocol, Timeout};
 
 use crate::process::first_use;
+use crate::transport::happy_eyeballs::Dialer;
 use crate::transport::lookup::Lookup;
-use crate::transport::tcp::Interrupter;
-use crate::transport::tcp::{connect, is_hang_up, time_left, tolerate};
+use crate::transport::tcp::{is_hang_up, time_left, tolerate};
 
 /// A connection through a proxy.
 #[cfg(any(feature = "tls", feature = "probe"))]
@@ -35,9 +35,9 @@ type Tunnel = ();
 /// Connections by way of a proxy or directly, before any TLS.
 pub(super) fn plain_connector(
     lookup: impl AddressLookup,
-    interrupter: Arc<Interrupter>,
+    dialer: Dialer,
 ) -> impl Connector<(), Out = Either<Tunnel, Socket>> {
-    tunnel().chain(SocketConnector { lookup, interrupter })
+    tunnel().chain(SocketConnector { lookup, dialer })
 }
 
 #[cfg(any(feature = "tls", feature = "probe"))]
@@ -87,7 +87,7 @@ impl Resolver for Unresolved {
 #[derive(Debug)]
 struct SocketConnector<P> {
     lookup: P,
-    interrupter: Arc<Interrupter>,
+    dialer: Dialer,
 }
 
 impl<In: Transport, P: AddressLookup> Connector<In> for SocketConnector<P> {
@@ -112,15 +112,14 @@ impl<In: Transport, P: AddressLookup> Connector<In> for SocketConnector<P> {
             UreqInstant::AlreadyHappened | UreqInstant::NotHappening => Instant::now(),
         };
         let deadline = deadline(begun, details.timeout);
-        if self.interrupter.is_broken() {
+        if self.dialer.interrupter.is_broken() {
             return Err(io::Error::from(ErrorKind::ConnectionAborted).into());
         }
         let addresses = self.lookup.addresses(deadline).map_err(of_lookup)?;
-        let stream = Arc::new(connect(&addresses, deadline).map_err(|error| match error.kind() {
+        let stream = self.dialer.connect(&addresses, deadline).map_err(|error| match error.kind() {
             ErrorKind::TimedOut => ureq::Error::Timeout(Timeout::Connect),
             _ => error.into(),
-        })?);
-        self.interrupter.watch(&stream)?;
+        })?;
         let handle: Weak<dyn ShutdownHandle> =
             Arc::downgrade(&(Arc::clone(&stream) as Arc<dyn ShutdownHandle>));
         (details.register_shutdown)(handle)?;
@@ -215,4 +214,37 @@ fn deadline(begun: Instant, timeout: NextTimeout) -> Option<Instant> {
 /// What is left of it for the next call of the system.
 fn left(deadline: Option<Instant>, timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
     time_left(deadline).map_err(|_| ureq::Error::Timeout(timeout.reason))
+}
+
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::process::Driver;
+    use crate::transport::happy_eyeballs::tests::black_hole;
+
+    #[test]
+    fn connects_beside_a_black_holed_address() {
+        let hole = black_hole("::1");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let lookup = Mutex::new(Lookup::answering(&[hole.address, listener.local_addr().unwrap()]));
+        let connector = plain_connector(lookup, Dialer::new(Arc::default(), Driver::OwnThread));
+        let agent = ureq::Agent::with_parts(ureq::config::Config::default(), connector, Unresolved);
+        let server = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            client.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+            // The client closes the connection, as nothing keeps it.
+            while client.read(&mut [0; 1024]).is_ok_and(|count| count > 0) {}
+        });
+        let begun = Instant::now();
+        let timeout = Some(Duration::from_secs(40));
+        let request =
+            agent.get("http://collector.test/").config().timeout_global(timeout).proxy(None).build();
+        assert_eq!(request.call().unwrap().status(), 204);
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        drop(agent);
+        server.join().unwrap();
+    }
 }

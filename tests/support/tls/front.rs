@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::{NoClientAuth, WebPkiClientVerifier, danger::ClientCertVerifier};
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 
 use super::{Identity, TestCa};
 
@@ -28,7 +28,15 @@ pub(crate) struct TlsFront {
     address: SocketAddr,
     stopping: Arc<AtomicBool>,
     accepted: Arc<AtomicUsize>,
+    seen: Arc<Seen>,
     acceptor: Option<JoinHandle<()>>,
+}
+
+/// What the connections of a front have in common.
+#[derive(Default)]
+struct Seen {
+    clients: Mutex<Vec<TcpStream>>,
+    handshakes: Mutex<Vec<HandshakeKind>>,
 }
 
 impl TlsFront {
@@ -111,16 +119,30 @@ impl TlsFront {
         self.accepted.load(Ordering::SeqCst)
     }
 
+    /// The kind of each handshake that data followed, in their order.
+    pub(crate) fn handshakes(&self) -> Vec<HandshakeKind> {
+        self.seen.handshakes.lock().expect("nobody panics with it").clone()
+    }
+
+    /// Closes all connections, as a server does after some time without a request.
+    pub(crate) fn hang_up(&self) {
+        for client in self.seen.clients.lock().expect("nobody panics with it").drain(..) {
+            let _ = client.shutdown(Shutdown::Both);
+        }
+    }
+
     fn listen(conduct: Conduct) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let stopping = Arc::new(AtomicBool::new(false));
         let accepted = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::new(Seen::default());
         let acceptor = thread::spawn({
-            let (stopping, accepted) = (Arc::clone(&stopping), Arc::clone(&accepted));
-            move || accept(&listener, &conduct, &stopping, &accepted)
+            let (stopping, accepted, seen) =
+                (Arc::clone(&stopping), Arc::clone(&accepted), Arc::clone(&seen));
+            move || accept(&listener, &conduct, &stopping, &accepted, &seen)
         });
-        Self { address, stopping, accepted, acceptor: Some(acceptor) }
+        Self { address, stopping, accepted, seen, acceptor: Some(acceptor) }
     }
 }
 
@@ -147,7 +169,13 @@ struct Connection {
     thread: Option<JoinHandle<()>>,
 }
 
-fn accept(listener: &TcpListener, conduct: &Conduct, stopping: &AtomicBool, accepted: &AtomicUsize) {
+fn accept(
+    listener: &TcpListener,
+    conduct: &Conduct,
+    stopping: &AtomicBool,
+    accepted: &AtomicUsize,
+    seen: &Arc<Seen>,
+) {
     let mut connections: Vec<Connection> = Vec::new();
     for client in listener.incoming() {
         if stopping.load(Ordering::SeqCst) {
@@ -156,7 +184,7 @@ fn accept(listener: &TcpListener, conduct: &Conduct, stopping: &AtomicBool, acce
         accepted.fetch_add(1, Ordering::SeqCst);
         connections.retain(|open| !open.thread.as_ref().is_some_and(JoinHandle::is_finished));
         if connections.len() < MOST_CONNECTIONS {
-            connections.extend(client.and_then(|client| open(client, conduct)));
+            connections.extend(client.and_then(|client| open(client, conduct, seen)));
         }
     }
     for connection in connections {
@@ -169,7 +197,7 @@ fn accept(listener: &TcpListener, conduct: &Conduct, stopping: &AtomicBool, acce
     }
 }
 
-fn open(client: TcpStream, conduct: &Conduct) -> io::Result<Connection> {
+fn open(client: TcpStream, conduct: &Conduct, seen: &Arc<Seen>) -> io::Result<Connection> {
     match conduct {
         Conduct::Stall => Ok(Connection { sockets: vec![client], thread: None }),
         Conduct::Forward { config, upstream } => {
@@ -186,21 +214,23 @@ fn open(client: TcpStream, conduct: &Conduct) -> io::Result<Connection> {
             }
             let tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
             let sockets = vec![client.try_clone()?, upstream.try_clone()?];
-            let thread = thread::spawn(move || forward(tls, &client, &upstream));
+            seen.clients.lock().expect("nobody panics with it").push(client.try_clone()?);
+            let seen = Arc::clone(seen);
+            let thread = thread::spawn(move || forward(tls, &client, &upstream, &seen));
             Ok(Connection { sockets, thread: Some(thread) })
         }
     }
 }
 
 /// Both directions, until each has ended. Errors are how connections end here; TLS reports them to the client.
-fn forward(mut tls: ServerConnection, client: &TcpStream, upstream: &TcpStream) {
+fn forward(mut tls: ServerConnection, client: &TcpStream, upstream: &TcpStream, seen: &Seen) {
     tls.set_buffer_limit(None);
     let tls = Mutex::new(tls);
     thread::scope(|scope| {
         scope.spawn(|| {
             let _ = encrypt(&tls, upstream, client);
         });
-        if decrypt(&tls, client, upstream).is_err() {
+        if decrypt(&tls, client, upstream, seen).is_err() {
             let _ = upstream.shutdown(Shutdown::Both);
             linger(client);
         }
@@ -213,8 +243,10 @@ fn decrypt(
     tls: &Mutex<ServerConnection>,
     mut client: &TcpStream,
     mut upstream: &TcpStream,
+    seen: &Seen,
 ) -> io::Result<()> {
     let mut ciphertext = [0; 16 * 1024];
+    let mut is_noted = false;
     loop {
         let length = client.read(&mut ciphertext)?;
         if length == 0 {
@@ -233,6 +265,10 @@ fn decrypt(
                 let start = plaintext.len();
                 plaintext.resize(start + ready, 0);
                 tls.reader().read_exact(&mut plaintext[start..])?;
+            }
+            if !plaintext.is_empty() && !is_noted {
+                seen.handshakes.lock().expect("nobody panics with it").extend(tls.handshake_kind());
+                is_noted = true;
             }
         }
         upstream.write_all(&plaintext)?;

@@ -19,6 +19,7 @@ use crate::pipeline::clock::{self, simulated};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::exporter_set::{self, FlushOutcome};
 use crate::pipeline::ledger::Counts;
+use crate::pipeline::retry::MAX_PROXY_PAUSE;
 use crate::pipeline::worker::PendingFlush;
 use crate::process::Driver;
 use crate::record::wire::encode_field;
@@ -42,6 +43,8 @@ impl Deref for Handle {
 /// The longest time after its budget that a stop may take, and that its interrupted worker has of it.
 const LATEST_STOP: Duration = Duration::from_millis(50);
 const LAST_GRACE: Duration = Duration::from_millis(30);
+/// After a refusal, the proxy gets no request for at least this long.
+const PROXY_PAUSE: Duration = Duration::from_secs(60);
 /// More steps are an endless loop.
 const MOST_STEPS: u64 = 1_000_000;
 
@@ -81,6 +84,8 @@ pub(super) struct World {
     budget: Cell<Duration>,
     is_cut: Cell<bool>,
     is_interrupted: Cell<bool>,
+    /// When the proxy refused the exporter the last time.
+    refused_at: Cell<Option<Instant>>,
     /// An attempt is under way, or a caller waits: nothing else may wait on the same stack.
     attempt: Cell<Option<Signal>>,
     is_caller_waiting: Cell<bool>,
@@ -116,6 +121,7 @@ impl World {
             budget: Cell::default(),
             is_cut: Cell::new(false),
             is_interrupted: Cell::new(false),
+            refused_at: Cell::new(None),
             attempt: Cell::new(None),
             is_caller_waiting: Cell::new(false),
             failure: RefCell::default(),
@@ -183,7 +189,10 @@ impl World {
         self.recovered.set(true);
         faults::set(None);
         let settings = &self.script.settings;
-        let longest_pause = settings.retry.max_delay.max(settings.retry.max_retry_after);
+        let mut longest_pause = settings.retry.max_delay.max(settings.retry.max_retry_after);
+        if self.refused_at.get().is_some() {
+            longest_pause = longest_pause.max(MAX_PROXY_PAUSE);
+        }
         let pace = settings.pace.throttle + settings.pace.linger;
         // a disk that could not be read is tried again after five seconds
         let spare = Duration::from_secs(if self.disk.is_some() { 15 } else { 5 });
@@ -395,6 +404,9 @@ impl World {
         let (now, settings, at) = (clock::now(), &self.script.settings, payload.signal as usize);
         let body = payload.body.concat();
         self.check_deadline(now, deadline);
+        if self.refused_at.get().is_some_and(|refused| now < refused + PROXY_PAUSE) {
+            self.fail("the proxy gets another request within a minute after it refused one".to_owned());
+        }
         self.hurry_if_pressing();
         let Some(numbers) = numbers(&body) else {
             self.fail(format!("a request that cannot be read: {body:x?}"));
@@ -415,6 +427,9 @@ impl World {
         let is_late = is_broken() || now + reply.after > deadline;
         self.note(|| format!("{} {numbers:?}, late: {is_late}, {reply:?}", payload.signal));
         let verdict = self.books.borrow_mut()[at].reply(reply, is_late, &numbers, body.len());
+        if matches!(verdict, Verdict::ProxyRefused { .. }) {
+            self.refused_at.set(Some(clock::now()));
+        }
         if self.disk.is_some() && matches!(verdict, Verdict::TooLarge { .. }) {
             self.books.borrow_mut()[at].let_overtake(&numbers);
         }

@@ -39,6 +39,7 @@ impl World {
         self.recovered.set(true);
         self.stop_by.set(None);
         self.is_interrupted.set(false);
+        self.refused_at.set(None);
         self.flushes.take();
         // what could not be noted as settled comes again
         self.books.borrow_mut().iter_mut().for_each(Book::forget_order);

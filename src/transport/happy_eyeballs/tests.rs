@@ -1,0 +1,133 @@
+use std::io::Read;
+use std::net::TcpListener;
+use std::thread;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An address that neither accepts nor refuses connections.
+pub(in crate::transport) struct BlackHole {
+    pub(in crate::transport) address: SocketAddr,
+    listener: TcpListener,
+    queued: Vec<TcpStream>,
+}
+
+/// Fills the backlog of a listener.
+pub(in crate::transport) fn black_hole(host: &str) -> BlackHole {
+    let listener = TcpListener::bind((host, 0)).expect("loopback has a free port");
+    let address = listener.local_addr().expect("a bound listener has an address");
+    let connects = (0..1_000).map(|_| TcpStream::connect_timeout(&address, Duration::from_millis(300)));
+    let queued: Vec<_> = connects.map_while(Result::ok).collect();
+    assert!(queued.len() < 1_000, "the backlog has no end");
+    BlackHole { address, listener, queued }
+}
+
+fn good() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = listener.local_addr().expect("a bound listener has an address");
+    (listener, address)
+}
+
+fn dialer(driver: Driver) -> Dialer {
+    Dialer::new(Arc::default(), driver)
+}
+
+#[test]
+fn waits_one_head_start_for_a_black_holed_family_and_then_prefers_the_other() {
+    for driver in [Driver::OwnThread, Driver::Caller] {
+        let (hole, (_listener, good)) = (black_hole("::1"), good());
+        let (dialer, begun) = (dialer(driver), Instant::now());
+        let addresses = [hole.address, good];
+        let stream = dialer.connect(&addresses, Some(begun + 2 * PATIENCE)).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), good, "{driver:?}");
+        // An equal share of the time would be one `PATIENCE`.
+        assert!((HEAD_START..PATIENCE / 2).contains(&begun.elapsed()), "{driver:?} {:?}", begun.elapsed());
+        assert_eq!(dialer.order(&addresses), [good, hole.address], "{driver:?}");
+    }
+}
+
+#[test]
+fn alternates_families_and_begins_with_ipv6_or_the_last_one() {
+    let addresses =
+        ["[::1]:1", "[::1]:2", "[::1]:3", "127.0.0.1:4", "127.0.0.1:5"].map(|text| text.parse().unwrap());
+    let ports = |prefers_ipv4: bool, addresses: &[SocketAddr]| {
+        let dialer = dialer(Driver::OwnThread);
+        dialer.prefers_ipv4.store(prefers_ipv4, Ordering::Relaxed);
+        dialer.order(addresses).iter().map(SocketAddr::port).collect::<Vec<_>>()
+    };
+    assert_eq!(ports(false, &addresses), [1, 4, 2, 5, 3]);
+    assert_eq!(ports(true, &addresses), [4, 1, 5, 2, 3]);
+    assert_eq!(ports(false, &addresses[3..]), [4, 5]);
+    assert_eq!(ports(true, &addresses[..3]), [1, 2, 3]);
+}
+
+#[test]
+fn reaches_the_last_address_behind_more_black_holes_than_threads() {
+    for driver in [Driver::OwnThread, Driver::Caller] {
+        let (hole, (_listener, good)) = (black_hole("127.0.0.1"), good());
+        let mut addresses = [hole.address; MAX_THREADS + 2];
+        addresses[MAX_THREADS + 1] = good;
+        let stream = dialer(driver).connect(&addresses, Some(Instant::now() + Duration::from_secs(6)));
+        assert_eq!(stream.unwrap().peer_addr().unwrap(), good, "{driver:?}");
+    }
+}
+
+#[test]
+fn reports_a_refusal_rather_than_a_time_out_and_both_by_the_deadline() {
+    for driver in [Driver::OwnThread, Driver::Caller] {
+        let (hole, (listener, closed)) = (black_hole("127.0.0.1"), good());
+        drop(listener);
+        let connect = |addresses: &[SocketAddr]| {
+            let begun = Instant::now();
+            let failure = dialer(driver).connect(addresses, Some(begun + Duration::from_millis(600)));
+            assert!(begun.elapsed() < PATIENCE / 2, "{driver:?} {:?}", begun.elapsed());
+            failure.unwrap_err().kind()
+        };
+        assert_eq!(connect(&[closed, hole.address]), ErrorKind::ConnectionRefused, "{driver:?}");
+        assert_eq!(connect(&[hole.address, closed]), ErrorKind::ConnectionRefused, "{driver:?}");
+        assert_eq!(connect(&[closed, closed]), ErrorKind::ConnectionRefused, "{driver:?}");
+        assert_eq!(connect(&[hole.address, hole.address]), ErrorKind::TimedOut, "{driver:?}");
+    }
+}
+
+#[test]
+fn closes_a_connection_that_loses_and_ends_its_thread() {
+    let (hole, (_listener, good)) = (black_hole("::1"), good());
+    let dialer = dialer(Driver::OwnThread);
+    let begun = Instant::now();
+    dialer.connect(&[hole.address, good], Some(begun + 2 * PATIENCE)).unwrap();
+    // There is room in the backlog now: the connect that lost succeeds when its SYN is repeated.
+    let queued: Vec<_> = hole.queued.iter().map(|queued| queued.local_addr().unwrap()).collect();
+    hole.listener.set_nonblocking(true).unwrap();
+    let mut loser = loop {
+        match hole.listener.accept() {
+            Ok((loser, from)) if !queued.contains(&from) => break loser,
+            Ok(_) => {}
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+        assert!(begun.elapsed() < PATIENCE, "the connect was not continued");
+    };
+    loser.set_nonblocking(false).unwrap();
+    loser.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(loser.read(&mut [0; 1]).unwrap(), 0, "the connection stays open");
+    while Arc::strong_count(&dialer.threads) > 1 {
+        assert!(begun.elapsed() < 2 * PATIENCE, "the thread lives on");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn ends_a_race_when_its_attempt_is_cut() {
+    let hole = black_hole("127.0.0.1");
+    let (dialer, begun) = (dialer(Driver::OwnThread), Instant::now());
+    thread::scope(|scope| {
+        let racing = scope.spawn(|| dialer.connect(&[hole.address; 2], Some(begun + 3 * PATIENCE)));
+        while Arc::strong_count(&dialer.threads) == 1 && !racing.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        dialer.interrupter.cut();
+        assert_eq!(racing.join().unwrap().unwrap_err().kind(), ErrorKind::TimedOut);
+    });
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+}
