@@ -55,7 +55,7 @@ pub(super) struct Session {
     pub(super) initial_window: u32,
     /// Whether the client must be informed that we use no table, before the next header.
     pub(super) owes_table_size: bool,
-    /// Bytes of calls on their way in, or in hand.
+    /// Capacity of the buffers of calls on their way in, or in hand.
     pub(super) buffered: usize,
     pub(super) nuisances: u32,
     /// The time that was last set.
