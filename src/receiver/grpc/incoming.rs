@@ -33,7 +33,7 @@ impl Session {
         if id > self.newest {
             return self.begin(id, list, ends_stream, events);
         }
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        let Some(stream) = self.streams.get_mut(&id) else { return self.bear_nuisance() };
         if stream.is_heard || !ends_stream {
             return Err(Fault::protocol("headers in the middle of a stream"));
         }
@@ -99,7 +99,7 @@ impl Session {
         if let Some(increment) = self.receive_window.receive(data.flow)? {
             frame::write_window_update(0, increment, &mut self.out);
         }
-        if data.content.is_empty() && !data.ends_stream {
+        if data.content.is_empty() && (!data.ends_stream || !self.streams.contains_key(&id)) {
             self.bear_nuisance()?;
         }
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
