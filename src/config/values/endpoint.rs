@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::config::Transport;
 use crate::config::error::Fault;
 use crate::config::text::{MASK, shortened, unshown};
+use crate::record::Signal;
 
 /// An endpoint that has been understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,11 +171,7 @@ pub(in crate::config) fn shown(text: &str) -> String {
         // no valid one: it only appears in messages
         return shown(&shortened(text));
     }
-    // further on, :// may be part of a query
-    let is_scheme =
-        |at: &usize| text[..*at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
-    let start = text.find("://").filter(is_scheme).map_or(0, |at| at + 3);
-    let (scheme, rest) = text.split_at(start);
+    let (scheme, rest) = split_scheme(text);
     let query_at = rest.find(['?', '#']).unwrap_or(rest.len());
     let before_query = &rest[..query_at];
     // a password may hold a / that should have been encoded, so everything up to the last @ is hidden
@@ -189,6 +186,29 @@ pub(in crate::config) fn shown(text: &str) -> String {
     };
     let query = if query_at < rest.len() { "?***" } else { "" };
     format!("{scheme}{user}{shown}{query}")
+}
+
+/// What may be shown of a malformed endpoint: its scheme. Any other part may be a token.
+pub(in crate::config) fn shown_malformed(text: &str) -> String {
+    format!("{}{MASK}", split_scheme(&shortened(text)).0)
+}
+
+/// A [`shown`] endpoint for `Debug`: of its path, in which some services expect a token, only a signal's own path remains.
+pub(in crate::config) fn without_path(shown: &str) -> String {
+    let (scheme, rest) = split_scheme(shown);
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    let known = Signal::ALL.map(Signal::path).into_iter().find(|known| path.ends_with(known));
+    let known = known.unwrap_or_default();
+    let hidden = if path.len() > known.len().max(1) { "/***" } else { "" };
+    format!("{scheme}{authority}{hidden}{known}{query}")
+}
+
+/// The scheme with its `://`, or nothing, and the rest. Further on, `://` may be part of a query.
+fn split_scheme(text: &str) -> (&str, &str) {
+    let is_scheme =
+        |at: &usize| text[..*at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    text.split_at(text.find("://").filter(is_scheme).map_or(0, |at| at + 3))
 }
 
 /// Whether this is a host with its port and path, and no half of a password.
@@ -426,5 +446,33 @@ mod tests {
         ] {
             assert_eq!(shown(given), safe, "{given:?}");
         }
+    }
+
+    #[test]
+    fn hides_path_for_debug_but_for_that_of_a_signal() {
+        for (shown, hidden) in [
+            ("http://a.test:4318", "http://a.test:4318"),
+            ("http://a.test/", "http://a.test"),
+            ("http://a.test/v1/logs", "http://a.test/v1/logs"),
+            ("http://a.test/hunter2", "http://a.test/***"),
+            ("http://a.test/hunter2/v1/traces?***", "http://a.test/***/v1/traces?***"),
+            ("a.test?***", "a.test?***"),
+            ("***", "***"),
+        ] {
+            assert_eq!(without_path(shown), hidden, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn shows_only_the_scheme_of_a_malformed_endpoint() {
+        for (given, shown) in [
+            ("https://hunter2!/v1", "https://***"),
+            ("hunter2!", "***"),
+            ("hunter2!/?next=http://b.test", "***"),
+            ("ftp://a.test", "ftp://***"),
+        ] {
+            assert_eq!(shown_malformed(given), shown, "{given:?}");
+        }
+        assert_eq!(shown_malformed(&"x".repeat(1 << 20)), "***");
     }
 }
