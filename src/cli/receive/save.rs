@@ -55,7 +55,11 @@ fn open(path: &Path, timeout: Duration) -> io::Result<File> {
 
 fn open_at_line_start(path: &Path) -> io::Result<File> {
     let has_content = fs::metadata(path).is_ok_and(|known| known.is_file() && known.len() > 0);
-    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    let mut options = OpenOptions::new();
+    // Telemetry may hold personal data: a new file is its owner's alone.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.create(true).append(true).open(path)?;
     // an empty line does no harm, where the file cannot be read
     if has_content && !last_byte(path).is_ok_and(|last| last == b'\n') {
         file.write_all(b"\n")?;
@@ -155,6 +159,23 @@ mod tests {
             open(&path, OPEN_TIMEOUT).and_then(|mut file| file.write_all(b"{}\n")).expect("it is opened");
             assert_eq!(fs::read_to_string(&path).expect("it is there"), after);
         }
+        fs::remove_file(&path).expect("it is there");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_new_file_is_its_owners_alone_and_an_existing_one_keeps_its_mode() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let path = std::env::temp_dir().join(format!("standpipe-mode-{}", std::process::id()));
+        // of a process of this number that was killed
+        let _ = fs::remove_file(&path);
+        let mode = || {
+            open(&path, OPEN_TIMEOUT).expect("it is opened");
+            fs::metadata(&path).expect("it is there").mode() & 0o777
+        };
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("it is ours");
+        assert_eq!(mode(), 0o644);
         fs::remove_file(&path).expect("it is there");
     }
 
