@@ -19,7 +19,7 @@ use super::log_view::LogView;
 use super::page::Page;
 use super::point_view::{self, PointView};
 use super::style::{Ink, Palette, Style};
-use super::{Failure, interrupt, metrics_table, print, receive, report_error, waterfall};
+use super::{Failure, interrupt, metrics_table, print, receive, report_error, text, waterfall};
 
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
@@ -131,7 +131,7 @@ fn save_svg(receiver: &Receiver, path: &Path) -> Result<(), Failure> {
     let spans: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
     let logs: Vec<LogView<'_>> = logs.iter().map(LogView::from).collect();
     let written = fs::write(path, waterfall::draw_svg(&spans, &logs));
-    written.map_err(|error| Failure::Message(format!("write {}: {error}", path.display())))
+    written.map_err(|error| Failure::Message(format!("write {}: {error}", text::name(path))))
 }
 
 /// What the receiver counted on its side of the wire, beside what the services delivered by their own ledgers.

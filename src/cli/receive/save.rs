@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use standpipe::receiver::Batch;
 
-use super::super::{Failure, describe, report_error, view};
+use super::super::{Failure, describe, report_error, text, view};
 use super::printer;
 use super::queue::{self, Entry, Queue, Waiting};
 
@@ -27,12 +27,12 @@ pub(super) struct Save {
 
 /// Opens the file, to add to what it has.
 pub(super) fn start(path: &Path) -> Result<Save, Failure> {
-    let cannot = |error: io::Error| Failure::Message(format!("--save {}: {error}", path.display()));
+    let cannot = |error: io::Error| Failure::Message(format!("--save {}: {error}", text::name(path)));
     let file = open(path, OPEN_TIMEOUT).map_err(cannot)?;
     let (queue, waiting) = queue::new();
     let (end, ended) = mpsc::channel();
     let has_failed = Arc::new(AtomicBool::new(false));
-    let saver = Saver { name: path.display().to_string(), has_failed: has_failed.clone() };
+    let saver = Saver { name: text::name(path), has_failed: has_failed.clone() };
     thread::Builder::new()
         .name("standpipe-save".to_owned())
         .spawn(move || _ = end.send(saver.run(file, &waiting)))
@@ -82,7 +82,7 @@ impl Save {
     /// Waits until all that came is written, `timeout` at most. Returns what to say about it.
     pub(super) fn finish(&self, timeout: Duration) -> String {
         self.queue.close(Vec::new());
-        let path = self.path.display();
+        let path = text::name(&self.path);
         match self.ended.recv_timeout(timeout) {
             Ok(records) => format!("saved {} to {path}", describe::count(records, "record")),
             Err(_) => {
