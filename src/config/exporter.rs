@@ -354,11 +354,10 @@ impl Exporter {
     /// `text` has its secrets put in; `written` is what the file says, if that is something else.
     pub(super) fn set_endpoint(&mut self, text: String, written: Option<&str>) {
         self.connection.endpoint = text;
-        let text = &self.connection.endpoint;
-        self.connection.shown_endpoint = match written {
-            Some(written) => endpoint::shown(written),
-            None if !text.is_empty() && self.connection.parsed().is_err() => endpoint::shown_malformed(text),
-            None => endpoint::shown(text),
+        let written = written.unwrap_or(&self.connection.endpoint);
+        self.connection.shown_endpoint = match self.connection.parsed() {
+            Err(_) if !written.is_empty() => endpoint::shown_malformed(written),
+            _ => endpoint::shown(written),
         };
     }
 
