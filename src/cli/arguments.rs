@@ -558,7 +558,7 @@ mod tests {
             (&["receive", "--port", "9"], "unknown option \"--port\"; write --address 127.0.0.1:PORT"),
             (
                 &["drain", "a", "--endpoint", "foo:bar"],
-                "--endpoint: \"foo:bar\" has an invalid port; write 1 to 65535, usually 4318",
+                "--endpoint: \"***\" has an invalid port; write 1 to 65535, usually 4318",
             ),
             (&["help", "chekc"], "unknown command \"chekc\"; did you mean \"check\"?"),
             (&["demo", "--colour", "never"], "unknown option \"--colour\"; did you mean \"--color\"?"),

@@ -174,7 +174,9 @@ fn print(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::Output)
 }
 
-/// Prints an error to standard error. If that fails there is no place left to report it.
+/// Prints an error to standard error, with everything escaped that a terminal would obey, but for line ends. If that fails there
+/// is no place left to report it.
 fn report_error(message: &str) {
+    let message = escape::escape_all_but(|c| c == '\n' || escape::shows_itself(c), message);
     let _ = writeln!(io::stderr(), "standpipe: {message}");
 }

@@ -252,7 +252,7 @@ fn has_libraries(text: &[u8]) -> bool {
 }
 
 fn name(file: &OsStr) -> String {
-    if file == "-" { "standard input".to_owned() } else { file.to_string_lossy().into_owned() }
+    if file == "-" { "standard input".to_owned() } else { text::name(file) }
 }
 
 #[cfg(test)]

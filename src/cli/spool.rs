@@ -9,7 +9,7 @@ use standpipe::spool::{Contents, Instance, inspect};
 
 use super::style::{Ink, Style};
 use super::table::{Column, Table, Text};
-use super::{Failure, describe, print};
+use super::{Failure, describe, print, text};
 
 /// A signal, its records, its requests, their size, and how long the first waits.
 const COLUMNS: [Column; 5] = [
@@ -28,7 +28,7 @@ pub(crate) fn run(directory: &Path, style: &Style) -> Result<ExitCode, Failure> 
 }
 
 pub(crate) fn look(directory: &Path) -> Result<Vec<Instance>, Failure> {
-    inspect(directory).map_err(|error| Failure::Message(format!("{}: {error}", directory.display())))
+    inspect(directory).map_err(|error| Failure::Message(format!("{}: {error}", text::name(directory))))
 }
 
 /// Records that processes have left which do not run any more.

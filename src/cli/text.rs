@@ -3,6 +3,7 @@
 //! Also: which known name a misspelt one stands for, which time a word like `30s`, and what a line of input is.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
 
@@ -32,6 +33,11 @@ pub(crate) fn printable(text: &str, charset: Charset) -> Cow<'_, str> {
         },
         text,
     )
+}
+
+/// Returns the name of a file or command as it may be printed, with every character escaped that could do more than show itself.
+pub(crate) fn name(name: impl AsRef<OsStr>) -> String {
+    printable(&name.as_ref().to_string_lossy(), Charset::Unicode).into_owned()
 }
 
 /// Reads the next line, and returns how many bytes it has, 0 if there is none, and whether `line` has all of it: what is

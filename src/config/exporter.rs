@@ -188,13 +188,16 @@ impl Exporter {
     }
 }
 
-/// As [`effective`](Exporter::effective): no secret is in it.
+/// As [`effective`](Exporter::effective), but without the path of the endpoint: no secret is in it.
 impl fmt::Debug for Exporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Exporter");
         shown.field("name", &self.name);
-        for setting in self.effective() {
-            shown.field(setting.key, &format_args!("{}", setting.value));
+        for Setting { key, mut value, .. } in self.effective() {
+            if key == ENDPOINT.key {
+                value = endpoint::without_path(&value);
+            }
+            shown.field(key, &format_args!("{value}"));
         }
         shown.finish()
     }
@@ -350,8 +353,12 @@ impl Exporter {
 
     /// `text` has its secrets put in; `written` is what the file says, if that is something else.
     pub(super) fn set_endpoint(&mut self, text: String, written: Option<&str>) {
-        self.connection.shown_endpoint = endpoint::shown(written.unwrap_or(&text));
         self.connection.endpoint = text;
+        let written = written.unwrap_or(&self.connection.endpoint);
+        self.connection.shown_endpoint = match self.connection.parsed() {
+            Err(_) if !written.is_empty() => endpoint::shown_malformed(written),
+            _ => endpoint::shown(written),
+        };
     }
 
     pub(super) fn add_header(&mut self, name: &str, value: &str, source: SettingSource) {

@@ -51,6 +51,26 @@ impl Share {
         Ok(())
     }
 
+    /// Makes room for `more` bytes in `buffer`, whose capacity this share has reserved. A buffer that must grow at least
+    /// doubles, but for the last time: its capacity exceeds `most` only if its content does.
+    ///
+    /// # Errors
+    /// As [`grow`](Self::grow); the buffer stays as it is.
+    pub(super) fn make_room(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        more: usize,
+        most: usize,
+    ) -> Result<(), Refusal> {
+        let (capacity, needed) = (buffer.capacity(), buffer.len().saturating_add(more));
+        if needed > capacity {
+            let larger = needed.max(most.min(capacity.saturating_mul(2)));
+            self.grow(larger - capacity)?;
+            buffer.reserve_exact(larger - buffer.len());
+        }
+        Ok(())
+    }
+
     /// Gives back all but `bytes`.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
@@ -152,6 +172,19 @@ mod tests {
         assert_eq!(one.bytes(), 70);
         drop(one);
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_share_has_reserved_the_capacity_of_the_buffers_that_it_makes_room_in() {
+        let mut share = Budget::new(100).share();
+        let mut buffer = Vec::new();
+        for (more, capacity) in [(10, 10), (1, 20), (9, 20), (1, 40), (30, 55), (5, 56)] {
+            share.make_room(&mut buffer, more, 55).unwrap();
+            buffer.resize(buffer.len() + more, 0);
+            assert_eq!((buffer.capacity(), share.bytes()), (capacity, capacity), "{} bytes", buffer.len());
+        }
+        assert_eq!(status(share.make_room(&mut buffer, 45, 1000)), 413);
+        assert_eq!((buffer.capacity(), share.bytes()), (56, 56));
     }
 
     #[test]

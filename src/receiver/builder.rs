@@ -2,17 +2,16 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::Answer;
-use super::hosts::Hosts;
-use super::listener::{self, Listener, reachable};
+use super::listener::{self, Listener};
 use super::refusal::RefusedRequest;
 use super::request_sink::Script;
 use super::state::{Addresses, Settings, Shared};
-use super::store::{Batch, Store};
+use super::store::{Batch, ReceivedRequest, Store};
 use super::{Receiver, grpc, http};
 
 const MIB: usize = 1024 * 1024;
@@ -181,12 +180,7 @@ impl Builder {
         let http = TcpListener::bind(self.address?.as_slice())?;
         let grpc = TcpListener::bind(self.grpc_address?.as_slice())?;
         let local_only = self.settings.local_hosts_only;
-        let addresses = Addresses {
-            http: reachable(http.local_addr()?),
-            grpc: reachable(grpc.local_addr()?),
-            http_hosts: Hosts::of(http.local_addr()?.ip(), local_only),
-            grpc_hosts: Hosts::of(grpc.local_addr()?.ip(), local_only),
-        };
+        let addresses = Addresses::of_listeners(http.local_addr()?, grpc.local_addr()?, local_only);
         let shared =
             Arc::new(Shared::new(self.settings, addresses, Store::new(self.keep_bytes), self.script));
         let http = Listener::start(http, shared.clone(), http::serve)?;
@@ -197,6 +191,29 @@ impl Builder {
                 Err(error)
             }
         }
+    }
+
+    /// Serves pages with the receiver's HTTP/1 server and its limits, for as long as the process lives. The command uses it.
+    ///
+    /// `answer` gets a request without a body, or why a request is refused. If it returns `None`, it has written its answer
+    /// to the socket, and the connection ends.
+    #[doc(hidden)]
+    pub fn serve_pages(
+        self,
+        listener: TcpListener,
+        answer: impl Fn(Result<&ReceivedRequest, &RefusedRequest>, &TcpStream) -> Option<Answer>
+        + Send
+        + Sync
+        + 'static,
+    ) -> io::Result<()> {
+        let address = listener.local_addr()?;
+        let addresses = Addresses::of_listeners(address, address, self.settings.local_hosts_only);
+        let shared = Shared::new(self.settings, addresses, Store::new(0), self.script);
+        let answer: Arc<http::OnPageRequest> = Arc::new(answer);
+        let serve = move |shared: &Shared, socket: &TcpStream, number| {
+            http::serve_pages(shared, socket, number, &*answer);
+        };
+        Listener::start(listener, Arc::new(shared), serve).map(drop)
     }
 }
 

@@ -100,21 +100,19 @@ fn unpack<'b>(
 
 /// Decompresses, counting while it does: a bomb is defused at `limit` bytes, or where `share` cannot grow.
 fn gunzip(compressed: &[u8], limit: usize, share: &mut Share) -> Result<Vec<u8>, Refusal> {
+    let failed = |error| Refusal::undecodable(format!("cannot decompress the body: {error}"));
     let mut body = Vec::new();
-    let mut decoder = MultiGzDecoder::new(compressed).take((limit as u64).saturating_add(1));
-    loop {
-        let unpacked = decoder
-            .by_ref()
-            .take(STEP as u64)
-            .read_to_end(&mut body)
-            .map_err(|error| Refusal::undecodable(format!("cannot decompress the body: {error}")))?;
-        if body.len() > limit {
-            return Err(Refusal::too_large(limit));
-        }
-        if unpacked == 0 {
+    let mut decoder = MultiGzDecoder::new(compressed);
+    while body.len() < limit {
+        let step = STEP.min(limit - body.len());
+        share.make_room(&mut body, step, limit)?;
+        if decoder.by_ref().take(step as u64).read_to_end(&mut body).map_err(failed)? < step {
             return Ok(body);
         }
-        share.grow(unpacked)?;
+    }
+    match decoder.read(&mut [0]).map_err(failed)? {
+        0 => Ok(body),
+        _ => Err(Refusal::too_large(limit)),
     }
 }
 
@@ -151,5 +149,15 @@ mod tests {
         assert_eq!(gunzip(&bomb, 1_000_000, &mut budget.share()).unwrap_err().status, 413);
         other.grow(200_000).unwrap();
         assert_eq!(gunzip(&bomb, 1_000_000, &mut budget.share()).unwrap_err().status, 503);
+    }
+
+    #[test]
+    fn the_capacity_of_an_unpacked_message_is_reserved_and_not_its_length() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&vec![0; 150_000]).unwrap();
+        let packed = encoder.finish().unwrap();
+        let mut share = Budget::new(1_000_000).share();
+        let message = gunzip(&packed, 1_000_000, &mut share).unwrap();
+        assert_eq!((message.len(), message.capacity()), (150_000, share.bytes()));
     }
 }

@@ -19,7 +19,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// Talks to a client to the end. The number is that of the connection.
-pub(super) type Serve = fn(&Shared, &TcpStream, u64);
+pub(super) trait Serve: Fn(&Shared, &TcpStream, u64) + Clone + Send + 'static {}
+
+impl<F: Fn(&Shared, &TcpStream, u64) + Clone + Send + 'static> Serve for F {}
 
 /// A thread that listens, and the threads of its clients.
 #[derive(Debug)]
@@ -35,14 +37,14 @@ struct Threads {
 }
 
 impl Listener {
-    pub(super) fn start(listener: TcpListener, shared: Arc<Shared>, serve: Serve) -> io::Result<Self> {
+    pub(super) fn start(listener: TcpListener, shared: Arc<Shared>, serve: impl Serve) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let clients = Arc::new(Mutex::new(Vec::new()));
         shared.change(|state| state.listening += 1);
         let acceptor = spawn("standpipe-recv", {
             let clients = clients.clone();
             move || {
-                accept_clients(&listener, &shared, serve, &clients);
+                accept_clients(&listener, &shared, &serve, &clients);
                 drop(listener);
                 shared.change(|state| state.listening -= 1);
             }
@@ -109,13 +111,13 @@ pub(super) fn reachable(listening: SocketAddr) -> SocketAddr {
 fn accept_clients(
     listener: &TcpListener,
     shared: &Arc<Shared>,
-    serve: Serve,
+    serve: &impl Serve,
     clients: &Mutex<Vec<JoinHandle<()>>>,
 ) {
     while !shared.read(|state| state.stopped) {
         match listener.accept() {
             Ok((socket, _)) => {
-                let client = admit(socket, shared, serve);
+                let client = admit(socket, shared, serve.clone());
                 let mut clients = clients.lock();
                 clients.retain(|client| !client.is_finished());
                 clients.extend(client);
@@ -128,7 +130,7 @@ fn accept_clients(
 }
 
 /// Gives a client a thread of its own, or closes its connection at once.
-fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: Serve) -> Option<JoinHandle<()>> {
+fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: impl Serve) -> Option<JoinHandle<()>> {
     let timeout = shared.settings.read_timeout;
     // an answer is written in one piece: waiting to fill a packet would only delay it
     socket.set_nodelay(true).ok()?;

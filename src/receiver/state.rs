@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use super::budget::Budget;
 use super::budget::Permits;
 use super::hosts::Hosts;
+use super::listener::reachable;
 use super::refusal::RefusedRequest;
 use super::request_sink::Script;
 use super::store::{Batch, Store};
@@ -65,6 +66,17 @@ pub(super) struct Addresses {
     pub(super) grpc: SocketAddr,
     pub(super) http_hosts: Hosts,
     pub(super) grpc_hosts: Hosts,
+}
+
+impl Addresses {
+    pub(super) fn of_listeners(http: SocketAddr, grpc: SocketAddr, local_only: bool) -> Self {
+        Self {
+            http: reachable(http),
+            grpc: reachable(grpc),
+            http_hosts: Hosts::of(http.ip(), local_only),
+            grpc_hosts: Hosts::of(grpc.ip(), local_only),
+        }
+    }
 }
 
 #[derive(Debug)]

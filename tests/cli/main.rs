@@ -8,6 +8,7 @@ mod completions;
 mod console;
 mod exec;
 mod init;
+mod names;
 mod page;
 mod records;
 mod spool;

@@ -240,6 +240,74 @@ fn a_rebound_name_and_another_site_are_answered_nothing() {
 }
 
 #[test]
+fn a_malformed_request_is_refused_and_its_connection_closed() {
+    let page = Page::start();
+    let (host, origin) = (format!("Host: {}", page.address), format!("Origin: http://{}", page.address));
+    let hidden = format!("GET /api/state HTTP/1.1\r\n{host}\r\nConnection: close\r\n\r\n");
+    for (what, head, status) in [
+        ("bare LF", format!("GET / HTTP/1.1\n{host}\n\n"), 400),
+        ("bare LF in a field", format!("GET / HTTP/1.1\r\n{host}\r\nX: a\nY: b\r\n\r\n"), 400),
+        ("no host", "GET / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        ("two hosts", format!("GET / HTTP/1.1\r\n{host}\r\n{host}\r\n\r\n"), 400),
+        ("a folded line", format!("GET / HTTP/1.1\r\n{host}\r\n x\r\n\r\n"), 400),
+        (
+            "two lengths",
+            format!("GET / HTTP/1.1\r\n{host}\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n"),
+            400,
+        ),
+        (
+            "a length and chunks",
+            format!("GET / HTTP/1.1\r\n{host}\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            400,
+        ),
+        (
+            "a body",
+            format!("POST /api/demo HTTP/1.1\r\n{host}\r\n{origin}\r\nContent-Length: 5\r\n\r\nhello"),
+            413,
+        ),
+        ("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), 505),
+        ("a long head", format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000)), 431),
+    ] {
+        let mut socket = TcpStream::connect(&page.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.write_all(format!("{head}{hidden}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{what}: {answer}");
+        assert!(answer.contains("content-security-policy: default-src 'none'"), "{what}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{what}: a second request was answered: {answer}");
+    }
+    for second in [origin.as_str(), "Origin: http://evil.test"] {
+        let head = format!("POST /api/demo HTTP/1.1\r\n{host}\r\n{origin}\r\n{second}");
+        assert_eq!(page.request(&head).0, 400, "{second}");
+    }
+    assert_eq!(page.json("/api/state")["counts"]["requests"], 0, "no demo was started");
+}
+
+#[test]
+fn idle_connections_make_room_for_a_browser() {
+    let page = Page::start();
+    let idle: Vec<_> = (0..130).map(|_| TcpStream::connect(&page.address).unwrap()).collect();
+    assert_eq!(page.get("/api/state").0, 200);
+    // A browser that has asked before keeps its connection.
+    let mut browser = BufReader::new(TcpStream::connect(&page.address).unwrap());
+    browser.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut ask = || {
+        let request = format!("HEAD / HTTP/1.1\r\nHost: {}\r\n\r\n", page.address);
+        browser.get_mut().write_all(request.as_bytes()).unwrap();
+        let head: Vec<String> =
+            browser.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+        assert_eq!(head[0], "HTTP/1.1 200 OK");
+        assert!(head.iter().any(|line| line.starts_with("content-length: ")), "{head:?}");
+    };
+    ask();
+    let more: Vec<_> = (0..130).map(|_| TcpStream::connect(&page.address).unwrap()).collect();
+    assert_eq!(page.get("/api/state").0, 200);
+    ask();
+    drop((idle, more));
+}
+
+#[test]
 fn news_come_by_a_stream_of_which_there_are_four() {
     let page = Page::start();
     let stream = || {

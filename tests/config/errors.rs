@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use standpipe::config::DiagnosticSeverity;
-use standpipe::{Config, ConfigError, Exporter};
+use standpipe::{Config, ConfigError, Exporter, Telemetry};
 
 use crate::support::scratch::Scratch;
 
@@ -64,7 +64,7 @@ fn ten_mistakes_are_told_at_once_each_at_its_place() {
         "otlp.toml:8:56: tracer.first.headers: header without a colon; write it like \"Name: value\"",
         "otlp.toml:12:13: tracer.second.transport: \"carrier-pigeon\" is not known; write \"http\", \"grpc\" or \"disable\"",
         "otlp.toml:13:17: tracer.second.queue-records: 0 is too small; write 1 to 16777215",
-        "otlp.toml:14:15: tracer.second.endpoint: \"http://ä.test\" has a host that is not ASCII; \
+        "otlp.toml:14:15: tracer.second.endpoint: \"http://***\" has a host that is not ASCII; \
          write its xn-- form",
         "otlp.toml:15:1: tracer.second.batch-bytes: key without a value; write key = value",
         "otlp.toml:25:9: tracer.third.level: not a value; \
@@ -487,4 +487,30 @@ fn what_moves_a_cursor_or_reorders_text_is_escaped_in_every_diagnostic() {
     assert_eq!(error.diagnostics().len(), 3, "{error}");
     let missing = Config::from_file("no/such\u{202e}\x1b[2J.toml").expect_err("no file").to_string();
     assert!(missing.starts_with("no/such\\u{202e}\\u{1b}[2J.toml:1:1: "), "{missing}");
+}
+
+#[test]
+fn shows_no_token_in_path_or_malformed_endpoint() {
+    const TOKEN: &str = "hunter2hunter2";
+    for (endpoint, shown) in [
+        (format!("https://a.test/{TOKEN}"), "https://a.test/***"),
+        (format!("https://a.test/in/{TOKEN}/v1/traces"), "https://a.test/***/v1/traces"),
+        ("https://a.test:4318/v1/traces".to_owned(), "https://a.test:4318/v1/traces"),
+        (format!("https://{TOKEN}!"), "https://***"),
+        (format!("https://{TOKEN}:password"), "https://***"),
+        (format!("{TOKEN}/v1/traces"), "***"),
+        (format!("Bearer {TOKEN}"), "***"),
+    ] {
+        let exporter = Exporter::http(endpoint.as_str());
+        let config = Config::new().exporter(exporter.clone());
+        let texts = [format!("{exporter:?}"), format!("{exporter:#?}"), format!("{config:?}")];
+        for text in &texts {
+            assert!(!text.contains(TOKEN) && text.contains(shown), "{endpoint}: {text}");
+        }
+        if !shown.contains("a.test") {
+            let error = Telemetry::start(config).expect_err("it is malformed");
+            let text = format!("{error} {error:?}");
+            assert!(!text.contains(TOKEN) && text.contains(shown), "{endpoint}: {text}");
+        }
+    }
 }

@@ -142,16 +142,16 @@ fn every_bad_value_has_its_own_message() {
         ),
         (
             "endpoint = 'ftp://a'",
-            "4:12: tracer.otel.endpoint: \"ftp://a\" has an unknown scheme; write http:// or https://",
+            "4:12: tracer.otel.endpoint: \"ftp://***\" has an unknown scheme; write http:// or https://",
         ),
         (
             "endpoint = 'http://user:hunter2@a'",
-            "4:12: tracer.otel.endpoint: \"http://***@a\" holds a user name or password; \
+            "4:12: tracer.otel.endpoint: \"http://***\" holds a user name or password; \
              send them as a header: \"Authorization: Basic …\"",
         ),
         (
             "endpoint = '::1:4318'",
-            "4:12: tracer.otel.endpoint: \"::1:4318\" has an IPv6 address without brackets, or two ports; \
+            "4:12: tracer.otel.endpoint: \"***\" has an IPv6 address without brackets, or two ports; \
              write it like \"http://[::1]:4318\"",
         ),
         (

@@ -248,7 +248,7 @@ fn every_bad_value_of_metrics_has_its_own_message() {
         ),
         (
             "endpoint = 'ftp://a'",
-            "3:12: metrics.open-telemetry.endpoint: \"ftp://a\" has an unknown scheme; write http:// or https://",
+            "3:12: metrics.open-telemetry.endpoint: \"ftp://***\" has an unknown scheme; write http:// or https://",
         ),
         (
             "retry-first-delay = '1m'",

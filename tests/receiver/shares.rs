@@ -12,7 +12,7 @@ use standpipe::receiver::proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
 use crate::client::{Client, SOON, ask, post, traces};
 use crate::grpc::client::{ACK, DATA, END_HEADERS, END_STREAM, Grpc, HEADERS, PING, block, fields, packed};
-use crate::support::process;
+use crate::support::{memory, process};
 
 /// A request that takes about this in memory, and three times as much while it is decoded.
 fn request_of(bytes: usize) -> Vec<u8> {
@@ -182,4 +182,52 @@ fn streams_of_all_connections_share_a_bound_of_threads() {
         assert!(started.elapsed() < SOON, "{} threads are left", threads().unwrap());
         thread::yield_now();
     }
+}
+
+#[test]
+fn unfinished_calls_of_all_connections_stay_within_the_bound_of_memory() {
+    const CONNECTIONS: usize = 20;
+    const STREAMS: usize = 100;
+    const LIMIT: u64 = 64 << 20;
+    if !process::is_alone("unfinished_calls_of_all_connections_stay_within_the_bound_of_memory") {
+        return;
+    }
+    let receiver =
+        Receiver::builder().max_memory_bytes(LIMIT as usize).read_timeout(6 * SOON).start().unwrap();
+    let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| Grpc::connect(&receiver)).collect();
+    let head = block(&fields(Signal::Traces));
+    let mut streams = Vec::new();
+    for client in &mut clients {
+        let of_client: Vec<u32> = (0..STREAMS).map(|_| client.new_stream()).collect();
+        for stream in &of_client {
+            client.write_frame(HEADERS, END_HEADERS, *stream, &head);
+        }
+        streams.push(of_client);
+        sync(client);
+    }
+    let Some(before) = memory::resident() else {
+        eprintln!("SKIPPED: this system does not say how much memory a process has");
+        return;
+    };
+    let mut piece = vec![0; 8 << 10];
+    // The prefix announces more than the client ever sends.
+    piece[..5].copy_from_slice(&[0, 0, 0xff, 0xff, 0xff]);
+    for _ in 0..8 {
+        for (client, streams) in clients.iter_mut().zip(&streams) {
+            // The client waits before it exceeds the window of the connection.
+            for pair in streams.chunks(2) {
+                pair.iter().for_each(|stream| client.write_frame(DATA, 0, *stream, &piece));
+                sync(client);
+            }
+        }
+        piece.fill(0);
+        let grown = memory::resident().unwrap().saturating_sub(before);
+        assert!(grown < LIMIT + LIMIT / 4, "{} KiB are held, the limit is {}", grown >> 10, LIMIT >> 10);
+    }
+}
+
+/// Frames are taken in order: with the answer to this one, those before it are in.
+fn sync(client: &mut Grpc) {
+    client.write_frame(PING, 0, 0, b"standpip");
+    assert_eq!(client.frame_of(PING).unwrap().flags, ACK);
 }

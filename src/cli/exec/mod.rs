@@ -16,7 +16,7 @@ use standpipe::{Baggage, Span, SpanContext, SpanKind, Status};
 use super::attribute::{AsValue, Attribute};
 use super::given::Given;
 use super::sender::{self, NAME, Sender};
-use super::{Failure, caller, report_error};
+use super::{Failure, caller, report_error, text};
 
 /// How long the end of the command is delayed at most, unless an option says otherwise.
 const BUDGET: Duration = Duration::from_secs(1);
@@ -203,7 +203,7 @@ fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
             (NOT_EXECUTABLE, "command_not_executable", reason.to_owned())
         }
     };
-    report_error(&format!("{}: {reason}", program.to_string_lossy()));
+    report_error(&format!("{}: {reason}", text::name(program)));
     span.set("process.exit.code", code).set("error.type", kind).status(Status::Error(&reason));
     code
 }
@@ -217,7 +217,7 @@ fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
         Some("/dev/stdout") => io::Write::write_all(&mut io::stdout(), lines.as_bytes()),
         _ => fs::write(file, lines),
     };
-    written.map_err(|error| Failure::Message(format!("write {}: {error}", file.display())))
+    written.map_err(|error| Failure::Message(format!("write {}: {error}", text::name(file))))
 }
 
 fn file_name(program: &OsStr) -> String {

@@ -23,9 +23,9 @@ const MOST_ROWS: usize = 1000;
 const DEMO_BUDGET: Duration = Duration::from_secs(5);
 
 /// Answers a request for what is behind `/api/`.
-pub(super) fn respond(path: &str, request: &Request, shared: &Arc<Shared>) -> Response {
+pub(super) fn respond(path: &str, request: &Request<'_>, shared: &Arc<Shared>) -> Response {
     let words: Vec<&str> = path.split('/').collect();
-    match (request.method.as_str(), words.as_slice()) {
+    match (request.method, words.as_slice()) {
         ("POST", ["demo"]) => run_demo(shared),
         ("POST", _) => Response::failed(404, "no such action"),
         (_, ["state"]) => Response::json(&state(shared)),
@@ -66,7 +66,7 @@ pub(super) fn respond(path: &str, request: &Request, shared: &Arc<Shared>) -> Re
 }
 
 /// The span that a part of a trace is below.
-fn span_of(request: &Request) -> Option<usize> {
+fn span_of(request: &Request<'_>) -> Option<usize> {
     request.parameter("span").parse().ok()
 }
 
@@ -146,7 +146,7 @@ struct TraceRow {
 }
 
 /// The latest first.
-fn list_traces(request: &Request, shared: &Shared) -> Response {
+fn list_traces(request: &Request<'_>, shared: &Shared) -> Response {
     let query = match Query::parse(request.parameter("q")) {
         Ok(query) => query,
         Err(error) => return Response::failed(400, error),
@@ -169,7 +169,7 @@ fn list_traces(request: &Request, shared: &Shared) -> Response {
 }
 
 /// The latest first.
-fn list_logs(request: &Request, shared: &Shared) -> Response {
+fn list_logs(request: &Request<'_>, shared: &Shared) -> Response {
     let query = match Query::parse(request.parameter("q")) {
         Ok(query) => query,
         Err(error) => return Response::failed(400, error),

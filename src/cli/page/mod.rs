@@ -7,7 +7,7 @@
 //! | `api.rs` | which request of the page's scripts gets which answer; lists |
 //! | `one_trace.rs`, `details.rs`, `service_map.rs` | a trace, a span or log record, the map of services |
 //! | `request.rs` | which requests are answered at all |
-//! | `server.rs` | HTTP, the files, the stream of news |
+//! | `server.rs` | the answers: files, JSON, the stream of news |
 //! | `assets/` | HTML, CSS and JavaScript as they are, without a build step |
 
 mod api;

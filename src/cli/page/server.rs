@@ -1,35 +1,46 @@
-//! How does the page get to the browser? By a small HTTP/1.1 server: files of this program, answers as JSON, and a stream that
-//! reports that something is new.
+//! The answers of the page: files of this program, JSON, and a stream that reports changes. The receiver's HTTP/1 server reads
+//! the requests and limits the connections.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest};
 
 use super::request::{Refused, Request};
 use super::{Shared, api};
 
-/// A browser opens six at most, of each of its windows.
-const MOST_CONNECTIONS: usize = 64;
+/// A browser opens six at most, of each of its windows. A further one takes the place of the one that was idle for longest.
+const MAX_CONNECTIONS: usize = 64;
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// A browser has six connections for all its tabs: with more streams than this the next tab would hang. Others poll.
-const MOST_STREAMS: usize = 4;
+const MAX_STREAMS: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// News at most so often.
 const NEWS_INTERVAL: Duration = Duration::from_millis(250);
 /// How often a stream is looked at whether its browser is still there.
 const GONE_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a stream waits for the end of another.
-const MOST_WAIT: Duration = Duration::from_secs(1);
-/// How long to wait when the system accepts no connection (out of file descriptors, mostly).
-const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-                      require-trusted-types-for 'script'; trusted-types 'none'";
+/// Headers of every answer.
+const HEADERS: [(&str, &str); 5] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("referrer-policy", "no-referrer"),
+];
 
 const INDEX: &str = include_str!("assets/index.html");
 
@@ -76,7 +87,7 @@ impl Response {
         Self { status, ..Self::text(why.into()) }
     }
 
-    fn asset(content_type: &'static str, content: &'static str, request: &Request) -> Self {
+    fn asset(content_type: &'static str, content: &'static str, request: &Request<'_>) -> Self {
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);
         let etag = format!("\"{:016x}\"", hasher.finish());
@@ -85,82 +96,69 @@ impl Response {
         Self { status, content_type, body: content.as_bytes().into(), etag: Some(etag) }
     }
 
-    fn write(&self, out: &mut impl Write, has_body: bool, keeps_alive: bool) -> io::Result<()> {
-        let mut head = head(self.status, self.content_type);
-        match &self.etag {
-            Some(etag) => head += &format!("etag: {etag}\r\ncache-control: no-cache\r\n"),
-            None => head += "cache-control: no-store\r\n",
+    fn into_answer(self, has_body: bool) -> Answer {
+        let answer = Answer::status(self.status).header("content-type", self.content_type);
+        let answer = HEADERS.into_iter().fold(answer, |answer, (name, value)| answer.header(name, value));
+        let answer = match self.etag {
+            Some(etag) => answer.header("etag", etag).header("cache-control", "no-cache"),
+            None => answer.header("cache-control", "no-store"),
+        };
+        match has_body || self.status == 304 {
+            true => answer.body(self.body),
+            false => answer.header("content-length", self.body.len().to_string()),
         }
-        if self.status != 304 {
-            head += &format!("content-length: {}\r\n", self.body.len());
-        }
-        if !keeps_alive {
-            head += "connection: close\r\n";
-        }
-        head += "\r\n";
-        out.write_all(head.as_bytes())?;
-        out.write_all(if has_body { &self.body } else { &[] })
     }
-}
-
-/// The status and what every answer has, without the empty line.
-fn head(status: u16, content_type: &str) -> String {
-    let reason = match status {
-        200 => "OK",
-        202 => "Accepted",
-        304 => "Not Modified",
-        400 => "Bad Request",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        409 => "Conflict",
-        413 => "Content Too Large",
-        431 => "Request Header Fields Too Large",
-        503 => "Service Unavailable",
-        _ => "Internal Server Error",
-    };
-    format!(
-        "HTTP/1.1 {status} {reason}\r\ncontent-type: {content_type}\r\ncontent-security-policy: {POLICY}\r\n\
-         x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\n\
-         cross-origin-opener-policy: same-origin\r\nreferrer-policy: no-referrer\r\n"
-    )
 }
 
 /// Serves for as long as the process lives.
 pub(super) fn start(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     let listening = listener.local_addr()?;
-    let open = Arc::new(AtomicUsize::new(0));
-    let accept = move || loop {
-        let Ok((socket, _)) = listener.accept() else {
-            thread::sleep(ACCEPT_BACK_OFF);
-            continue;
-        };
-        let place = Place::take(&open, MOST_CONNECTIONS);
-        let shared = shared.clone();
-        if let Some(place) = place {
-            let serve = move || {
-                let _place = place;
-                // the browser has left
-                let _ = serve(&socket, listening, &shared);
-            };
-            // without a thread the connection is closed, and the browser tries again
-            let _ = thread::Builder::new().name("standpipe-page".to_owned()).spawn(serve);
-        }
-    };
-    thread::Builder::new().name("standpipe-page".to_owned()).spawn(accept)?;
-    Ok(())
+    let limits = Receiver::builder().max_header_bytes(MAX_HEAD_BYTES);
+    let limits = limits.max_connections(MAX_CONNECTIONS).read_timeout(IDLE_TIMEOUT);
+    limits.serve_pages(listener, move |request, socket| answer(request, listening, &shared, socket))
 }
 
-/// One of a limited number, given back when it is dropped.
+fn answer(
+    request: Result<&ReceivedRequest, &RefusedRequest>,
+    listening: SocketAddr,
+    shared: &Arc<Shared>,
+    socket: &TcpStream,
+) -> Option<Answer> {
+    let failed = |status, why: &str| Some(Response::failed(status, why).into_answer(true));
+    let request = match request {
+        Ok(ReceivedRequest { method, path, headers, .. }) => Request::new(method, path, headers),
+        Err(refused) => return failed(refused.status, &refused.message),
+    };
+    if let Err(Refused { status, why }) = request.check(listening) {
+        return failed(status, why);
+    }
+    if request.path != "/api/events" || request.method != "GET" {
+        return Some(respond(&request, shared).into_answer(request.method != "HEAD"));
+    }
+    let Some(place) = Place::wait(&shared.streams) else {
+        return failed(503, "too many tabs have a stream; poll instead");
+    };
+    // An error means that the browser has left.
+    let _ = stream(socket, shared);
+    drop(place);
+    None
+}
+
+/// One of the streams, given back when it is dropped.
 struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
-        if taken.fetch_add(1, Ordering::Relaxed) >= most {
+    /// Waits for a place: a tab that is reloaded may be here before its old stream is seen to be gone.
+    fn wait(taken: &Arc<AtomicUsize>) -> Option<Self> {
+        let waits = MAX_WAIT.as_millis() / GONE_INTERVAL.as_millis();
+        for _ in 0..=waits {
+            if taken.fetch_add(1, Ordering::Relaxed) < MAX_STREAMS {
+                return Some(Self(taken.clone()));
+            }
             taken.fetch_sub(1, Ordering::Relaxed);
-            return None;
+            thread::sleep(GONE_INTERVAL);
         }
-        Some(Self(taken.clone()))
+        None
     }
 }
 
@@ -170,49 +168,7 @@ impl Drop for Place {
     }
 }
 
-fn serve(socket: &TcpStream, listening: SocketAddr, shared: &Arc<Shared>) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    socket.set_write_timeout(Some(IDLE_TIMEOUT))?;
-    let mut reader = BufReader::new(Incoming { socket, until: Instant::now() + IDLE_TIMEOUT });
-    while let Some(request) = Request::read(&mut reader)? {
-        reader.get_mut().until = Instant::now() + IDLE_TIMEOUT;
-        let checked = request.and_then(|request| request.check(listening).map(|()| request));
-        let request = match checked {
-            Ok(request) => request,
-            Err(Refused { status, why }) => {
-                return Response::failed(status, why).write(&mut &*socket, true, false);
-            }
-        };
-        if request.path == "/api/events" && request.method == "GET" {
-            return stream(socket, shared);
-        }
-        let keeps_alive = request.keeps_alive();
-        respond(&request, shared).write(&mut &*socket, request.method != "HEAD", keeps_alive)?;
-        if !keeps_alive {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// A socket whose next request must be there by a moment, however slowly it comes.
-struct Incoming<'a> {
-    socket: &'a TcpStream,
-    until: Instant,
-}
-
-impl Read for Incoming<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.socket.set_read_timeout(Some(left))?;
-        self.socket.read(buffer)
-    }
-}
-
-fn respond(request: &Request, shared: &Arc<Shared>) -> Response {
+fn respond(request: &Request<'_>, shared: &Arc<Shared>) -> Response {
     let path = request.path.as_str();
     if let Some(rest) = path.strip_prefix("/api/") {
         return api::respond(rest, request, shared);
@@ -238,23 +194,11 @@ fn respond(request: &Request, shared: &Arc<Shared>) -> Response {
 
 /// Reports the version of the store when it changes. What is new the page asks for itself.
 fn stream(mut socket: &TcpStream, shared: &Shared) -> io::Result<()> {
-    // a tab that is reloaded may be here before its old stream is seen to be gone
-    let waits = MOST_WAIT.as_millis() / GONE_INTERVAL.as_millis();
-    let place = (0..=waits).find_map(|_| {
-        Place::take(&shared.streams, MOST_STREAMS).or_else(|| {
-            thread::sleep(GONE_INTERVAL);
-            None
-        })
-    });
-    let Some(_place) = place else {
-        return Response::failed(503, "too many tabs have a stream; poll instead").write(
-            &mut socket,
-            true,
-            false,
-        );
-    };
-    let mut head = head(200, "text/event-stream");
-    head += "cache-control: no-store\r\nconnection: close\r\n\r\n";
+    let fields = HEADERS.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{fields}\
+         cache-control: no-store\r\nconnection: close\r\n\r\n"
+    );
     socket.write_all(head.as_bytes())?;
     socket.set_nonblocking(true)?;
     let mut seen = None;

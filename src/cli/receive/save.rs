@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use standpipe::receiver::Batch;
 
-use super::super::{Failure, describe, report_error, view};
+use super::super::{Failure, describe, report_error, text, view};
 use super::printer;
 use super::queue::{self, Entry, Queue, Waiting};
 
@@ -27,12 +27,12 @@ pub(super) struct Save {
 
 /// Opens the file, to add to what it has.
 pub(super) fn start(path: &Path) -> Result<Save, Failure> {
-    let cannot = |error: io::Error| Failure::Message(format!("--save {}: {error}", path.display()));
+    let cannot = |error: io::Error| Failure::Message(format!("--save {}: {error}", text::name(path)));
     let file = open(path, OPEN_TIMEOUT).map_err(cannot)?;
     let (queue, waiting) = queue::new();
     let (end, ended) = mpsc::channel();
     let has_failed = Arc::new(AtomicBool::new(false));
-    let saver = Saver { name: path.display().to_string(), has_failed: has_failed.clone() };
+    let saver = Saver { name: text::name(path), has_failed: has_failed.clone() };
     thread::Builder::new()
         .name("standpipe-save".to_owned())
         .spawn(move || _ = end.send(saver.run(file, &waiting)))
@@ -55,7 +55,11 @@ fn open(path: &Path, timeout: Duration) -> io::Result<File> {
 
 fn open_at_line_start(path: &Path) -> io::Result<File> {
     let has_content = fs::metadata(path).is_ok_and(|known| known.is_file() && known.len() > 0);
-    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    let mut options = OpenOptions::new();
+    // Telemetry may hold personal data: a new file is its owner's alone.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.create(true).append(true).open(path)?;
     // an empty line does no harm, where the file cannot be read
     if has_content && !last_byte(path).is_ok_and(|last| last == b'\n') {
         file.write_all(b"\n")?;
@@ -78,7 +82,7 @@ impl Save {
     /// Waits until all that came is written, `timeout` at most. Returns what to say about it.
     pub(super) fn finish(&self, timeout: Duration) -> String {
         self.queue.close(Vec::new());
-        let path = self.path.display();
+        let path = text::name(&self.path);
         match self.ended.recv_timeout(timeout) {
             Ok(records) => format!("saved {} to {path}", describe::count(records, "record")),
             Err(_) => {
@@ -155,6 +159,23 @@ mod tests {
             open(&path, OPEN_TIMEOUT).and_then(|mut file| file.write_all(b"{}\n")).expect("it is opened");
             assert_eq!(fs::read_to_string(&path).expect("it is there"), after);
         }
+        fs::remove_file(&path).expect("it is there");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_new_file_is_its_owners_alone_and_an_existing_one_keeps_its_mode() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let path = std::env::temp_dir().join(format!("standpipe-mode-{}", std::process::id()));
+        // of a process of this number that was killed
+        let _ = fs::remove_file(&path);
+        let mode = || {
+            open(&path, OPEN_TIMEOUT).expect("it is opened");
+            fs::metadata(&path).expect("it is there").mode() & 0o777
+        };
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("it is ours");
+        assert_eq!(mode(), 0o644);
         fs::remove_file(&path).expect("it is there");
     }
 

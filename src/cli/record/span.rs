@@ -13,6 +13,7 @@ use super::super::Failure;
 use super::super::attribute::{AsValue, Attribute};
 use super::super::given::Given;
 use super::super::sender::{self, NAME, Sender};
+use super::super::text;
 use super::span_file::{self, SpanFile};
 use super::{STDIN, each_line, finish, from_line, start, time, with_own};
 
@@ -180,7 +181,7 @@ fn end(given: &Given, options: Options, file: &Path) -> Result<ExitCode, Failure
     let taken = span_file::take(file).map_err(Failure::Message)?;
     let sent = send(given, options, &taken);
     match &sent {
-        Ok(_) => fs::remove_file(&taken).map_err(|error| format!("{}: {error}", taken.display())),
+        Ok(_) => fs::remove_file(&taken).map_err(|error| format!("{}: {error}", text::name(&taken))),
         Err(_) => span_file::give_back(&taken, file),
     }
     .map_err(Failure::Message)?;

@@ -16,6 +16,7 @@ use serde::Serialize;
 use standpipe::SpanContext;
 
 use super::super::caller::{self, Caller};
+use super::super::text;
 use super::span::{EventLine, SpanLine};
 
 const SERVICE: &str = "# service ";
@@ -73,18 +74,18 @@ pub(super) fn give_back(taken: &Path, file: &Path) -> Result<(), String> {
         true => Err(io::ErrorKind::AlreadyExists.into()),
         false => fs::rename(taken, file),
     };
-    renamed.map_err(|error| format!("{}; the span is in {}", named(file, &error), taken.display()))
+    renamed.map_err(|error| format!("{}; the span is in {}", named(file, &error), text::name(taken)))
 }
 
 pub(super) fn read(file: &Path) -> Result<SpanFile, String> {
     let named = |error: &dyn Display| named(file, error);
     let text = fs::read_to_string(file).map_err(|error| match taken(file) {
         Some(taken) if error.kind() == io::ErrorKind::NotFound => {
-            let (taken, file) = (taken.display(), file.display());
+            let (taken, file) = (text::name(taken), text::name(file));
             named(&format!("its end is not sent yet; if that was interrupted: mv {taken} {file}"))
         }
         None if error.kind() == io::ErrorKind::NotFound => {
-            named(&format!("{error}; standpipe span start --file {} NAME writes it", file.display()))
+            named(&format!("{error}; standpipe span start --file {} NAME writes it", text::name(file)))
         }
         _ => named(&error),
     })?;
@@ -112,7 +113,7 @@ fn taken(file: &Path) -> Option<PathBuf> {
 }
 
 fn named(file: &Path, error: &dyn Display) -> String {
-    format!("{}: {error}", file.display())
+    format!("{}: {error}", text::name(file))
 }
 
 fn line(prefix: &str, content: &impl Serialize) -> String {

@@ -885,9 +885,9 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
         (
             "ENDPOINT",
             "http://user:hunter2@c",
-            "\"http://***@c\" holds a user name or password; send them as a header: \"Authorization: Basic …\"",
+            "\"http://***\" holds a user name or password; send them as a header: \"Authorization: Basic …\"",
         ),
-        ("ENDPOINT", "ftp://c", "\"ftp://c\" has an unknown scheme; write http:// or https://"),
+        ("ENDPOINT", "ftp://c", "\"ftp://***\" has an unknown scheme; write http:// or https://"),
         (
             "CERTIFICATE",
             "no/such.pem",

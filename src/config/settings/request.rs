@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::connection::ConnectionSettings;
-use crate::config::endpoint::Endpoint;
+use crate::config::endpoint::{self, Endpoint};
 use crate::config::error::Fault;
 use crate::config::header;
 use crate::config::values::words::Transport;
@@ -102,7 +102,7 @@ fn authority(endpoint: &str) -> &str {
 impl fmt::Debug for ConnectionSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionSettings")
-            .field("endpoint", &self.shown_endpoint)
+            .field("endpoint", &endpoint::without_path(&self.shown_endpoint))
             .field(
                 "headers",
                 &self.headers.iter().map(|(name, _)| header::shown_name(name)).collect::<Vec<_>>(),

@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::config::Transport;
 use crate::config::error::Fault;
-use crate::config::text::{MASK, shortened, unshown};
+use crate::config::text::{MASK, shortened};
+use crate::record::Signal;
 
 /// An endpoint that has been understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,40 +162,32 @@ impl Endpoint {
     }
 }
 
-/// The endpoint as it may be shown: without user info and query, where people put keys.
+/// An endpoint that can be understood as it may be shown: without its query, where people put keys.
 pub(in crate::config) fn shown(text: &str) -> String {
-    if unshown(text).is_some() {
-        return MASK.to_owned();
-    }
-    if text.len() > LONGEST {
-        // no valid one: it only appears in messages
-        return shown(&shortened(text));
-    }
-    // further on, :// may be part of a query
-    let is_scheme =
-        |at: &usize| text[..*at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
-    let start = text.find("://").filter(is_scheme).map_or(0, |at| at + 3);
-    let (scheme, rest) = text.split_at(start);
-    let query_at = rest.find(['?', '#']).unwrap_or(rest.len());
-    let before_query = &rest[..query_at];
-    // a password may hold a / that should have been encoded, so everything up to the last @ is hidden
-    let (user, shown) = match rest.rfind('@') {
-        // or a ? that should have been: only a host and a path are surely none
-        Some(at) if at > query_at => match is_plain(before_query) {
-            true => ("", before_query),
-            false => return format!("{scheme}***"),
-        },
-        Some(at) => ("***", &before_query[at..]),
-        None => ("", before_query),
-    };
-    let query = if query_at < rest.len() { "?***" } else { "" };
-    format!("{scheme}{user}{shown}{query}")
+    text.find('?').map_or_else(|| text.to_owned(), |at| format!("{}?***", &text[..at]))
 }
 
-/// Whether this is a host with its port and path, and no half of a password.
-fn is_plain(text: &str) -> bool {
-    let authority = text.split('/').next().unwrap_or_default();
-    !text.contains('@') && check_authority(authority).is_ok()
+/// What may be shown of a malformed endpoint: its scheme. Any other part may be a token.
+pub(in crate::config) fn shown_malformed(text: &str) -> String {
+    format!("{}{MASK}", split_scheme(&shortened(text)).0)
+}
+
+/// A [`shown`] endpoint for `Debug`: of its path, in which some services expect a token, only a signal's own path remains.
+pub(in crate::config) fn without_path(shown: &str) -> String {
+    let (scheme, rest) = split_scheme(shown);
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    let known = Signal::ALL.map(Signal::path).into_iter().find(|known| path.ends_with(known));
+    let known = known.unwrap_or_default();
+    let hidden = if path.len() > known.len().max(1) { "/***" } else { "" };
+    format!("{scheme}{authority}{hidden}{known}{query}")
+}
+
+/// The scheme with its `://`, or nothing, and the rest. Further on, `://` may be part of a query.
+fn split_scheme(text: &str) -> (&str, &str) {
+    let is_scheme =
+        |at: &usize| text[..*at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    text.split_at(text.find("://").filter(is_scheme).map_or(0, |at| at + 3))
 }
 
 /// Advice is worded for HTTP; with another transport the port in it is another.
@@ -409,22 +402,45 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_secret_is_hidden_when_an_endpoint_is_shown() {
+    fn the_query_is_hidden_when_an_endpoint_is_shown() {
         for (given, safe) in [
             ("http://a.test:4318/v1", "http://a.test:4318/v1"),
-            ("http://user:hunter2@a.test/x", "http://***@a.test/x"),
-            ("http://user:hun/ter2@a.test/x", "http://***@a.test/x"),
-            ("http://user:hun?ter2@a.test/x", "http://***"),
-            ("http://user:hunter2@a.test/x?key=hunter2", "http://***@a.test/x?***"),
             ("http://a.test/x?mail=me@a.test&key=hunter2", "http://a.test/x?***"),
-            ("a.test/?key=hunter2&next=http://b.test", "a.test/?***"),
-            ("user:hunter2@a.test/http://b.test", "***@a.test/http://b.test"),
-            ("user:hunter2@a.test", "***@a.test"),
-            ("http://a.test/x?key=hunter2", "http://a.test/x?***"),
-            ("http://a.test/x#hunter2", "http://a.test/x?***"),
+            ("http://a.test?key=hunter2&next=http://b.test", "http://a.test?***"),
             ("localhost", "localhost"),
         ] {
             assert_eq!(shown(given), safe, "{given:?}");
         }
+    }
+
+    #[test]
+    fn hides_path_for_debug_but_for_that_of_a_signal() {
+        for (shown, hidden) in [
+            ("http://a.test:4318", "http://a.test:4318"),
+            ("http://a.test/", "http://a.test"),
+            ("http://a.test/v1/logs", "http://a.test/v1/logs"),
+            ("http://a.test/hunter2", "http://a.test/***"),
+            ("http://a.test/hunter2/v1/traces?***", "http://a.test/***/v1/traces?***"),
+            ("a.test?***", "a.test?***"),
+            ("***", "***"),
+        ] {
+            assert_eq!(without_path(shown), hidden, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn shows_only_the_scheme_of_a_malformed_endpoint() {
+        for (given, shown) in [
+            ("https://hunter2!/v1", "https://***"),
+            ("hunter2!", "***"),
+            ("http://user:hun/ter2@a.test/x", "http://***"),
+            ("user:hunter2@a.test/http://b.test", "***"),
+            ("http://a.test/x#hunter2", "http://***"),
+            ("hunter2!/?next=http://b.test", "***"),
+            ("ftp://a.test", "ftp://***"),
+        ] {
+            assert_eq!(shown_malformed(given), shown, "{given:?}");
+        }
+        assert_eq!(shown_malformed(&"x".repeat(1 << 20)), "***");
     }
 }

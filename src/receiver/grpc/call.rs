@@ -52,10 +52,11 @@ impl Head {
         Ok(Self { method, path, headers })
     }
 
-    /// The memory it takes.
+    /// The memory of a call with this head and no message yet.
     pub(super) fn weight(&self) -> usize {
-        let header = |(name, value): &(String, String)| size_of::<[String; 2]>() + name.len() + value.len();
-        self.method.len() + self.path.len() + self.headers.iter().map(header).sum::<usize>()
+        let texts = self.headers.iter().map(|(name, value)| name.capacity() + value.capacity());
+        let headers = self.headers.capacity() * size_of::<(String, String)>() + texts.sum::<usize>();
+        size_of::<Stream>() + self.method.capacity() + self.path.capacity() + headers
     }
 
     fn value(&self, name: &str) -> Option<&str> {
@@ -137,10 +138,15 @@ impl Plan {
     }
 }
 
+/// Returns the length of a body whose first bytes are these, or `limit` while its prefix is incomplete.
+pub(super) fn announced_length(body: &[u8], limit: usize) -> usize {
+    let announced = body.first_chunk::<PREFIX>().map(|[_, length @ ..]| u32::from_be_bytes(*length) as usize);
+    announced.unwrap_or(limit).saturating_add(PREFIX)
+}
+
 /// Whether this much of a body can be one message of at most `limit` bytes. Said as soon as it is known.
 pub(super) fn fits(body: &[u8], limit: usize) -> bool {
-    let announced = body.first_chunk::<PREFIX>().map_or(0, |[_, length @ ..]| u32::from_be_bytes(*length));
-    announced as usize <= limit && body.len() <= limit.saturating_add(PREFIX)
+    announced_length(body, limit).max(body.len()) <= limit.saturating_add(PREFIX)
 }
 
 fn is_grpc(media_type: &str) -> bool {

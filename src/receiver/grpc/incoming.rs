@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::call::{Head, Plan, fits};
+use super::call::{Head, Plan, announced_length, fits};
 use super::call::{Incoming, Stream};
 use super::session::{Call, End, Event, MOST_STREAMS, Outcome, Session};
 use crate::receiver::refusal::Refusal;
@@ -33,7 +33,7 @@ impl Session {
         if id > self.newest {
             return self.begin(id, list, ends_stream, events);
         }
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        let Some(stream) = self.streams.get_mut(&id) else { return self.bear_nuisance() };
         if stream.is_heard || !ends_stream {
             return Err(Fault::protocol("headers in the middle of a stream"));
         }
@@ -99,7 +99,7 @@ impl Session {
         if let Some(increment) = self.receive_window.receive(data.flow)? {
             frame::write_window_update(0, increment, &mut self.out);
         }
-        if data.content.is_empty() && !data.ends_stream {
+        if data.content.is_empty() && (!data.ends_stream || !self.streams.contains_key(&id)) {
             self.bear_nuisance()?;
         }
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
@@ -111,14 +111,16 @@ impl Session {
             frame::write_window_update(id, increment, &mut self.out);
         }
         let Some(incoming) = &mut stream.incoming else { return Ok(()) };
-        if let Err(refusal) = incoming.share.grow(data.content.len()) {
+        let (limit, body) = (self.limits.body_bytes, &mut incoming.body);
+        let before = body.capacity();
+        let most = announced_length(if body.is_empty() { data.content } else { body }, limit);
+        if let Err(refusal) = incoming.share.make_room(body, data.content.len(), most) {
             self.turn_down(id, refusal, events);
             return Ok(());
         }
-        incoming.body.extend_from_slice(data.content);
-        self.buffered += data.content.len();
-        let limit = self.limits.body_bytes;
-        if !fits(&incoming.body, limit) {
+        body.extend_from_slice(data.content);
+        self.buffered += body.capacity() - before;
+        if !fits(body, limit) {
             self.turn_down(id, Refusal::too_large(limit), events);
         } else if self.buffered > limit.saturating_mul(LARGEST_CALLS) {
             self.turn_down(id, Refusal::new(503, "too much at a time on one connection"), events);
@@ -150,8 +152,8 @@ impl Session {
         let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return };
         self.nuisances = 0;
         // it takes its memory until its handler is done with it, which may be long
-        self.buffered += body.len();
-        self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.len());
+        self.buffered += body.capacity();
+        self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.capacity());
         events.push(Event::Call(Call { stream: id, outcome: Outcome::Whole { head, plan, body, share } }));
     }
 
@@ -171,7 +173,7 @@ impl Session {
         let stream = self.streams.get_mut(&id)?;
         stream.in_hand = true;
         let incoming = stream.incoming.take()?;
-        self.buffered -= incoming.body.len();
+        self.buffered -= incoming.body.capacity();
         Some(incoming)
     }
 
@@ -188,7 +190,7 @@ impl Session {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         (stream.is_heard, stream.is_answered) = (true, true);
         if let Some(incoming) = stream.incoming.take() {
-            self.buffered -= incoming.body.len();
+            self.buffered -= incoming.body.capacity();
         }
         self.remove_if_done(id);
     }

@@ -20,7 +20,8 @@ use crate::transport::grpc::http2::peer::{HeaderBlock, MOST_BYTES};
 pub(super) const MOST_STREAMS: usize = 100;
 /// What everyone starts with; there is no reason to want another.
 const HEADER_TABLE: usize = 4096;
-/// Frames that bring no call further, between two calls.
+/// Frames that bring no call further, between two calls. A client may send a few per call for a stream that the receiver has
+/// just closed.
 const MOST_NUISANCES: u32 = 1000;
 
 /// What a client may send.
@@ -55,7 +56,7 @@ pub(super) struct Session {
     pub(super) initial_window: u32,
     /// Whether the client must be informed that we use no table, before the next header.
     pub(super) owes_table_size: bool,
-    /// Bytes of calls on their way in, or in hand.
+    /// Capacity of the buffers of calls on their way in, or in hand.
     pub(super) buffered: usize,
     pub(super) nuisances: u32,
     /// The time that was last set.
@@ -210,9 +211,10 @@ impl Session {
                 self.bear_nuisance()
             }
             Frame::PushPromise => Err(Fault::protocol("a promise of a client")),
-            // a client that leaves waits for its answers first
-            Frame::GoAway { .. } => Ok(()),
-            Frame::SettingsAck | Frame::PingAck | Frame::Meaningless => self.bear_nuisance(),
+            // A client that leaves waits for its answers first, so GOAWAY ends nothing here.
+            Frame::GoAway { .. } | Frame::SettingsAck | Frame::PingAck | Frame::Meaningless => {
+                self.bear_nuisance()
+            }
         }
     }
 
@@ -253,7 +255,7 @@ impl Session {
             return self.window.shift(i64::from(increment));
         }
         self.not_idle(stream)?;
-        let Some(open) = self.streams.get_mut(&stream) else { return Ok(()) };
+        let Some(open) = self.streams.get_mut(&stream) else { return self.bear_nuisance() };
         match increment {
             0 => self.drop_stream(stream, Code::PROTOCOL),
             _ if open.window.shift(i64::from(increment)).is_err() => {

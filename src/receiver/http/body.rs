@@ -57,7 +57,10 @@ pub(super) fn read_body(
 ) -> Result<Vec<u8>, ReadError> {
     let mut body = Vec::new();
     match framing {
-        Framing::Length(length) => append(reader, &mut body, length, limit, share)?,
+        Framing::Length(length) => {
+            let most = usize::try_from(length).unwrap_or(limit).min(limit);
+            append(reader, &mut body, length, most, share)?;
+        }
         Framing::Chunked => {
             loop {
                 let size = read_chunk_size(reader)?;
@@ -87,7 +90,7 @@ fn append(
     while left > 0 {
         let step = left.min(STEP);
         // before it is read: a client that has sent half of a step holds the room for all of it
-        share.grow(step as usize)?;
+        share.make_room(body, step as usize, limit)?;
         let read = reader.by_ref().take(step).read_to_end(body)?;
         if (read as u64) < step {
             return Err(ReadError::Gone);
@@ -201,6 +204,23 @@ mod tests {
         let read = |length| read_body(&mut &[0; 200][..], Framing::Length(length), 200, &mut budget.share());
         assert_eq!(read(100).unwrap().len(), 100);
         assert_eq!(status(read(101)), 503);
+    }
+
+    #[test]
+    fn the_capacity_of_a_body_is_reserved_and_not_its_length() {
+        let content = vec![b'x'; 200_000];
+        let mut chunks = Vec::new();
+        for chunk in content.chunks(7000) {
+            chunks.extend(format!("{:x}\r\n", chunk.len()).bytes().chain(chunk.iter().copied()));
+            chunks.extend(b"\r\n");
+        }
+        chunks.extend(b"0\r\n\r\n");
+        for (bytes, framing) in [(&content, Framing::Length(200_000)), (&chunks, Framing::Chunked)] {
+            let mut share = Budget::new(1_000_000).share();
+            let body = read_body(&mut bytes.as_slice(), framing, 500_000, &mut share).unwrap();
+            assert_eq!(body, content);
+            assert_eq!(share.bytes(), body.capacity(), "{framing:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One client: its requests read and answered in turn, until one of the two has had enough.
+//! One client of the receiver or of the command's page: reads and answers its requests in turn, until either side closes.
 
 use std::borrow::Cow;
 use std::io::{self, BufReader, Read};
@@ -6,14 +6,14 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 
 use super::ReadError;
-use super::body::read_body;
+use super::body::{Framing, read_body};
 use super::head::{Head, read_head};
 use super::response::{send, send_continue};
 use super::{Plan, format_of, signal_of};
 use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::content::{Content, Format};
-use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal};
-use crate::receiver::state::{ActiveRequest, Shared};
+use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal, RefusedRequest};
+use crate::receiver::state::{ActiveRequest, Shared, Stage};
 use crate::receiver::store::{Protocol, ReceivedRequest};
 use crate::receiver::wire::{FAREWELL, Wire};
 use crate::receiver::{json, request_sink};
@@ -21,10 +21,23 @@ use crate::record::Signal;
 
 /// Serves a connection to its end. The caller closes the socket.
 pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u64) {
-    let reader = BufReader::with_capacity(64 * 1024, Wire::new(socket));
-    let mut connection =
-        Connection { shared, socket, number, reader, answer_in: Format::Protobuf, signal: None };
+    let mut connection = Connection::new(shared, socket, number);
     while connection.exchange().is_ok() {}
+}
+
+/// Answers a request for a page, or returns `None` once it has written to the socket itself: then the connection ends.
+pub(in crate::receiver) type OnPageRequest =
+    dyn Fn(Result<&ReceivedRequest, &RefusedRequest>, &TcpStream) -> Option<Answer> + Send + Sync;
+
+/// As [`serve`], but for requests without a body, which `answer` answers.
+pub(in crate::receiver) fn serve_pages(
+    shared: &Shared,
+    socket: &TcpStream,
+    number: u64,
+    answer: &OnPageRequest,
+) {
+    let mut connection = Connection::new(shared, socket, number);
+    while connection.exchange_page(answer).is_ok() {}
 }
 
 struct Connection<'a> {
@@ -54,6 +67,37 @@ struct Arrival {
 }
 
 impl<'a> Connection<'a> {
+    fn new(shared: &'a Shared, socket: &'a TcpStream, number: u64) -> Self {
+        let reader = BufReader::with_capacity(64 * 1024, Wire::new(socket));
+        Self { shared, socket, number, reader, answer_in: Format::Protobuf, signal: None }
+    }
+
+    /// One request for a page and its answer. While `on_request` runs, no other connection can take the place of this one.
+    fn exchange_page(&mut self, on_request: &OnPageRequest) -> Result<(), ConnectionOver> {
+        self.wait_for_request()?;
+        let read = read_head(&mut self.reader, self.shared.settings.max_header_bytes);
+        let read = read.and_then(|head| match Framing::of(&head)? {
+            Framing::Length(0) => Ok(head),
+            _ => Err(Refusal::new(413, "no request for a page has a body").into()),
+        });
+        match read {
+            Ok(head) => {
+                let mut active = self.shared.begin_request(self.number, Stage::Held);
+                let keep_alive = head.keeps_alive();
+                let answer = on_request(Ok(&self.describe(head, 0)), self.socket).ok_or(ConnectionOver)?;
+                active.enter(Stage::Answering);
+                self.deliver(&answer, keep_alive, active)
+            }
+            Err(ReadError::Gone) => Err(ConnectionOver),
+            Err(ReadError::Refused(refusal)) => {
+                let active = self.shared.begin_request(self.number, Stage::Answering);
+                let refused = refusal.describe(Protocol::Http, None);
+                let answer = on_request(Err(&refused), self.socket).ok_or(ConnectionOver)?;
+                self.refuse(&answer, false, active)
+            }
+        }
+    }
+
     /// One request and its answer.
     fn exchange(&mut self) -> Result<(), ConnectionOver> {
         self.wait_for_request()?;

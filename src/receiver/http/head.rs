@@ -14,8 +14,6 @@ pub(super) struct Head {
     pub(super) version: Version,
     /// Names in lower case.
     pub(super) headers: Vec<(String, String)>,
-    /// What the head took on the wire.
-    pub(super) bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +81,7 @@ pub(super) fn read_head(reader: &mut impl BufRead, limit: usize) -> Result<Head,
         }
         headers.push(parse_field(&line)?);
     }
-    let head = Head { method, target, version, headers, bytes: limit - lines.left };
+    let head = Head { method, target, version, headers };
     if head.single("host")?.is_none() && version == Version::Http11 {
         return Err(Refusal::new(400, "no host header").into());
     }
@@ -196,7 +194,6 @@ mod tests {
         let head = read_head(&mut reader, LIMIT).unwrap();
         assert_eq!((head.method.as_str(), head.path()), ("POST", "/v1/traces"));
         assert_eq!(head.values("x-thing").collect::<Vec<_>>(), ["spaced out"]);
-        assert_eq!(head.bytes, text.len() - 4);
         assert_eq!(reader, b"body");
     }
 

@@ -8,7 +8,7 @@ mod response;
 
 use std::io;
 
-pub(super) use connection::serve;
+pub(super) use connection::{OnPageRequest, serve, serve_pages};
 
 use self::body::Framing;
 use self::head::Head;

@@ -311,7 +311,7 @@ const MISTAKES: &[Row] = &[
         &[
             "error: 4:11: tracer.a.timeout: 0s is too short; write 1ms to 365d",
             "error: 5:9: tracer.a.lossy: found an integer; write true or false, without quotes",
-            "error: 6:12: tracer.a.endpoint: \"ftp://a\" has an unknown scheme; write http:// or https://",
+            "error: 6:12: tracer.a.endpoint: \"ftp://***\" has an unknown scheme; write http:// or https://",
         ],
     ),
     row(

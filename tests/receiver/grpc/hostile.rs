@@ -9,8 +9,8 @@ use standpipe::Signal;
 use standpipe::receiver::{Answer, Receiver};
 
 use super::client::{
-    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Fields, Grpc, HEADERS, PADDED, PING, RESET, SETTINGS,
-    WINDOW_UPDATE, block, fields, fields_with, flagged, frame, packed, settings_frame,
+    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Fields, GO_AWAY, Grpc, HEADERS, PADDED, PING, RESET,
+    SETTINGS, WINDOW_UPDATE, block, fields, fields_with, flagged, frame, packed, settings_frame,
 };
 use crate::client::{SOON, traces};
 
@@ -127,7 +127,9 @@ fn a_malformed_call_costs_its_stream_and_not_the_connection() {
 #[test]
 fn floods_are_cut_off() {
     let receiver = Receiver::start().unwrap();
-    let opened = frame(HEADERS, END_HEADERS, 1, &block(&fields(Signal::Traces)));
+    let head = block(&fields(Signal::Traces));
+    let opened = frame(HEADERS, END_HEADERS, 1, &head);
+    let closed = [opened.clone(), frame(RESET, 0, 1, &[0; 4])].concat();
     let endless = [frame(HEADERS, 0, 1, &[]), frame(CONTINUATION, 0, 1, &[]).repeat(100)].concat();
     let long = [frame(HEADERS, 0, 1, &[]), frame(CONTINUATION, 0, 1, &[0; 16_384]).repeat(3)].concat();
     for (what, first, repeated) in [
@@ -136,7 +138,11 @@ fn floods_are_cut_off() {
         ("acknowledgements", vec![], frame(SETTINGS, ACK, 0, &[])),
         ("priorities", vec![], frame(2, 0, 1, &[0; 5])),
         ("unknown frames", vec![], frame(99, 0, 0, &[])),
-        ("empty data", opened, frame(DATA, 0, 1, &[])),
+        ("empty data", opened.clone(), frame(DATA, 0, 1, &[])),
+        ("farewells", vec![], frame(GO_AWAY, 0, 0, &[0; 8])),
+        ("window updates of a closed stream", closed.clone(), frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1])),
+        ("headers of a closed stream", closed.clone(), frame(HEADERS, END_HEADERS | END_STREAM, 1, &head)),
+        ("ends of a closed stream", closed, frame(DATA, END_STREAM, 1, &[])),
         ("an endless header block", endless, vec![]),
         ("a long header block", long, vec![]),
     ] {
@@ -147,6 +153,19 @@ fn floods_are_cut_off() {
     }
     assert!(receiver.wait_for_disconnection(SOON));
     assert_still_serving(&receiver);
+}
+
+#[test]
+fn late_frames_of_answered_calls_cost_no_client_its_connection() {
+    let receiver = Receiver::start().unwrap();
+    let mut client = Grpc::connect(&receiver);
+    for _ in 0..600 {
+        let stream = client.export(Signal::Traces, &traces(1));
+        assert_eq!(client.reply(stream).unwrap().code(), 0);
+        let late = [frame(WINDOW_UPDATE, 0, stream, &[0, 0, 0, 1]), frame(DATA, END_STREAM, stream, &[])];
+        client.write(&late.concat());
+    }
+    assert_eq!(receiver.connection_count(), 1);
 }
 
 #[test]

@@ -54,14 +54,14 @@ pub(super) const DESTINATION: &[Row] = &[
     row(
         "user and password",
         "OTEL_EXPORTER_OTLP_ENDPOINT=http://user:hunter2@a.test",
-        &["error: OTEL_EXPORTER_OTLP_ENDPOINT: \"http://***@a.test\" holds a user name or password; \
+        &["error: OTEL_EXPORTER_OTLP_ENDPOINT: \"http://***\" holds a user name or password; \
             send them as a header: \"Authorization: Basic …\""],
     ),
     row(
         "an unknown scheme",
         "OTEL_EXPORTER_OTLP_ENDPOINT=ftp://a.test",
         &[
-            "error: OTEL_EXPORTER_OTLP_ENDPOINT: \"ftp://a.test\" has an unknown scheme; write http:// or https://",
+            "error: OTEL_EXPORTER_OTLP_ENDPOINT: \"ftp://***\" has an unknown scheme; write http:// or https://",
         ],
     ),
     row(
