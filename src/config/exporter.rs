@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::demand;
+use super::endpoint::PathRule;
 use super::error::{Diagnostic, DiagnosticSeverity, Fault};
 #[cfg(feature = "ffi")]
 use super::settings::LOSSY;
@@ -56,16 +57,41 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// An exporter that posts all [signals](Self::signals) as protobuf over HTTP. The endpoint is a URL,
+    /// An exporter that posts all [signals](Self::signals) as protobuf over HTTP. The endpoint is a base URL,
     /// `host:port` or `host`.
     ///
     /// | given | posted to |
     /// |---|---|
     /// | `host`, `host:port` | `http://`, port 4318 if absent, path `/v1/traces`, `/v1/logs` or `/v1/metrics` |
-    /// | a URL without a path | its port, or that of its scheme; path as above |
-    /// | a URL with a path | exactly there, whatever the signal |
+    /// | `https://host` | port 443, or 80 with `http://`; path as above |
+    /// | `https://host/otlp` | `/otlp/v1/traces`, `/otlp/v1/logs` or `/otlp/v1/metrics` |
+    /// | `https://host/otlp/v1/traces` | the same: the path of a signal at the end is replaced |
+    ///
+    /// [`http_verbatim`](Self::http_verbatim) posts to a URL as it is. Headers with credentials that are sent to another
+    /// machine over `http://` are reported as a warning.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, Signal};
+    ///
+    /// let exporter = Exporter::http("https://collector.example/otlp").signals([Signal::Logs]);
+    /// assert_eq!(exporter.endpoints()[0].1, "https://collector.example/otlp/v1/logs");
+    /// ```
     pub fn http(endpoint: impl Into<String>) -> Self {
-        Self::at(endpoint.into(), Transport::Http)
+        Self::at(endpoint.into(), Transport::Http, PathRule::BaseOrSignal)
+    }
+
+    /// An exporter that posts to exactly this URL, whatever the signal: nothing is appended to its path.
+    ///
+    /// Choose one signal with [`signals`](Self::signals): few servers accept several at one path, so that is a warning.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, Signal};
+    ///
+    /// let exporter = Exporter::http_verbatim("https://collector.example/ingest").signals([Signal::Logs]);
+    /// assert_eq!(exporter.endpoints()[0].1, "https://collector.example/ingest");
+    /// ```
+    pub fn http_verbatim(url: impl Into<String>) -> Self {
+        Self::at(url.into(), Transport::Http, PathRule::Verbatim)
     }
 
     /// An exporter that sends all [signals](Self::signals) as protobuf over gRPC. The endpoint is a URL, `host:port` or
@@ -73,7 +99,7 @@ impl Exporter {
     ///
     /// | given | called at |
     /// |---|---|
-    /// | `host`, `host:port` | without TLS, port 4317 if absent |
+    /// | `host`, `host:port` | with TLS, without it on loopback (`localhost`, `127.0.0.1`, `[::1]`); port 4317 if absent |
     /// | `http://…`, `https://…` | without or with TLS; its port, or that of its scheme; a path means nothing |
     ///
     /// [Headers](Self::header) are sent as metadata; those that gRPC writes itself, like `te` and `grpc-timeout`, are an
@@ -99,7 +125,7 @@ impl Exporter {
     /// ```
     pub fn grpc(endpoint: impl Into<String>) -> Self {
         demand::GRPC.raise();
-        Self::at(endpoint.into(), Transport::Grpc)
+        Self::at(endpoint.into(), Transport::Grpc, PathRule::default())
     }
 
     /// An exporter that prints all [signals](Self::signals) on standard output, as OTLP JSON: each request is one line.
@@ -123,9 +149,10 @@ impl Exporter {
         exporter.set_in_code(&TRANSPORT)
     }
 
-    fn at(endpoint: String, transport: Transport) -> Self {
+    fn at(endpoint: String, transport: Transport, path_rule: PathRule) -> Self {
         let mut exporter = Self::new("otlp".to_owned(), None);
         exporter.set_transport(transport);
+        exporter.connection.path_rule = path_rule;
         exporter.set_endpoint(endpoint, None);
         exporter.set_in_code(&TRANSPORT).set_in_code(&ENDPOINT)
     }

@@ -69,7 +69,7 @@ fn is_pem(text: &str) -> bool {
 }
 
 /// Whether a name is more likely a token that stands where a name belongs.
-fn is_token(name: &str) -> bool {
+pub(super) fn is_token(name: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| name.bytes().take(LOOKED_AT).any(|byte| kind(&byte));
     name.len() >= SHORTEST_TOKEN
         && has(u8::is_ascii_lowercase)

@@ -182,7 +182,9 @@ fn the_endpoint_follows_the_protocol_and_grpc_without_a_scheme_follows_insecure(
     for (variables, origin) in [
         (&[GRPC][..], "http://localhost:4317"),
         (&[GRPC, (INSECURE, "false")], "http://localhost:4317"),
-        (&[GRPC, (ENDPOINT, "c")], "http://c:4317"),
+        (&[GRPC, (ENDPOINT, "c")], "https://c:4317"),
+        (&[GRPC, (ENDPOINT, "localhost:99")], "http://localhost:99"),
+        (&[GRPC, (ENDPOINT, "localhost:99"), (INSECURE, "false")], "https://localhost:99"),
         (&[GRPC, (ENDPOINT, "c"), (INSECURE, "true")], "http://c:4317"),
         (&[GRPC, (ENDPOINT, "c"), (INSECURE, "False")], "https://c:4317"),
         (&[GRPC, (ENDPOINT, "c:99"), (INSECURE, "false")], "https://c:99"),
@@ -198,6 +200,7 @@ fn the_endpoint_follows_the_protocol_and_grpc_without_a_scheme_follows_insecure(
     let own = [
         GRPC,
         (ENDPOINT, "c"),
+        (INSECURE, "true"),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "d"),
         ("OTEL_EXPORTER_OTLP_TRACES_INSECURE", "false"),
     ];
@@ -205,6 +208,19 @@ fn the_endpoint_follows_the_protocol_and_grpc_without_a_scheme_follows_insecure(
     let origins: Vec<String> =
         config.exporters().iter().map(|exporter| exporter.endpoints()[0].1.clone()).collect();
     assert_eq!(origins, ["https://d:4317", "http://c:4317"]);
+}
+
+#[test]
+fn insecure_decides_for_endpoint_of_code_without_scheme_if_all_its_signals_agree() {
+    for (variables, origin) in [
+        (&[][..], "https://c:4317"),
+        (&[("OTEL_EXPORTER_OTLP_INSECURE", "true")], "http://c:4317"),
+        (&[("OTEL_EXPORTER_OTLP_LOGS_INSECURE", "true")], "https://c:4317"),
+    ] {
+        let config = filled(Config::new().exporter(Exporter::grpc("c")), variables);
+        assert_eq!(config.exporters()[0].endpoints()[0].1, origin, "{variables:?}");
+        assert_eq!(diagnostics(&config), [""; 0], "{variables:?}");
+    }
 }
 
 #[test]
@@ -488,8 +504,8 @@ fn signals_of_one_exporter_must_agree_or_follow_the_variable_of_all() {
 #[test]
 fn a_header_that_cannot_be_read_breaks_only_the_exporters_that_would_send_it() {
     let mut config = Config::new()
-        .exporter(Exporter::http("http://a").named("a").header("authorization", "own"))
-        .exporter(Exporter::http("http://b").named("b"));
+        .exporter(Exporter::http("https://a").named("a").header("authorization", "own"))
+        .exporter(Exporter::http("https://b").named("b"));
     let variables = [("OTEL_EXPORTER_OTLP_HEADERS", "hunter2")].into_iter().collect();
     let found = fill(&mut config, &variables);
     let error = validate::validate(config, found, &[]).expect_err("no header");

@@ -82,20 +82,21 @@ impl Reader<'_> {
     }
 
     fn endpoint(&mut self, text: &str, variable: &str, signal: Option<Signal>) -> SettingValue {
-        // other endpoints say it themselves
-        let is_bare = !text.contains("://");
-        let own = signal.filter(|_| is_bare).and_then(|signal| self.bool(&names::insecure(Some(signal))));
-        let insecure = match own {
-            None if is_bare => self.bool(&names::insecure(None)),
-            own => own,
-        };
         let is_base = names::base(&ENDPOINT).is_some_and(|base| base == variable);
         SettingValue::Endpoint {
             text: text.to_owned(),
             written: None,
             rule: if is_base { PathRule::Base } else { PathRule::Verbatim },
-            encrypt: insecure == Some(false),
+            insecure: self.insecure(text, signal),
         }
+    }
+
+    /// Returns whether an endpoint without a scheme is plaintext, if the signal's own variable or that of all signals says so.
+    fn insecure(&mut self, endpoint: &str, signal: Option<Signal>) -> Option<bool> {
+        if endpoint.contains("://") {
+            return None;
+        }
+        [signal, None].into_iter().find_map(|signal| self.bool(&names::insecure(signal)))
     }
 }
 
@@ -139,6 +140,12 @@ pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
         }
     }
     apply(&values, exporter, reader);
+    if exporter.connection.insecure.is_none() {
+        let endpoint = exporter.connection.endpoint.clone();
+        let mut said = exporter.signals.iter().map(|signal| reader.insecure(&endpoint, Some(signal)));
+        let first = said.next().flatten();
+        exporter.connection.insecure = first.filter(|_| said.all(|other| other == first));
+    }
 }
 
 /// What is said alike for all signals of the exporter; if they differ, what is said for all signals.

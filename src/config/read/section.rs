@@ -165,7 +165,10 @@ impl<'r, 'd> SectionReader<'r, 'd> {
             Tree::Table(fields) => {
                 for field in fields {
                     match value::text(&field.node, self.surroundings) {
-                        Ok(text) => exporter.add_header(&field.name, &text.text, self.source(field.node.at)),
+                        Ok(text) => {
+                            exporter.connection.has_secret_header |= text.is_secret;
+                            exporter.add_header(&field.name, &text.text, self.source(field.node.at));
+                        }
                         Err(unusable) => self.refuse_header(&field.node, unusable),
                     }
                 }
@@ -180,6 +183,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
             Ok(text) => text,
             Err(unusable) => return self.refuse_header(line, unusable),
         };
+        exporter.connection.has_secret_header |= text.is_secret;
         match header::split(&text.text) {
             Ok((name, value)) => exporter.add_header(name, value, self.source(line.at)),
             Err(fault) => self.refuse_header(line, fault.into()),

@@ -215,6 +215,8 @@ impl<'r> ExporterReader<'r, '_> {
         for row in rows().filter(|row| **row != TRANSPORT) {
             self.setting(row, fields, &mut exporter);
         }
+        // these programs send plaintext unless the endpoint says https
+        exporter.connection.insecure = Some(true);
         self.warn_of_unknown(fields, &[]);
         Some((exporter, provider))
     }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::config::endpoint::{Endpoint, PathRule};
+use crate::config::endpoint::Endpoint;
 use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault};
 use crate::config::settings::SettingRow;
 use crate::config::settings::general::SELF_OBSERVATION;
-use crate::config::settings::{BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
+use crate::config::settings::{BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, INTERVAL};
 use crate::config::text::listed;
-use crate::config::{Config, Exporter, ProviderName, SettingSource, Transport, WhenFull, units};
+use crate::config::{Config, Exporter, ProviderName, SettingSource, Transport, WhenFull, header, units};
 use crate::record::Signal;
 
 type Remark = (&'static SettingRow, Fault);
@@ -22,6 +22,7 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static Setti
     let mut notes = Vec::new();
     if let Ok(endpoint) = &exporter.connection.parsed() {
         warnings.extend(idle_certificates(exporter, endpoint));
+        warnings.extend(clear_credentials(exporter, endpoint));
         warnings.extend(odd_path(exporter, endpoint));
         warnings.extend(ignored_path(exporter, endpoint));
         warnings.extend(ignored_query(exporter, endpoint));
@@ -64,6 +65,17 @@ fn idle_certificates(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark>
         .then(|| (row, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
 }
 
+/// Credentials that anyone on the way to another machine can read.
+fn clear_credentials(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let is_read_by_others = !endpoint.tls && !endpoint.is_loopback();
+    let mut headers = exporter.connection.headers.iter();
+    let has_credentials = exporter.connection.has_secret_header
+        || headers.any(|(name, value)| header::is_credential(name, value.expose()));
+    let what = "credentials are sent in clear text: the endpoint is not https";
+    let fault = || Fault::new(what, "begin the endpoint with https://");
+    (is_read_by_others && has_credentials).then(|| (&HEADERS, fault()))
+}
+
 /// A limit to waits that never happen, which is easily written where dropping is the default.
 fn idle_block_timeout(exporter: &Exporter) -> Option<Remark> {
     let is_idle = exporter.queue.when_full == WhenFull::DropNewest && BLOCK_TIMEOUT.matters_to(exporter);
@@ -81,14 +93,14 @@ fn idle_block_timeout(exporter: &Exporter) -> Option<Remark> {
 fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
     let is_shared =
-        exporter.connection.transport == Transport::Http && exporter.connection.path_rule != PathRule::Base;
+        exporter.connection.transport == Transport::Http && exporter.connection.path_rule.keeps_path();
     if !is_shared || signals.len() < 2 || !endpoint.has_path() {
         return None;
     }
     let what = format!("{} are posted to the same path", listed(&signals, "and"));
     let fix = match exporter.location() {
         Some(_) => "leave the path out, or write one table for each",
-        None => "leave the path out, or make one exporter for each",
+        None => "give each signal its own endpoint",
     };
     Some((&ENDPOINT, Fault::new(what, fix)))
 }
@@ -109,7 +121,7 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let is_of = |signal: &Signal| endpoint.path().ends_with(signal.path());
     let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
     match named {
-        Some(named) if exporter.connection.path_rule != PathRule::Base => {
+        Some(named) if exporter.connection.path_rule.keeps_path() => {
             let sent = exporter.signals.iter().next()?;
             let what = format!("{} are posted to the path of {}", sent.name(), named.name());
             Some((&ENDPOINT, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))

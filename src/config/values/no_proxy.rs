@@ -54,6 +54,11 @@ impl NoProxy {
     }
 }
 
+/// Returns whether a host is this machine; an IPv6 address may be in brackets.
+pub(in crate::config) fn is_loopback(host: &str) -> bool {
+    Host::parse(host).is_loopback()
+}
+
 /// What the environment's `NO_PROXY` says that means nothing, if it matters to this configuration.
 pub(in crate::config) fn diagnostics(
     config: &Config,

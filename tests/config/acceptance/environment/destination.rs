@@ -87,12 +87,26 @@ pub(super) const DESTINATION: &[Row] = &[
         ],
     ),
     row(
-        "gRPC without a scheme is plaintext",
-        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=a.test",
-        &["traces → http://a.test:4317", "check tls = false"],
+        "gRPC without a scheme is TLS",
+        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=collector.example:443\n\
+            OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20hunter2",
+        &["traces → https://collector.example:443", "check tls = true"],
     ),
     row(
-        "unless it is said not to be",
+        "but not on loopback",
+        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=localhost",
+        &["traces → http://localhost:4317", "check tls = false"],
+    ),
+    row(
+        "credentials in clear text",
+        "OTEL_EXPORTER_OTLP_ENDPOINT=collector.example:4318\nOTEL_EXPORTER_OTLP_HEADERS=authorization=hunter2",
+        &[
+            "warning: OTEL_EXPORTER_OTLP_HEADERS: credentials are sent in clear text: the endpoint is not https; \
+            begin the endpoint with https://",
+        ],
+    ),
+    row(
+        "not insecure",
         "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=a.test:99\nOTEL_EXPORTER_OTLP_INSECURE=false",
         &["traces → https://a.test:99", "check tls = true"],
     ),
@@ -270,9 +284,9 @@ pub(super) const SIGNALS: &[Row] = &[
         ],
     ),
     row(
-        "one signal that is not insecure",
-        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=a.test:99\nOTEL_EXPORTER_OTLP_LOGS_INSECURE=false",
-        &["otlp.logs/logs → https://a.test:99", "otlp/traces → http://a.test:99"],
+        "one signal that is insecure",
+        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=a.test:99\nOTEL_EXPORTER_OTLP_LOGS_INSECURE=true",
+        &["otlp.logs/logs → http://a.test:99", "otlp/traces → https://a.test:99"],
     ),
     row(
         "what is the same for all is one exporter",
