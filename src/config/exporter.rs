@@ -1,6 +1,7 @@
 //! What is an exporter? One destination, all that can be set about it, and who set it.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::demand;
 use super::endpoint::PathRule;
@@ -8,7 +9,7 @@ use super::error::{Diagnostic, DiagnosticSeverity, Fault};
 #[cfg(feature = "ffi")]
 use super::settings::LOSSY;
 use super::settings::kind::SettingValue;
-use super::settings::{ENDPOINT, SettingRow, TRANSPORT, rows};
+use super::settings::{ENDPOINT, LONGEST, SettingRow, TRANSPORT, rows};
 use super::summary::Few;
 use super::text::quoted;
 use super::{
@@ -207,6 +208,12 @@ impl Exporter {
     pub fn effective(&self) -> Vec<Setting> {
         let rows = rows().filter(|row| row.matters_to(self));
         rows.map(|row| Setting::new(row.key, &self.shown(row), self.source(row))).collect()
+    }
+
+    /// Returns the time limit of one attempt: that of its batch, if it has none of its own.
+    pub(crate) fn attempt_timeout(&self) -> Duration {
+        let timeout = self.connection.timeout;
+        if timeout == LONGEST { self.retry.give_up_after } else { timeout }
     }
 
     pub(super) fn shown(&self, row: &'static SettingRow) -> String {

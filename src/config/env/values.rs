@@ -6,10 +6,11 @@ use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::settings::SettingRow;
 use crate::config::settings::kind::{Kind, SettingValue, is_no_limit};
-use crate::config::settings::{ENDPOINT, rows};
+use crate::config::settings::{ENDPOINT, GIVE_UP_AFTER, INTERVAL, TIMEOUT, rows};
 use crate::config::summary::Few;
 use crate::config::text::listed;
 use crate::config::values::pairs;
+use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, Transport};
 use crate::record::Signal;
 
@@ -43,10 +44,21 @@ impl Reader<'_> {
     }
 
     fn value_of(&mut self, variable: String, row: &SettingRow, signal: Option<Signal>) -> Option<EnvValue> {
+        let is_timeout = row == &TIMEOUT || row == &GIVE_UP_AFTER;
         let value = match &row.kind {
             Kind::Limit { .. } if self.text(&variable).is_some_and(is_no_limit) => SettingValue::NoLimit,
+            // 0 is no limit of its own, as the specification says
+            Kind::Duration { range, .. } if is_timeout && self.text(&variable) == Some("0") => {
+                SettingValue::Duration(*range.end())
+            }
             Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
-                SettingValue::Duration(self.duration(&variable, range)?)
+                let duration = self.duration(&variable, range)?;
+                if (is_timeout || row == &INTERVAL) && duration < MIN_PLAUSIBLE {
+                    let number = duration.as_millis();
+                    let what = format!("is {number} ms: the unit is milliseconds");
+                    self.warn(&variable, what, format!("write {number}000 for {number} s"));
+                }
+                SettingValue::Duration(duration)
             }
             Kind::Count { range, .. } => {
                 SettingValue::Count(usize::try_from(self.count(&variable, range)?).ok()?)

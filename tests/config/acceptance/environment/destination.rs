@@ -290,8 +290,8 @@ pub(super) const SIGNALS: &[Row] = &[
     ),
     row(
         "what is the same for all is one exporter",
-        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT=1\nOTEL_EXPORTER_OTLP_LOGS_TIMEOUT=1\nOTEL_EXPORTER_OTLP_METRICS_TIMEOUT=1",
-        &["exporters = otlp", "timeout = 1ms"],
+        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT=200\nOTEL_EXPORTER_OTLP_LOGS_TIMEOUT=200\nOTEL_EXPORTER_OTLP_METRICS_TIMEOUT=200",
+        &["exporters = otlp", "timeout = 200ms"],
     ),
     row(
         "one signal is not sent",
@@ -311,7 +311,7 @@ pub(super) const SIGNALS: &[Row] = &[
         &[
             "exporters = otlp",
             "check signals = logs, metrics",
-            "error: OTEL_TRACES_EXPORTER: \"zipkin\" is not known; write otlp, console or none",
+            "warning: OTEL_TRACES_EXPORTER: \"zipkin\" is not supported and starts no exporter; write otlp, console or none",
         ],
     ),
     row(
