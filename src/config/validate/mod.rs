@@ -174,12 +174,9 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
         fault.saying(what)
     })?;
     if endpoint.tls && !can_encrypt {
-        let is_url = exporter.connection.endpoint.contains("://");
-        let given = if is_url { "https" } else { "gRPC without a scheme" };
-        let or_plaintext = if is_url { "" } else { ", or write http:// in front of it for plaintext" };
         return Err(Fault::new(
-            format!("{given} needs TLS, which this build does not have"),
-            format!("build standpipe with its feature \"tls\"{or_plaintext}"),
+            "needs TLS, which this build does not have",
+            "build standpipe with its feature \"tls\", or begin it with http:// for plaintext",
         ));
     }
     Ok(())

@@ -1,14 +1,14 @@
 //! What in a configuration works, but was probably not meant?
 
-use std::time::Duration;
-
 use crate::config::endpoint::Endpoint;
 use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault};
 use crate::config::settings::SettingRow;
 use crate::config::settings::general::SELF_OBSERVATION;
-use crate::config::settings::{BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, INTERVAL};
+use crate::config::settings::{
+    BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS,
+};
 use crate::config::text::listed;
-use crate::config::{Config, Exporter, ProviderName, SettingSource, Transport, WhenFull, header, units};
+use crate::config::{Config, Exporter, ProviderName, SettingSource, Transport, WhenFull, header};
 use crate::record::Signal;
 
 type Remark = (&'static SettingRow, Fault);
@@ -18,22 +18,16 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static Setti
     if !exporter.connection.transport.connects() {
         return Vec::new();
     }
-    let mut warnings: Vec<Remark> = idle_block_timeout(exporter).into_iter().collect();
-    let mut notes = Vec::new();
+    let mut warnings = vec![idle_block_timeout(exporter), unfilled_batch(exporter)];
+    let mut note = None;
     if let Ok(endpoint) = &exporter.connection.parsed() {
-        warnings.extend(idle_certificates(exporter, endpoint));
-        warnings.extend(clear_credentials(exporter, endpoint));
-        warnings.extend(odd_path(exporter, endpoint));
-        warnings.extend(ignored_path(exporter, endpoint));
-        warnings.extend(ignored_query(exporter, endpoint));
-        notes.extend(port_of_another(exporter, endpoint));
+        let of_endpoint = [idle_certificates, clear_credentials, odd_path, ignored_path, ignored_query];
+        warnings.extend(of_endpoint.map(|remark| remark(exporter, endpoint)));
+        note = port_of_another(exporter, endpoint);
     }
-    notes.extend(short_interval(exporter));
-    let mut remarks = Vec::new();
-    for (severity, found) in [(DiagnosticSeverity::Warning, warnings), (DiagnosticSeverity::Note, notes)] {
-        remarks.extend(found.into_iter().map(|(key, fault)| (severity, key, fault)));
-    }
-    remarks
+    let warnings = warnings.into_iter().map(|remark| (DiagnosticSeverity::Warning, remark));
+    let remarks = warnings.chain([(DiagnosticSeverity::Note, note)]);
+    remarks.filter_map(|(severity, remark)| remark.map(|(row, fault)| (severity, row, fault))).collect()
 }
 
 /// The ledger as metrics, which no exporter sends.
@@ -167,16 +161,14 @@ fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     is_ignored.then(|| (&ENDPOINT, fault()))
 }
 
-/// A bare number is milliseconds, which is easily forgotten.
-fn short_interval(exporter: &Exporter) -> Option<Remark> {
-    let interval = exporter.reader.interval;
-    let is_written = !matches!(exporter.source(&INTERVAL), SettingSource::Default | SettingSource::Code);
-    let is_short = is_written && !interval.is_zero() && interval < Duration::from_millis(100);
-    if !is_short || !exporter.signals.contain(Signal::Metrics) {
-        return None;
-    }
-    let what = format!("metrics are pushed every {}", units::show_duration(interval));
-    Some((&INTERVAL, Fault::new(what, "a number without a unit is milliseconds")))
+/// A batch that the queue never fills.
+fn unfilled_batch(exporter: &Exporter) -> Option<Remark> {
+    let (batch, queue) = (exporter.batch.records, exporter.queue.records);
+    let fault = || {
+        let what = format!("{batch} is more than the queue holds: a request has at most {queue} records");
+        Fault::new(what, format!("write {queue} or less, or make the queue larger"))
+    };
+    (batch > queue && exporter.is_set(&BATCH_RECORDS)).then(|| (&BATCH_RECORDS, fault()))
 }
 
 #[cfg(test)]

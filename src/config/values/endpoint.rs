@@ -4,9 +4,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::config::Transport;
 use crate::config::error::Fault;
 use crate::config::text::{MASK, shortened, unshown};
-use crate::config::{Transport, no_proxy};
+use crate::config::values::no_proxy::Host;
 use crate::record::Signal;
 
 /// An endpoint that has been understood.
@@ -131,7 +132,7 @@ impl Endpoint {
     /// Returns whether the host is this machine.
     pub(in crate::config) fn is_loopback(&self) -> bool {
         let before_port = self.authority.rsplit_once(':').filter(|_| self.has_port);
-        no_proxy::is_loopback(before_port.map_or(&self.authority, |(host, _)| host))
+        Host::parse(before_port.map_or(&self.authority, |(host, _)| host)).is_loopback()
     }
 
     fn scheme(&self) -> &'static str {

@@ -106,16 +106,11 @@ fn is_like_a_word(word: &str) -> bool {
         && !is_mixed
 }
 
-/// Returns whether a header is probably a credential, by its name or by the form of its value.
+/// Returns whether a header is probably a credential, by its name or because its value is a token.
 pub(in crate::config) fn is_credential(name: &str, value: &str) -> bool {
-    const NAMES: [&str; 9] =
-        ["auth", "token", "key", "secret", "passw", "credential", "cookie", "dsn", "honeycomb-team"];
-    const SCHEMES: [&str; 2] = ["bearer ", "basic "];
-    let (name, value_start) =
-        (name.to_ascii_lowercase(), value.get(..7).unwrap_or(value).to_ascii_lowercase());
-    NAMES.iter().any(|word| name.contains(word))
-        || SCHEMES.iter().any(|scheme| value_start.starts_with(scheme))
-        || is_token(value)
+    const NAMES: [&str; 8] = ["auth", "token", "key", "secret", "passw", "cookie", "dsn", "honeycomb-team"];
+    let name = name.to_ascii_lowercase();
+    NAMES.iter().any(|word| name.contains(word)) || is_token(value)
 }
 
 /// Checks what only gRPC cannot carry: there headers are metadata.
