@@ -470,7 +470,7 @@ fn exporter_spec(
         } else {
             SpoolSettings::default()
         },
-        attempt_timeout: exporter.connection.timeout,
+        attempt_timeout: exporter.attempt_timeout(),
         resource: resource.to_vec(),
         metrics: reader.map(|reader| (reader, exporter.reader.interval)),
         hook: config.on_problem.clone(),

@@ -285,7 +285,9 @@ progress. Ctrl-C or SIGTERM ends it: what is left stays, and the command can be 
 that was under way when it was killed is sent again.
 
 options:
-  --endpoint URL        where to send: http://localhost:4318, or with --grpc http://localhost:4317
+  --endpoint URL        where to send: http://localhost:4318, to which /v1/traces and its like are
+                        appended, or with --grpc http://localhost:4317. Without a scheme gRPC uses
+                        TLS, except on this machine
   --grpc                send over gRPC instead of HTTP
   --header NAME=VALUE   a header of each request, as for a token; may be given more than once
   --to-stdout           print it as OTLP JSON instead, one request in one line. What was written

@@ -49,16 +49,17 @@ pub(crate) struct Snippet {
 impl Snippet {
     /// The place at `line` and `column` of `text`, both counted from 1; `None` if it has no such line.
     pub(crate) fn cut(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
-        Self::showing(Setting::is_harmless, is_key, text, syntax, line, column)
+        let is_harmless = |key: &str, value: &str| Setting::is_harmless(key) || is_plain(key, value);
+        Self::showing(is_harmless, is_key, text, syntax, line, column)
     }
 
     /// The same where every value is secret, regardless of its key: among headers.
     pub(crate) fn of_headers(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
-        Self::showing(|_| false, is_header, text, syntax, line, column)
+        Self::showing(|_, _| false, is_header, text, syntax, line, column)
     }
 
     fn showing(
-        is_harmless: fn(&str) -> bool,
+        is_harmless: fn(&str, &str) -> bool,
         is_name: fn(&str) -> bool,
         text: &str,
         syntax: Syntax,
@@ -88,13 +89,13 @@ type Entry<'l> = (&'l str, &'l str);
 /// What may be shown.
 struct Rules {
     /// Whether the value of a key may be.
-    is_harmless: fn(&str) -> bool,
+    is_harmless: fn(&str, &str) -> bool,
     /// Whether a key may be.
     is_name: fn(&str) -> bool,
 }
 
 impl Rules {
-    /// The line with every value masked that is not known to be harmless, and without a comment.
+    /// The line with every value masked that may be a secret, and without a comment.
     fn without_secrets(
         &self,
         line: &str,
@@ -105,14 +106,33 @@ impl Rules {
         if has_no_value(code.trim()) {
             return code.to_owned();
         }
+        let shows = |key, value| (self.is_harmless)(name_of(key), value) && is_one_value(value);
         match entry(code) {
-            Some((key, value)) if (self.is_harmless)(name_of(key)) && is_one_value(value) => code.to_owned(),
+            Some((key, value)) if shows(key, value) => code.to_owned(),
             Some((key, value)) if (self.is_name)(key) && is_begun(value) => format!("{key} {MASK}"),
             // The rest of a list, of a text, or of something that is no entry at all.
             _ if line.trim().is_empty() => String::new(),
             _ => format!("{}{MASK}", &line[..line.len() - line.trim_start().len()]),
         }
     }
+}
+
+/// Whether the value of an unknown key is no secret: a number, a size, a time, a short word or an address without a path,
+/// under a name that does not speak of secrets.
+fn is_plain(key: &str, value: &str) -> bool {
+    const SECRET: [&str; 11] =
+        ["auth", "token", "key", "secret", "pass", "pwd", "cred", "cookie", "head", "dsn", "x-"];
+    const UNITS: [&str; 9] = ["", "%", "d", "h", "m", "s", "ms", "KiB", "MiB"];
+    let (lower_key, value) = (key.to_ascii_lowercase(), unquoted(value));
+    let unit = value.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let is_measure = value.len() < 12 && UNITS.contains(&unit.trim_start());
+    let host = value.trim_start_matches("https://").trim_start_matches("http://");
+    let host = host.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix(':').unwrap_or(host);
+    let is_word = host.len() <= 20 && host.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '-' | '.'));
+    !value.is_empty()
+        && (is_measure || is_word)
+        && is_key(key)
+        && !SECRET.iter().any(|word| lower_key.contains(word))
 }
 
 /// Whether a text that takes several lines has begun above this line and not ended.
@@ -264,7 +284,11 @@ mod tests {
             ("- type: collector", "- type: collector"),
             ("\"serviceName\": tracetest", "\"serviceName\": tracetest"),
             ("    applicationExporter: colector", "    applicationExporter: colector"),
-            ("      samplin: 100", "      samplin: ***"),
+            ("      samplin: 100", "      samplin: 100"),
+            (
+                "      endpont: https://collector.example:4317",
+                "      endpont: https://collector.example:4317",
+            ),
         ] {
             assert_eq!(shown_in_yaml(line), expected);
         }
@@ -363,9 +387,36 @@ mod tests {
 
     #[test]
     fn an_unknown_key_keeps_its_name() {
-        assert_eq!(shown("endpont = \"http://localhost\""), "endpont = ***");
-        assert_eq!(shown("'tracer.otel.heders' = 1"), "'tracer.otel.heders' = ***");
+        assert_eq!(shown("endpont = \"http://localhost/hunter\""), "endpont = ***");
+        assert_eq!(shown("'tracer.otel.heders' = 'Hunter'"), "'tracer.otel.heders' = ***");
         assert_eq!(shown("lossy ="), "lossy =");
+    }
+
+    #[test]
+    fn masks_value_of_unknown_key_only_if_it_may_be_secret() {
+        for line in [
+            "endpont = \"http://localhost:4318\"",
+            "color = 'blue'",
+            "losy = true",
+            "timout = '5 s'",
+            "queue_records = 100",
+            "queue-byte = '16 MiB'",
+        ] {
+            assert_eq!(shown(line), line);
+        }
+        for (line, masked) in [
+            ("api-key = 'abc'", "api-key = ***"),
+            ("Password = 1234", "Password = ***"),
+            ("x-tenant = 'abc'", "x-tenant = ***"),
+            ("color = 'hunter2'", "color = ***"),
+            ("color = 'Hunter'", "color = ***"),
+            ("color = 'correct-horse-battery'", "color = ***"),
+            ("color = 4929123412341234", "color = ***"),
+            ("color = 'https://a.example/hunter'", "color = ***"),
+            ("color = ['hunter']", "color = ***"),
+        ] {
+            assert_eq!(shown(line), masked);
+        }
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! What is an exporter? One destination, all that can be set about it, and who set it.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::demand;
+use super::endpoint::PathRule;
 use super::error::{Diagnostic, DiagnosticSeverity, Fault};
 #[cfg(feature = "ffi")]
 use super::settings::LOSSY;
 use super::settings::kind::SettingValue;
-use super::settings::{ENDPOINT, SettingRow, TRANSPORT, rows};
+use super::settings::{ENDPOINT, LONGEST, SettingRow, TRANSPORT, rows};
 use super::summary::Few;
 use super::text::quoted;
 use super::{
@@ -56,16 +58,41 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// An exporter that posts all [signals](Self::signals) as protobuf over HTTP. The endpoint is a URL,
+    /// An exporter that posts all [signals](Self::signals) as protobuf over HTTP. The endpoint is a base URL,
     /// `host:port` or `host`.
     ///
     /// | given | posted to |
     /// |---|---|
     /// | `host`, `host:port` | `http://`, port 4318 if absent, path `/v1/traces`, `/v1/logs` or `/v1/metrics` |
-    /// | a URL without a path | its port, or that of its scheme; path as above |
-    /// | a URL with a path | exactly there, whatever the signal |
+    /// | `https://host` | port 443, or 80 with `http://`; path as above |
+    /// | `https://host/otlp` | `/otlp/v1/traces`, `/otlp/v1/logs` or `/otlp/v1/metrics` |
+    /// | `https://host/otlp/v1/traces` | the same: the path of a signal at the end is replaced |
+    ///
+    /// [`http_verbatim`](Self::http_verbatim) posts to a URL as it is. Headers with credentials that are sent to another
+    /// machine over `http://` are reported as a warning.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, Signal};
+    ///
+    /// let exporter = Exporter::http("https://collector.example/otlp").signals([Signal::Logs]);
+    /// assert_eq!(exporter.endpoints()[0].1, "https://collector.example/otlp/v1/logs");
+    /// ```
     pub fn http(endpoint: impl Into<String>) -> Self {
-        Self::at(endpoint.into(), Transport::Http)
+        Self::at(endpoint.into(), Transport::Http, PathRule::BaseOrSignal)
+    }
+
+    /// An exporter that posts to exactly this URL, whatever the signal: nothing is appended to its path.
+    ///
+    /// Choose one signal with [`signals`](Self::signals): few servers accept several at one path, so that is a warning.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, Signal};
+    ///
+    /// let exporter = Exporter::http_verbatim("https://collector.example/ingest").signals([Signal::Logs]);
+    /// assert_eq!(exporter.endpoints()[0].1, "https://collector.example/ingest");
+    /// ```
+    pub fn http_verbatim(url: impl Into<String>) -> Self {
+        Self::at(url.into(), Transport::Http, PathRule::Verbatim)
     }
 
     /// An exporter that sends all [signals](Self::signals) as protobuf over gRPC. The endpoint is a URL, `host:port` or
@@ -73,7 +100,7 @@ impl Exporter {
     ///
     /// | given | called at |
     /// |---|---|
-    /// | `host`, `host:port` | without TLS, port 4317 if absent |
+    /// | `host`, `host:port` | with TLS, without it on loopback (`localhost`, `127.0.0.1`, `[::1]`); port 4317 if absent |
     /// | `http://…`, `https://…` | without or with TLS; its port, or that of its scheme; a path means nothing |
     ///
     /// [Headers](Self::header) are sent as metadata; those that gRPC writes itself, like `te` and `grpc-timeout`, are an
@@ -99,7 +126,7 @@ impl Exporter {
     /// ```
     pub fn grpc(endpoint: impl Into<String>) -> Self {
         demand::GRPC.raise();
-        Self::at(endpoint.into(), Transport::Grpc)
+        Self::at(endpoint.into(), Transport::Grpc, PathRule::default())
     }
 
     /// An exporter that prints all [signals](Self::signals) on standard output, as OTLP JSON: each request is one line.
@@ -123,9 +150,10 @@ impl Exporter {
         exporter.set_in_code(&TRANSPORT)
     }
 
-    fn at(endpoint: String, transport: Transport) -> Self {
+    fn at(endpoint: String, transport: Transport, path_rule: PathRule) -> Self {
         let mut exporter = Self::new("otlp".to_owned(), None);
         exporter.set_transport(transport);
+        exporter.connection.path_rule = path_rule;
         exporter.set_endpoint(endpoint, None);
         exporter.set_in_code(&TRANSPORT).set_in_code(&ENDPOINT)
     }
@@ -180,6 +208,12 @@ impl Exporter {
     pub fn effective(&self) -> Vec<Setting> {
         let rows = rows().filter(|row| row.matters_to(self));
         rows.map(|row| Setting::new(row.key, &self.shown(row), self.source(row))).collect()
+    }
+
+    /// Returns the time limit of one attempt: that of its batch, if it has none of its own.
+    pub(crate) fn attempt_timeout(&self) -> Duration {
+        let timeout = self.connection.timeout;
+        if timeout == LONGEST { self.retry.give_up_after } else { timeout }
     }
 
     pub(super) fn shown(&self, row: &'static SettingRow) -> String {

@@ -32,9 +32,7 @@ pub(super) const CHOICES: [(&str, ProviderName); 2] =
 pub(super) const OF_PROGRAM: [&str; 3] = ["service-name", "resource", "sampling"];
 
 /// The keys of `telemetry.exporters.<name>` that are its provider's.
-pub(super) const SERVICE_NAME: &str = "serviceName";
-pub(super) const SAMPLING: &str = "sampling";
-pub(super) const OF_PROVIDER: [&str; 2] = [SERVICE_NAME, SAMPLING];
+pub(super) const OF_PROVIDER: [&str; 2] = ["serviceName", "sampling"];
 
 const OF_TRACERS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
 

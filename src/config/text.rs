@@ -69,7 +69,7 @@ fn is_pem(text: &str) -> bool {
 }
 
 /// Whether a name is more likely a token that stands where a name belongs.
-fn is_token(name: &str) -> bool {
+pub(super) fn is_token(name: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| name.bytes().take(LOOKED_AT).any(|byte| kind(&byte));
     name.len() >= SHORTEST_TOKEN
         && has(u8::is_ascii_lowercase)
@@ -147,7 +147,7 @@ pub(super) fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
 /// The nearest of the known words, if a person could have meant it.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     // a third of the letters may be wrong: enough for slips of the hand, too few for another word
-    within(word, known, |letters| letters / 3).or_else(|| longer(word, known))
+    within(word, known, |letters| letters / 3).or_else(|| same_start(word, known))
 }
 
 /// The same where most words that are not known are meant so: only one or two letters may be wrong.
@@ -155,12 +155,13 @@ pub(super) fn slip<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     within(word, known, |_| 2)
 }
 
-/// A word that only goes on too long, like `warning` for `warn`.
-fn longer<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let begins = |known: &&str| {
-        known.len() >= 4 && word.get(..known.len()).is_some_and(|start| start.eq_ignore_ascii_case(known))
+/// A word that only goes on too long, like `warning` for `warn`, or ends too early, like `http` for `http/protobuf`.
+fn same_start<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let begins = |long: &str, start: &str| {
+        start.len() >= 4 && long.get(..start.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(start))
     };
-    known.iter().copied().filter(begins).max_by_key(|known| known.len())
+    let alike = known.iter().copied().filter(|known| begins(word, known) || begins(known, word));
+    alike.max_by_key(|known| known.len())
 }
 
 fn within<'k>(word: &str, known: &[&'k str], most_steps: fn(usize) -> usize) -> Option<&'k str> {

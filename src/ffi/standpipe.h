@@ -202,7 +202,8 @@ typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *messa
 
 typedef struct {
     size_t size;
-    const char *endpoint; /* where to send, such as "http://localhost:4318" */
+    const char *endpoint; /* base URL, such as "http://localhost:4318": /v1/traces, /v1/logs and /v1/metrics are appended. With
+                             STANDPIPE_GRPC host and port: without http:// it is TLS, except on loopback */
     const char *service;  /* service.name */
     uint32_t flags;
     uint32_t reserved;

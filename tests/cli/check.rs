@@ -255,13 +255,13 @@ fn a_grpc_exporter_is_described_as_any_other() {
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
-        text.contains("http://collector.example:4317\n") && text.ends_with(": 1 usable exporter\n"),
+        text.contains("https://collector.example:4317\n") && text.ends_with(": 1 usable exporter\n"),
         "{text}"
     );
     let (code, found) = checked(&["--offline", &file]);
     assert_eq!(code, Some(0));
     assert_eq!(found["exporters"][0]["transport"], "grpc");
-    assert_eq!(found["exporters"][0]["endpoints"], json!({"traces": "http://collector.example:4317"}));
+    assert_eq!(found["exporters"][0]["endpoints"], json!({"traces": "https://collector.example:4317"}));
 }
 
 /// A file with an exporter over gRPC of spans and logs, and what checking it comes to: drawn, and for programs.

@@ -177,14 +177,85 @@ fn https_as_a_transport_does_not_encrypt_a_plain_endpoint_and_says_so() {
 }
 
 #[test]
+fn warns_of_batch_that_is_larger_than_queue() {
+    let warning = "warning: <toml>:4:17: tracer.otel.batch-records: 1000 is more than the queue holds: \
+                   a request has at most 100 records; write 100 or less, or make the queue larger";
+    assert_eq!(told(&tracer("batch-records = 1000\nqueue-records = 100")), [warning]);
+    assert_eq!(told(&tracer("batch-records = 100\nqueue-records = 100")), [""; 0]);
+    // the default is not the author's
+    assert_eq!(told(&tracer("queue-records = 100")), [""; 0]);
+}
+
+#[test]
+fn warns_of_empty_name_and_of_sampling_beyond_its_range() {
+    const PERCENT: &str = "write a number of percent like 100 or 0.1";
+    let program = |keys: &str| told(&format!("[telemetry]\n{keys}\n{}", tracer("")));
+    for (keys, warning) in [
+        ("service-name = ''", "2:16: telemetry.service-name: is empty, so the default name is used; {NAME}"),
+        ("service-name = ' '", "2:16: telemetry.service-name: is empty, so the default name is used; {NAME}"),
+        (
+            "sampling = 150",
+            "2:12: telemetry.sampling: 150 is not 0 to 100 percent: all traces are kept; {PERCENT}",
+        ),
+        (
+            "sampling = -1",
+            "2:12: telemetry.sampling: -1 is not 0 to 100 percent: no trace is kept; {PERCENT}",
+        ),
+    ] {
+        let warning = warning.replace("{NAME}", "write a name like shop").replace("{PERCENT}", PERCENT);
+        assert_eq!(program(keys), [format!("warning: <toml>:{warning}")]);
+    }
+    assert_eq!(program("service-name = 'shop'\nsampling = 100.0"), [""; 0]);
+    let named = "telemetry.exporters.c = { exporter.type = 'collector', serviceName = '', sampling = 150 }\n\
+                 server.telemetry.exporter = 'c'";
+    let warnings = told(named);
+    let [name, sampling] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(name.contains("telemetry.exporters.c.serviceName: is empty"), "{name}");
+    assert!(sampling.contains("telemetry.exporters.c.sampling: 150 is not"), "{sampling}");
+}
+
+#[test]
+fn names_configuration_of_collector() {
+    let text = "receivers: {otlp: {protocols: {grpc: }}}\nexporters: {otlp: {endpoint: 'b:4317'}}\n\
+                service: {pipelines: {traces: {receivers: [otlp], exporters: [otlp]}}}\n";
+    let message = "this is a configuration of the OpenTelemetry Collector, which receives what programs send; \
+                   configure the program: standpipe init writes a file, whose endpoint is the Collector's otlp receiver";
+    let error = Config::from_yaml_str(text).expect_err("a Collector's own");
+    assert_eq!(error.to_string(), format!("<yaml>:1:1: {message}"));
+    // without a name the format is that of the text
+    let error = Config::from_reader("<stdin>", text.as_bytes()).expect_err("a Collector's own");
+    assert_eq!(error.to_string(), format!("<stdin>:1:1: {message}"));
+}
+
+#[test]
+fn refuses_tracer_whose_type_is_probably_meant_as_ours() {
+    for kind in ["otlp", "OTLP", "otlp-http", "opentelemetry", "open-telemetri"] {
+        let error = Config::from_toml_str(&format!("[tracer.a]\ntype = '{kind}'")).expect_err(kind);
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "<toml>:2:8: tracer.a.type: not started: \"{kind}\" is not a type of OpenTelemetry; \
+                 did you mean \"open-telemetry\"?"
+            )
+        );
+    }
+    for kind in ["console", "journal", "log", "stdout", "webhook"] {
+        let [note] = &told(&format!("[tracer.a]\ntype = '{kind}'"))[..] else { panic!("{kind}") };
+        assert!(note.starts_with("note: <toml>:2:8: tracer.a.type: not started: "), "{note}");
+    }
+}
+
+#[test]
 fn a_bare_number_that_makes_metrics_race_is_told() {
     let metrics = |interval: &str| {
         told(&format!("[metrics.open-telemetry]\ntransport = 'http'\ninterval = {interval}\n"))
     };
     assert_eq!(
         metrics("30"),
-        ["note: <toml>:3:12: metrics.open-telemetry.interval: metrics are pushed every 30ms; \
-             a number without a unit is milliseconds"]
+        [
+            "warning: <toml>:3:12: metrics.open-telemetry.interval: is 30 ms: a number without a unit is milliseconds; \
+             write \"30s\" for seconds, or \"30ms\""
+        ]
     );
     assert_eq!(metrics("'30s'"), [""; 0]);
 }

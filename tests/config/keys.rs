@@ -104,11 +104,12 @@ fn every_good_value_becomes_the_effective_one() {
         ("queue-bytes = 1024", "queue-bytes", "1 KiB"),
         (&format!("queue-bytes = '{MOST_QUEUE}'"), "queue-bytes", MOST_QUEUE),
         ("batch-records = 1", "batch-records", "1"),
-        ("batch-records = 16_777_215", "batch-records", "16777215"),
+        ("batch-records = 16_777_215\nqueue-records = 16_777_215", "batch-records", "16777215"),
         ("batch-bytes = '64MiB'", "batch-bytes", "64 MiB"),
         ("batch-bytes = '1500'", "batch-bytes", "1500"),
         ("timeout = '365d'", "timeout", "365d"),
-        ("timeout = 1", "timeout", "1ms"),
+        ("timeout = '1ms'", "timeout", "1ms"),
+        ("timeout = 100", "timeout", "100ms"),
         ("give-up-after = '1h'", "give-up-after", "1h"),
         ("retry-first-delay = '1s'\nretry-max-delay = '1s'", "retry-max-delay", "1s"),
         ("max-retry-after = '2m'", "max-retry-after", "2m"),
@@ -282,7 +283,7 @@ fn every_bad_value_has_its_own_message() {
             "4:1: tracer.otel.enable.span-exporter: found a table; write true or false, without quotes",
         ),
         (
-            "timeout = 1\ntimeout = 2",
+            "timeout = 1000\ntimeout = 2",
             "5:1: tracer.otel.timeout: duplicate key; it is already set in line 4; remove one of the two",
         ),
         ("timeout", "4:1: tracer.otel.timeout: key without a value; write key = value"),
@@ -325,11 +326,6 @@ fn what_is_odd_but_works_is_a_warning_or_a_note() {
         (
             "[tracer.otel]\ntransport = 'http'".to_owned(),
             "warning: <toml>:1:9: tracer.otel.type: not started: it has no type; write type = \"open-telemetry\"",
-        ),
-        (
-            "[tracer.otel]\ntype = 'open-telemetri'".to_owned(),
-            "warning: <toml>:2:8: tracer.otel.type: not started: \"open-telemetri\" is not a type of OpenTelemetry; \
-             did you mean \"open-telemetry\"?",
         ),
         (
             "[tracer.stdout]\ntype = 'console'\nansi = 5".to_owned(),

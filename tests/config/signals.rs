@@ -259,7 +259,7 @@ fn every_bad_value_of_metrics_has_its_own_message() {
             "3:19: metrics.open-telemetry.client-certificate-file: missing beside client-key-file; write both or neither",
         ),
         (
-            "timeout = 1\ntimeout = 2",
+            "timeout = 1000\ntimeout = 2",
             "4:1: metrics.open-telemetry.timeout: duplicate key; it is already set in line 3; remove one of the two",
         ),
         ("timeout", "3:1: metrics.open-telemetry.timeout: key without a value; write key = value"),

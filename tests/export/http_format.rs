@@ -2,8 +2,9 @@
 
 use std::env;
 
+use standpipe::config::Proxy;
 use standpipe::receiver::{Answer, ReceivedSpan, Receiver};
-use standpipe::{Config, FlushOutcome, WhenFull};
+use standpipe::{Config, Exporter, FlushOutcome, Signal, WhenFull};
 
 use crate::support::scene::{A_WHILE, LONG, emit, exporter, exporter_to, gathering, start, start_with};
 
@@ -65,15 +66,32 @@ fn an_endpoint_decides_where_it_is_posted() {
         (format!("http://{address}/"), "/v1/traces"),
         (address.to_string(), "/v1/traces"),
         (format!("http://{address}/v1/traces"), "/v1/traces"),
-        (format!("http://{address}/tenant/blue"), "/tenant/blue"),
+        (format!("http://{address}/v1/logs"), "/v1/traces"),
+        (format!("http://{address}/tenant/blue"), "/tenant/blue/v1/traces"),
+        (format!("http://{address}/tenant/v1/metrics/"), "/tenant/v1/traces"),
     ] {
-        let telemetry = start(exporter_to(&endpoint));
-        emit(&telemetry.tracer("shop"), 1);
-        let _ = telemetry.shutdown(LONG);
-        let requests = receiver.requests();
-        assert_eq!(requests.last().map(|request| request.path.as_str()), Some(path), "{endpoint}");
-        assert_eq!(requests.last().map(|request| request.method.as_str()), Some("POST"), "{endpoint}");
+        assert_eq!(posted_to(&receiver, exporter_to(&endpoint)), path, "{endpoint}");
     }
+}
+
+#[test]
+fn posts_to_verbatim_url_as_it_is() {
+    let receiver = Receiver::start().unwrap();
+    let address = receiver.address();
+    for path in ["/", "/tenant/blue", "/tenant/blue/", "/v1/logs"] {
+        let exporter = Exporter::http_verbatim(format!("http://{address}{path}"));
+        assert_eq!(posted_to(&receiver, exporter.proxy(Proxy::Off)), path);
+    }
+}
+
+/// The path that a span is posted to.
+fn posted_to(receiver: &Receiver, exporter: Exporter) -> String {
+    let telemetry = start(exporter.signals([Signal::Traces]));
+    emit(&telemetry.tracer("shop"), 1);
+    let _ = telemetry.shutdown(LONG);
+    let request = receiver.requests().pop().expect("a request");
+    assert_eq!(request.method, "POST");
+    request.path
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn a_receiver_takes_the_empty_export_of_every_signal_and_counts_no_record() {
 #[test]
 fn signals_that_share_a_url_are_asked_about_once() {
     let receiver = receiver_that(Answer::ok());
-    let exporter = Exporter::http(format!("{}/v1/otel", receiver.endpoint())).proxy(Proxy::Off);
+    let exporter = Exporter::http_verbatim(format!("{}/v1/otel", receiver.endpoint())).proxy(Proxy::Off);
     let report = probe(&exporter, PATIENCE);
     assert_eq!(only(&report).signals, Signal::ALL);
     assert_eq!(receiver.connection_count(), 1, "{report}");
@@ -406,7 +406,9 @@ fn a_doubled_path_is_seen() {
 #[test]
 fn metrics_on_the_path_of_traces_are_noted_though_the_server_is_content() {
     let receiver = Receiver::start().unwrap();
-    let exporter = traces(format!("{}/v1/traces", receiver.endpoint())).signals([Signal::Metrics]);
+    let exporter = Exporter::http_verbatim(format!("{}/v1/traces", receiver.endpoint()))
+        .proxy(Proxy::Off)
+        .signals([Signal::Metrics]);
     let report = probe(&exporter, PATIENCE);
     let noted = detail(only(&report), StageKind::Export);
     assert!(noted.contains("metrics are posted to /v1/traces, the path of traces"), "{noted}");

@@ -244,7 +244,7 @@ fn a_key_in_the_query_reaches_the_server_and_neither_log_nor_problems() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503).retry_after("0"), Answer::status(401), Answer::redirect(308, "/")]);
     let endpoint = format!("{}/v1/traces?api-key={KEY}", receiver.endpoint());
-    let problems = export(Exporter::http(endpoint), &receiver, &[]);
+    let problems = export(Exporter::http_verbatim(endpoint), &receiver, &[]);
 
     let targets: Vec<String> = receiver.requests().into_iter().map(|request| request.path).collect();
     assert!(targets.iter().all(|target| *target == format!("/v1/traces?api-key={KEY}")), "{targets:?}");

@@ -96,7 +96,7 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
         None => return Destinations { collector: true, console: false },
         Some(Ok(text)) => text.to_ascii_lowercase(),
         Some(Err(fault)) => {
-            reader.error(&variable, fault.what.clone(), fault.fix.clone());
+            reader.warn(&variable, fault.what.clone(), fault.fix.clone());
             return Destinations { collector: false, console: false };
         }
     };
@@ -107,7 +107,8 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
             "none" if words.len() == 1 => {}
             "none" => reader.ignore(&variable, "\"none\" among others", "remove it, or the others"),
             _ => {
-                reader.error(&variable, format!("{} is not known", quoted(word)), what_to_write(word, &KNOWN))
+                let what = format!("{} is not supported and starts no exporter", quoted(word));
+                reader.warn(&variable, what, what_to_write(word, &KNOWN));
             }
         }
     }

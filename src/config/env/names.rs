@@ -20,6 +20,15 @@ const OF_PROVIDER: [&str; 5] = [SERVICE_NAME, RESOURCE_ATTRIBUTES, PROPAGATORS, 
 const ALL: &str = "OTEL_";
 /// The level of an SDK's log of its own troubles, which this crate has not: it is easily taken for that of log records.
 const SDK_LOG_LEVEL: &str = "OTEL_LOG_LEVEL";
+/// Variables of the specification that this crate does not support; a trailing `_` stands for all that begin so.
+const UNSUPPORTED: [&str; 6] = [
+    "OTEL_CONFIG_FILE",
+    "OTEL_EXPERIMENTAL_CONFIG_FILE",
+    "OTEL_METRICS_EXEMPLAR_FILTER",
+    "OTEL_EXPORTER_JAEGER_",
+    "OTEL_EXPORTER_PROMETHEUS_",
+    "OTEL_EXPORTER_ZIPKIN_",
+];
 /// Whatever begins so is meant for an exporter like ours.
 const OURS: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
 
@@ -64,6 +73,11 @@ pub(super) fn report_unknown(variables: &Variables, reader: &mut Reader<'_>) {
         if name == SDK_LOG_LEVEL {
             let fix = "for the least severity of log records set OTEL_LOGS_LEVEL";
             reader.note(name, "has no effect: it is for an SDK's own log, and standpipe writes none", fix);
+            continue;
+        }
+        if UNSUPPORTED.iter().any(|start| name.starts_with(start)) {
+            let fix = "remove it; standpipe init env lists what is supported";
+            reader.warn(name, "has no effect: standpipe does not support it", fix);
             continue;
         }
         let ours = OURS.into_iter().find(|start| name.starts_with(start));

@@ -93,10 +93,6 @@ impl<'v> Reader<'v> {
         self.report(DiagnosticSeverity::Note, name, what, fix);
     }
 
-    pub(super) fn error(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
-        self.report(DiagnosticSeverity::Error, name, what, fix);
-    }
-
     fn number(
         &mut self,
         name: &str,

@@ -107,7 +107,9 @@ fn a_variable_of_all_signals_sets_its_setting() {
         ("HEADERS", " a = 1 ,, b=x=y,", "headers = a: ***, b: ***"),
         ("HEADERS", "a=1,A=2", "headers = A: ***"),
         ("TIMEOUT", "2500", "timeout = 2500ms"),
-        ("TIMEOUT", " 1 ", "timeout = 1ms"),
+        ("TIMEOUT", " 100 ", "timeout = 100ms"),
+        // no limit of its own
+        ("TIMEOUT", "0", "timeout = 365d"),
         ("TIMEOUT", "31536000000", "timeout = 365d"),
         ("COMPRESSION", "gzip", "compression = gzip"),
         ("COMPRESSION", "GZip", "compression = gzip"),
@@ -182,7 +184,9 @@ fn the_endpoint_follows_the_protocol_and_grpc_without_a_scheme_follows_insecure(
     for (variables, origin) in [
         (&[GRPC][..], "http://localhost:4317"),
         (&[GRPC, (INSECURE, "false")], "http://localhost:4317"),
-        (&[GRPC, (ENDPOINT, "c")], "http://c:4317"),
+        (&[GRPC, (ENDPOINT, "c")], "https://c:4317"),
+        (&[GRPC, (ENDPOINT, "localhost:99")], "http://localhost:99"),
+        (&[GRPC, (ENDPOINT, "localhost:99"), (INSECURE, "false")], "https://localhost:99"),
         (&[GRPC, (ENDPOINT, "c"), (INSECURE, "true")], "http://c:4317"),
         (&[GRPC, (ENDPOINT, "c"), (INSECURE, "False")], "https://c:4317"),
         (&[GRPC, (ENDPOINT, "c:99"), (INSECURE, "false")], "https://c:99"),
@@ -198,6 +202,7 @@ fn the_endpoint_follows_the_protocol_and_grpc_without_a_scheme_follows_insecure(
     let own = [
         GRPC,
         (ENDPOINT, "c"),
+        (INSECURE, "true"),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "d"),
         ("OTEL_EXPORTER_OTLP_TRACES_INSECURE", "false"),
     ];
@@ -205,6 +210,19 @@ fn the_endpoint_follows_the_protocol_and_grpc_without_a_scheme_follows_insecure(
     let origins: Vec<String> =
         config.exporters().iter().map(|exporter| exporter.endpoints()[0].1.clone()).collect();
     assert_eq!(origins, ["https://d:4317", "http://c:4317"]);
+}
+
+#[test]
+fn insecure_decides_for_endpoint_of_code_without_scheme_if_all_its_signals_agree() {
+    for (variables, origin) in [
+        (&[][..], "https://c:4317"),
+        (&[("OTEL_EXPORTER_OTLP_INSECURE", "true")], "http://c:4317"),
+        (&[("OTEL_EXPORTER_OTLP_LOGS_INSECURE", "true")], "https://c:4317"),
+    ] {
+        let config = filled(Config::new().exporter(Exporter::grpc("c")), variables);
+        assert_eq!(config.exporters()[0].endpoints()[0].1, origin, "{variables:?}");
+        assert_eq!(diagnostics(&config), [""; 0], "{variables:?}");
+    }
 }
 
 #[test]
@@ -458,17 +476,25 @@ fn signals_of_one_exporter_must_agree_or_follow_the_variable_of_all() {
         )
     };
     for (variables, timeout, warnings) in [
-        (&[(OWN[0], "1"), (OWN[1], "1"), (ALL, "2")][..], "1ms (OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)", vec![]),
-        (&[(OWN[0], "2"), (ALL, "2")], "2ms (OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)", vec![]),
-        (&[(ALL, "2")], "2ms (OTEL_EXPORTER_OTLP_TIMEOUT)", vec![]),
-        (&[(OWN[0], "1")], "10s (default)", vec![no_effect(OWN[0], OWN[1])]),
-        (&[(OWN[0], "1"), (ALL, "2")], "2ms (OTEL_EXPORTER_OTLP_TIMEOUT)", vec![no_effect(OWN[0], OWN[1])]),
         (
-            &[(OWN[0], "1"), (OWN[1], "3")],
+            &[(OWN[0], "1000"), (OWN[1], "1000"), (ALL, "2000")][..],
+            "1s (OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)",
+            vec![],
+        ),
+        (&[(OWN[0], "2000"), (ALL, "2000")], "2s (OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)", vec![]),
+        (&[(ALL, "2000")], "2s (OTEL_EXPORTER_OTLP_TIMEOUT)", vec![]),
+        (&[(OWN[0], "1000")], "10s (default)", vec![no_effect(OWN[0], OWN[1])]),
+        (
+            &[(OWN[0], "1000"), (ALL, "2000")],
+            "2s (OTEL_EXPORTER_OTLP_TIMEOUT)",
+            vec![no_effect(OWN[0], OWN[1])],
+        ),
+        (
+            &[(OWN[0], "1000"), (OWN[1], "3000")],
             "10s (default)",
             vec![no_effect(OWN[0], OWN[1]), no_effect(OWN[1], OWN[0])],
         ),
-        (&[("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "1")], "10s (default)", vec![]),
+        (&[("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "1000")], "10s (default)", vec![]),
         (
             &[("OTEL_BSP_MAX_QUEUE_SIZE", "1")],
             "10s (default)",
@@ -488,8 +514,8 @@ fn signals_of_one_exporter_must_agree_or_follow_the_variable_of_all() {
 #[test]
 fn a_header_that_cannot_be_read_breaks_only_the_exporters_that_would_send_it() {
     let mut config = Config::new()
-        .exporter(Exporter::http("http://a").named("a").header("authorization", "own"))
-        .exporter(Exporter::http("http://b").named("b"));
+        .exporter(Exporter::http("https://a").named("a").header("authorization", "own"))
+        .exporter(Exporter::http("https://b").named("b"));
     let variables = [("OTEL_EXPORTER_OTLP_HEADERS", "hunter2")].into_iter().collect();
     let found = fill(&mut config, &variables);
     let error = validate::validate(config, found, &[]).expect_err("no header");
@@ -557,14 +583,17 @@ fn the_headers_of_a_signal_replace_those_of_all() {
 
 #[test]
 fn a_signal_goes_where_its_exporter_says() {
-    for (value, message) in [
-        ("otpl", "\"otpl\" is not known; did you mean \"otlp\"?"),
-        ("otlp,zipkin", "\"zipkin\" is not known; write otlp, console or none"),
-    ] {
-        let error = refused(&[("OTEL_TRACES_EXPORTER", value)]);
-        assert_eq!(error.to_string(), format!("OTEL_TRACES_EXPORTER: {message}"));
-    }
     for (value, signals, message) in [
+        (
+            "otpl",
+            "logs, metrics",
+            Some("\"otpl\" is not supported and starts no exporter; did you mean \"otlp\"?"),
+        ),
+        (
+            "otlp,zipkin",
+            "traces, logs, metrics",
+            Some("\"zipkin\" is not supported and starts no exporter; write otlp, console or none"),
+        ),
         ("otlp", "traces, logs, metrics", None),
         ("OTLP", "traces, logs, metrics", None),
         ("none", "logs, metrics", None),
@@ -717,7 +746,6 @@ fn a_bad_number_or_word_is_told_and_ignored() {
             "soon",
             "ignored: \"soon\" is not a whole number of milliseconds; write 1 to 31536000000",
         ),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "0", "ignored: 0 is too small; write 1 to 31536000000"),
         (
             "OTEL_EXPORTER_OTLP_TIMEOUT",
             "-1",
@@ -750,7 +778,7 @@ fn a_bad_number_or_word_is_told_and_ignored() {
         (
             "OTEL_EXPORTER_OTLP_PROTOCOL",
             "http",
-            "ignored: \"http\" is not known; write http/protobuf, grpc or http/json",
+            "ignored: \"http\" is not known; did you mean \"http/protobuf\"?",
         ),
         (
             "OTEL_EXPORTER_OTLP_PROTOCOL",
@@ -812,6 +840,8 @@ fn a_bad_number_or_word_is_told_and_ignored() {
 
 #[test]
 fn a_variable_that_looks_like_one_of_ours_is_told() {
+    const UNSUPPORTED: &str = "has no effect: standpipe does not support it; \
+                               remove it; standpipe init env lists what is supported";
     for (name, message) in [
         ("OTEL_EXPORTER_OTLP_ENDPONT", "unknown variable; did you mean OTEL_EXPORTER_OTLP_ENDPOINT?"),
         (
@@ -825,15 +855,15 @@ fn a_variable_that_looks_like_one_of_ours_is_told() {
         ("OTEL_SERVICENAME", "unknown variable; did you mean OTEL_SERVICE_NAME?"),
         ("OTEL_METRICS_EXPORT_INTERVAL", "unknown variable; did you mean OTEL_METRIC_EXPORT_INTERVAL?"),
         ("OTEL_TRACE_EXPORTER", "unknown variable; did you mean OTEL_TRACES_EXPORTER?"),
+        ("OTEL_CONFIG_FILE", UNSUPPORTED),
+        ("OTEL_METRICS_EXEMPLAR_FILTER", UNSUPPORTED),
+        ("OTEL_EXPORTER_ZIPKIN_ENDPOINT", UNSUPPORTED),
     ] {
         assert_ignored(name, "1", message);
     }
     for name in [
         "OTEL_PYTHON_LOG_CORRELATION",
-        "OTEL_CONFIG_FILE",
-        "OTEL_EXPORTER_ZIPKIN_ENDPOINT",
         "OTEL_JAVAAGENT_ENABLED",
-        "OTEL_METRICS_EXEMPLAR_FILTER",
         "OTEL_SEMCONV_STABILITY_OPT_IN",
         "HOME",
         "TRACETEST_SERVER_PORT",
@@ -935,12 +965,29 @@ fn a_broken_signal_leaves_the_others_alone() {
         "OTEL_EXPORTER_OTLP_LOGS_HEADERS: header 1 has no =; write it like name=value"
     );
     assert_eq!(names(&error.into_usable()), ["otlp"]);
-    let error = refused(&[("OTEL_METRICS_EXPORTER", "prometeus")]);
-    assert_eq!(
-        error.to_string(),
-        "OTEL_METRICS_EXPORTER: \"prometeus\" is not known; write otlp, console or none"
-    );
-    assert_eq!(error.into_usable().summaries()[0].signals, ["traces", "logs"]);
+    let config = sound(&[("OTEL_METRICS_EXPORTER", "prometheus")]);
+    let message = "\"prometheus\" is not supported and starts no exporter; write otlp, console or none";
+    assert_eq!(diagnostics(&config), [format!("warning: OTEL_METRICS_EXPORTER: {message}")]);
+    assert_eq!(config.summaries()[0].signals, ["traces", "logs"]);
+}
+
+#[test]
+fn bounds_attempt_by_time_of_its_batch_if_timeout_is_zero() {
+    let config = sound(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "0"), ("OTEL_METRIC_EXPORT_TIMEOUT", "30000")]);
+    let limits: Vec<Duration> = config.exporters().iter().map(Exporter::attempt_timeout).collect();
+    assert_eq!(limits, [300, 30].map(Duration::from_secs));
+    let config = sound(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "2000")]);
+    assert_eq!(config.exporters()[0].attempt_timeout(), Duration::from_secs(2));
+}
+
+#[test]
+fn warns_of_timeouts_and_intervals_that_are_probably_meant_in_seconds() {
+    for name in ["OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT", "OTEL_METRIC_EXPORT_INTERVAL"] {
+        let expected = format!("warning: {name}: is 5 ms: the unit is milliseconds; write 5000 for 5 s");
+        assert_eq!(diagnostics(&sound(&[(name, "5")])), [expected]);
+        assert_eq!(diagnostics(&sound(&[(name, "100")])), [""; 0]);
+    }
+    assert_eq!(diagnostics(&sound(&[("OTEL_BSP_SCHEDULE_DELAY", "5")])), [""; 0]);
 }
 
 #[cfg(unix)]
@@ -950,7 +997,10 @@ fn bytes_that_are_no_text_are_refused_where_they_matter_and_else_ignored() {
     use std::os::unix::ffi::OsStrExt;
 
     let latin = || OsStr::from_bytes(b"h\xfcnter2").to_owned();
-    for name in ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_EXPORTER"] {
+    let config = Config::from_variables([("OTEL_TRACES_EXPORTER", latin())]).expect("only a warning");
+    assert_eq!(config.summaries()[0].signals, ["logs", "metrics"]);
+    assert_eq!(diagnostics(&config), ["warning: OTEL_TRACES_EXPORTER: is not UTF-8; set it to text"]);
+    for name in ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_ENDPOINT"] {
         let error = Config::from_variables([(name, latin())]).expect_err(name);
         assert_eq!(error.to_string(), format!("{name}: is not UTF-8; set it to text"));
     }

@@ -6,10 +6,11 @@ use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::settings::SettingRow;
 use crate::config::settings::kind::{Kind, SettingValue, is_no_limit};
-use crate::config::settings::{ENDPOINT, rows};
+use crate::config::settings::{ENDPOINT, GIVE_UP_AFTER, INTERVAL, TIMEOUT, rows};
 use crate::config::summary::Few;
 use crate::config::text::listed;
 use crate::config::values::pairs;
+use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, Transport};
 use crate::record::Signal;
 
@@ -43,10 +44,21 @@ impl Reader<'_> {
     }
 
     fn value_of(&mut self, variable: String, row: &SettingRow, signal: Option<Signal>) -> Option<EnvValue> {
+        let is_timeout = row == &TIMEOUT || row == &GIVE_UP_AFTER;
         let value = match &row.kind {
             Kind::Limit { .. } if self.text(&variable).is_some_and(is_no_limit) => SettingValue::NoLimit,
+            // 0 is no limit of its own, as the specification says
+            Kind::Duration { range, .. } if is_timeout && self.text(&variable) == Some("0") => {
+                SettingValue::Duration(*range.end())
+            }
             Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
-                SettingValue::Duration(self.duration(&variable, range)?)
+                let duration = self.duration(&variable, range)?;
+                if (is_timeout || row == &INTERVAL) && duration < MIN_PLAUSIBLE {
+                    let number = duration.as_millis();
+                    let what = format!("is {number} ms: the unit is milliseconds");
+                    self.warn(&variable, what, format!("write {number}000 for {number} s"));
+                }
+                SettingValue::Duration(duration)
             }
             Kind::Count { range, .. } => {
                 SettingValue::Count(usize::try_from(self.count(&variable, range)?).ok()?)
@@ -82,20 +94,21 @@ impl Reader<'_> {
     }
 
     fn endpoint(&mut self, text: &str, variable: &str, signal: Option<Signal>) -> SettingValue {
-        // other endpoints say it themselves
-        let is_bare = !text.contains("://");
-        let own = signal.filter(|_| is_bare).and_then(|signal| self.bool(&names::insecure(Some(signal))));
-        let insecure = match own {
-            None if is_bare => self.bool(&names::insecure(None)),
-            own => own,
-        };
         let is_base = names::base(&ENDPOINT).is_some_and(|base| base == variable);
         SettingValue::Endpoint {
             text: text.to_owned(),
             written: None,
             rule: if is_base { PathRule::Base } else { PathRule::Verbatim },
-            encrypt: insecure == Some(false),
+            insecure: self.insecure(text, signal),
         }
+    }
+
+    /// Returns whether an endpoint without a scheme is plaintext, if the signal's own variable or that of all signals says so.
+    fn insecure(&mut self, endpoint: &str, signal: Option<Signal>) -> Option<bool> {
+        if endpoint.contains("://") {
+            return None;
+        }
+        [signal, None].into_iter().find_map(|signal| self.bool(&names::insecure(signal)))
     }
 }
 
@@ -139,6 +152,12 @@ pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
         }
     }
     apply(&values, exporter, reader);
+    if exporter.connection.insecure.is_none() {
+        let endpoint = exporter.connection.endpoint.clone();
+        let mut said = exporter.signals.iter().map(|signal| reader.insecure(&endpoint, Some(signal)));
+        let first = said.next().flatten();
+        exporter.connection.insecure = first.filter(|_| said.all(|other| other == first));
+    }
 }
 
 /// What is said alike for all signals of the exporter; if they differ, what is said for all signals.

@@ -134,7 +134,7 @@ fn read_bytes(
         let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
         unreadable(name, unfit(format!("not UTF-8 in line {line}")))
     })?;
-    let assumed = format.unwrap_or(Format::Toml);
+    let assumed = format.unwrap_or_else(|| Format::guess(&text));
     let mut document = assumed.parse(name, &text)?;
     if assumed.is_mistaken(&document, &text) {
         match format {
@@ -170,6 +170,12 @@ impl Format {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let is_yaml = ["yaml", "yml"].iter().any(|known| known.eq_ignore_ascii_case(extension));
         if is_yaml { Self::Yaml } else { Self::Toml }
+    }
+
+    /// Guesses the format of a text without a name: TOML begins with `[table]` or `key = value`.
+    fn guess(text: &str) -> Self {
+        let is_toml = |(_, line): (usize, &str)| line.starts_with('[') || line.contains('=');
+        if first_line(text).is_none_or(is_toml) { Self::Toml } else { Self::Yaml }
     }
 
     fn other(self) -> Self {
@@ -235,13 +241,18 @@ fn unfit(what: impl Into<Words>) -> Fault {
     Fault::new(what, "name a readable file of TOML or YAML, at most 1 MiB")
 }
 
-/// The first line that says something, if that is what a shell reads: as TOML every line of it would be a mistake.
-fn line_of_a_shell(text: &str) -> Option<usize> {
+/// Returns the number and the text of the first line that is neither empty nor a comment.
+fn first_line(text: &str) -> Option<(usize, &str)> {
     // files begin with comments, but not for ever
     const MOST_BLANK_LINES: usize = 1_000;
     let is_blank = |line: &str| line.is_empty() || line.starts_with('#');
     let mut lines = (1..).zip(text.lines().map(str::trim)).take(MOST_BLANK_LINES);
-    let (line, first) = lines.find(|(_, line)| !is_blank(line))?;
+    lines.find(|(_, line)| !is_blank(line))
+}
+
+/// The first line that says something, if that is what a shell reads: as TOML every line of it would be a mistake.
+fn line_of_a_shell(text: &str) -> Option<usize> {
+    let (line, first) = first_line(text)?;
     let is_shell = first.starts_with("export ") || first.starts_with("OTEL_") && first.contains('=');
     is_shell.then_some(line)
 }

@@ -61,7 +61,7 @@ pub(super) fn read(
     let is_error = |diagnostic: &Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;
     let is_explained = has_mistakes || has_strays || diagnostics.iter().any(is_error);
     if !is_explained && !describes_something(&root) {
-        diagnostics.push(nothing_described(&*places));
+        diagnostics.push(nothing_described(&root, &*places));
     }
     diagnostics.extend(env::fill(&mut config, variables));
     validate::validate(config, diagnostics, &broken)
@@ -76,7 +76,14 @@ fn describes_something(root: &Node) -> bool {
     has_tracers || [METRICS, EXPORTERS, SERVER].into_iter().any(has)
 }
 
-fn nothing_described(places: &dyn Places) -> Diagnostic {
+fn nothing_described(root: &Node, places: &dyn Places) -> Diagnostic {
+    if root.get("service").is_some_and(|service| service.node.get("pipelines").is_some()) {
+        let what =
+            "this is a configuration of the OpenTelemetry Collector, which receives what programs send";
+        let fix = "configure the program: standpipe init writes a file, whose endpoint is the Collector's otlp receiver";
+        let fault = Fault::new(what, fix);
+        return fault.found(DiagnosticSeverity::Error, Some(places.location(0)), "");
+    }
     let what = "describes no exporter: there is no tracer.<id> with type = \"open-telemetry\", no \
                 metrics.open-telemetry, and no telemetry.exporters with server.telemetry";
     let fault = Fault::new(what, "standpipe init writes a file to begin with");

@@ -6,13 +6,13 @@ use crate::config::node::{Field, Node, Tree};
 use crate::config::read::expand::Surroundings;
 use crate::config::read::value::{self, Text, Unusable};
 use crate::config::sampler::Sampler;
-use crate::config::section::{OF_PROGRAM, TELEMETRY};
+use crate::config::section::{OF_PROGRAM, Section, TELEMETRY};
 use crate::config::text::dotted;
 use crate::config::values::pairs::MAX_ATTRIBUTES;
 use crate::config::{ProviderSettings, SettingSource};
 use crate::record::Value;
 
-pub(super) const NAME_ADVICE: &str = "write a name like shop";
+const NAME_ADVICE: &str = "write a name like shop";
 const RESOURCE_ADVICE: &str = "write attributes like \"deployment.environment.name\" and their values";
 const ATTRIBUTE_ADVICE: &str = "write a string, a boolean, a number or an array of these";
 
@@ -21,49 +21,68 @@ pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report
     let fields = root.get(TELEMETRY).and_then(|telemetry| telemetry.node.as_table()).unwrap_or_default();
     let mut reader =
         ProgramReader { surroundings, report, settings: ProviderSettings::default(), attributes: 0 };
-    let [name, resource, sampling] = OF_PROGRAM.map(|key| given(fields, key));
+    let [name, resource, sampling] = OF_PROGRAM;
     // the name last: it wins over one among the attributes
-    if let Some(field) = resource {
+    if let Some(field) = given(fields, resource) {
         reader.resource(field);
     }
-    if let Some(field) = name {
-        let source = reader.report.source(field.node.at);
-        let set = set_service_name(&mut reader.settings, &field.node, surroundings, source);
-        reader.check(set, &[&field.name], &field.node, NAME_ADVICE);
-    }
-    if let Some(field) = sampling {
-        let source = reader.report.source(field.node.at);
-        let set = set_sampling(&mut reader.settings, &field.node, surroundings, source);
-        reader.check(set, &[&field.name], &field.node, value::PERCENT_ADVICE);
-    }
+    let keys = [name, sampling];
+    read_provider(fields, keys, &[TELEMETRY], None, &mut reader.settings, surroundings, reader.report);
     reader.settings
 }
 
-/// Takes over a name, unless it is empty.
-pub(super) fn set_service_name(
+/// Takes over the name of the service and the share of traces, which have these keys below `path`. A mistake breaks the
+/// section, if there is one.
+pub(super) fn read_provider(
+    fields: &[Field],
+    [name, sampling]: [&str; 2],
+    path: &[&str],
+    section: Option<&Section>,
     settings: &mut ProviderSettings,
-    node: &Node,
     surroundings: &Surroundings,
-    source: SettingSource,
-) -> Result<(), Unusable> {
-    let name = value::loose_text(node, surroundings)?;
-    if !name.text.is_empty() {
-        settings.set_service_name(&name.text, name.is_secret.then_some(name.written), source);
+    report: &mut Report<'_>,
+) {
+    for (key, advice) in [(name, NAME_ADVICE), (sampling, value::PERCENT_ADVICE)] {
+        let Some(Field { node, .. }) = given(fields, key) else { continue };
+        let set = if key == name { set_service_name } else { set_sampling };
+        let path = dotted(&[path, &[key]].concat());
+        match (set(settings, node, surroundings, report.source(node.at)), section) {
+            (Ok(None), _) => {}
+            (Ok(Some(odd)), _) => report.warning(node.at, path, odd, advice),
+            (Err(unusable), Some(section)) => report.refuse(section, path, node, advice, unusable),
+            (Err(unusable), None) => report.lone_error(node.at, path, unusable.into_fault(node, advice)),
+        }
     }
-    Ok(())
 }
 
-/// Takes over a share of traces in percent.
-pub(super) fn set_sampling(
+/// Takes over a name, unless it is empty. Returns what was probably not meant.
+fn set_service_name(
     settings: &mut ProviderSettings,
     node: &Node,
     surroundings: &Surroundings,
     source: SettingSource,
-) -> Result<(), Unusable> {
-    let percent = value::percent(node, surroundings)?.clamp(0.0, 100.0);
+) -> Result<Option<String>, Unusable> {
+    let name = value::loose_text(node, surroundings)?;
+    if name.text.trim().is_empty() {
+        return Ok(Some("is empty, so the default name is used".to_owned()));
+    }
+    settings.set_service_name(&name.text, name.is_secret.then_some(name.written), source);
+    Ok(None)
+}
+
+/// Takes over a share of traces in percent. Returns what was probably not meant.
+fn set_sampling(
+    settings: &mut ProviderSettings,
+    node: &Node,
+    surroundings: &Surroundings,
+    source: SettingSource,
+) -> Result<Option<String>, Unusable> {
+    let given = value::percent(node, surroundings)?;
+    let percent = given.clamp(0.0, 100.0);
     // the same division as in the programs that this is read for, so that both keep the same traces
     settings.set_sampler(Sampler::trace_id_ratio(percent / 100.0), Some(percent), source);
-    Ok(())
+    let kept = if given > percent { "all traces are" } else { "no trace is" };
+    Ok((given != percent).then(|| format!("{given} is not 0 to 100 percent: {kept} kept")))
 }
 
 /// The field of a name, unless it is null.

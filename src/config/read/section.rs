@@ -8,9 +8,10 @@ use crate::config::node::{Node, Tree};
 use crate::config::read::expand::Surroundings;
 use crate::config::read::value::{self, Unusable};
 use crate::config::section::{ENABLE, ENABLE_TABLE, Section, is_known_somewhere};
-use crate::config::settings::kind::Kind;
+use crate::config::settings::kind::{Kind, SettingValue};
 use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
 use crate::config::text::dotted;
+use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, header};
 
 /// Transports that are none.
@@ -137,9 +138,10 @@ impl<'r, 'd> SectionReader<'r, 'd> {
                 Kind::Headers => {
                     self.headers(entry.node, exporter).map(|()| exporter.record(row, source.clone(), None))
                 }
-                kind => kind
-                    .read(entry.node, self.surroundings, row.advice)
-                    .map(|value| exporter.apply(row, value, source.clone())),
+                kind => kind.read(entry.node, self.surroundings, row.advice).map(|value| {
+                    self.warn_of_milliseconds(entry, &value);
+                    exporter.apply(row, value, source.clone());
+                }),
             };
             if let Err(unusable) = taken {
                 // it is not set, so that mistakes in the environment are reported as well; but it is not missing either
@@ -148,6 +150,18 @@ impl<'r, 'd> SectionReader<'r, 'd> {
                 }
                 self.refuse(entry, row.advice, unusable);
             }
+        }
+    }
+
+    /// Warns of a number without a unit that is so small that seconds were probably meant.
+    fn warn_of_milliseconds(&mut self, entry: &Entry<'_>, value: &SettingValue) {
+        let SettingValue::Duration(duration) = value else { return };
+        let is_bare = entry.node.as_text().is_none_or(|text| text.trim().parse::<u64>().is_ok());
+        if is_bare && !duration.is_zero() && *duration < MIN_PLAUSIBLE {
+            let number = duration.as_millis();
+            let what = format!("is {number} ms: a number without a unit is milliseconds");
+            let fix = format!("write \"{number}s\" for seconds, or \"{number}ms\"");
+            self.report.warning(entry.value_at(), self.path(&entry.name), what, fix);
         }
     }
 
@@ -165,7 +179,10 @@ impl<'r, 'd> SectionReader<'r, 'd> {
             Tree::Table(fields) => {
                 for field in fields {
                     match value::text(&field.node, self.surroundings) {
-                        Ok(text) => exporter.add_header(&field.name, &text.text, self.source(field.node.at)),
+                        Ok(text) => {
+                            exporter.connection.has_secret_header |= text.is_secret;
+                            exporter.add_header(&field.name, &text.text, self.source(field.node.at));
+                        }
                         Err(unusable) => self.refuse_header(&field.node, unusable),
                     }
                 }
@@ -180,6 +197,7 @@ impl<'r, 'd> SectionReader<'r, 'd> {
             Ok(text) => text,
             Err(unusable) => return self.refuse_header(line, unusable),
         };
+        exporter.connection.has_secret_header |= text.is_secret;
         match header::split(&text.text) {
             Ok((name, value)) => exporter.add_header(name, value, self.source(line.at)),
             Err(fault) => self.refuse_header(line, fault.into()),

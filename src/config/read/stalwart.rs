@@ -3,6 +3,7 @@
 
 use super::report::Report;
 use super::section::{Entries, SectionReader, Switch};
+use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{
     ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, TELEMETRY, TYPE,
@@ -74,9 +75,10 @@ impl TracerSection<'_, '_, '_> {
         }
         let (at, report) = (kind.value_at(), &mut self.reader.report);
         let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
-        match text::did_you_mean(&text.text, &TYPES) {
-            Some(advice) => report.warning(at, path, what, advice),
-            None => report.note(at, path, what, ""),
+        let is_otlp = text.text.to_ascii_lowercase().starts_with("otlp");
+        match is_otlp || text::nearest(&text.text, &TYPES).is_some() {
+            true => report.lone_error(at, path, Fault::new(what, "did you mean \"open-telemetry\"?")),
+            false => report.note(at, path, what, ""),
         }
         false
     }

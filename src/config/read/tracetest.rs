@@ -10,9 +10,7 @@ use crate::config::node::{Field, Node};
 use crate::config::read::expand::Surroundings;
 use crate::config::read::value::{self, Unusable};
 use crate::config::sampler::Sampler;
-use crate::config::section::{
-    CHOICES, EXPORTERS, OF_PROGRAM, OF_PROVIDER, SAMPLING, SERVER, SERVICE_NAME, Section,
-};
+use crate::config::section::{CHOICES, EXPORTERS, OF_PROGRAM, OF_PROVIDER, SERVER, Section};
 use crate::config::settings::kind::{Kind, SettingValue};
 use crate::config::settings::{SIGNALS, SettingRow, TRANSPORT, TracetestSpelling, rows};
 use crate::config::text::{dotted, quoted, shown};
@@ -215,6 +213,8 @@ impl<'r> ExporterReader<'r, '_> {
         for row in rows().filter(|row| **row != TRANSPORT) {
             self.setting(row, fields, &mut exporter);
         }
+        // these programs send plaintext unless the endpoint says https
+        exporter.connection.insecure = Some(true);
         self.warn_of_unknown(fields, &[]);
         Some((exporter, provider))
     }
@@ -223,20 +223,9 @@ impl<'r> ExporterReader<'r, '_> {
         if *settings.sampler_source() == SettingSource::Default {
             settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
         }
-        if let Some(field) = given(fields, SERVICE_NAME) {
-            let source = self.report.source(field.node.at);
-            let set = program::set_service_name(&mut settings, &field.node, self.surroundings, source);
-            set.unwrap_or_else(|unusable| {
-                self.refuse(&[SERVICE_NAME], &field.node, program::NAME_ADVICE, unusable);
-            });
-        }
-        if let Some(field) = given(fields, SAMPLING) {
-            let source = self.report.source(field.node.at);
-            let set = program::set_sampling(&mut settings, &field.node, self.surroundings, source);
-            set.unwrap_or_else(|unusable| {
-                self.refuse(&[SAMPLING], &field.node, value::PERCENT_ADVICE, unusable);
-            });
-        }
+        let (path, section) = (self.section.path(), Some(self.section));
+        let from = self.surroundings;
+        program::read_provider(fields, OF_PROVIDER, &path, section, &mut settings, from, self.report);
         settings
     }
 

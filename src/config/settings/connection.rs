@@ -25,8 +25,12 @@ settings! {
         pub(crate) shown_endpoint: String = Transport::Http.default_endpoint().to_owned(),
         /// What becomes of the endpoint's path.
         pub(in crate::config) path_rule: PathRule = PathRule::default(),
+        /// Whether a gRPC endpoint without a scheme is plaintext; `None`: only on loopback.
+        pub(in crate::config) insecure: Option<bool> = None,
         /// Names as given, values hidden from `Debug`.
         pub(crate) headers: Vec<(String, Secret)> = Vec::new(),
+        /// Whether the value of a header came from elsewhere, as secrets do.
+        pub(in crate::config) has_secret_header: bool = false,
         /// One attempt, from the look-up of the name to the last byte of the answer.
         pub(crate) timeout: Duration = Duration::from_secs(10),
         pub(crate) compression: Compression = Compression::None,

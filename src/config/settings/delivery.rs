@@ -226,7 +226,7 @@ setters! {
     /// Bounds the queue of each signal in bytes; 16 MiB unless set, 1 KiB to 4 GiB, or 1 GiB on a 32-bit machine. An exporter
     /// of all three signals may so hold three times as much, if none of them can be delivered.
     queue_bytes(bytes: usize) sets queue.bytes of QUEUE_BYTES;
-    /// Bounds one request in records; 8,192 unless set. More than the queue holds is fine: the smaller bound counts.
+    /// Bounds one request in records; 8,192 unless set. A request never has more than the queue holds.
     batch_records(records: usize) sets batch.records of BATCH_RECORDS;
     /// Bounds one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. A request that
     /// is compressed is a second copy of its records, so several records together take no more than an eighth of the queue's

@@ -4,13 +4,13 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::config::endpoint::{Endpoint, PathRule};
+use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::header::shown_name;
 use crate::config::node::Node;
 use crate::config::read::expand::{self, Surroundings};
 use crate::config::read::value::{self, Text, Unusable};
-use crate::config::{Exporter, Secret, SettingSource, Transport, units};
+use crate::config::{Exporter, Secret, SettingSource, units};
 use crate::record::Signal;
 
 /// Where a value is kept.
@@ -123,8 +123,8 @@ pub(in crate::config) enum SettingValue {
         /// What to show, if secrets were put into the text.
         written: Option<String>,
         rule: PathRule,
-        /// Whether a gRPC endpoint without a scheme is one of https.
-        encrypt: bool,
+        /// Whether a gRPC endpoint without a scheme is plaintext, if that is said.
+        insecure: Option<bool>,
     },
     Headers(Vec<(String, Secret)>),
 }
@@ -184,7 +184,7 @@ impl Kind {
             Self::Endpoint => {
                 let Text { written, text, is_secret } = value::text(node, surroundings)?;
                 let written = is_secret.then(|| written.to_owned());
-                SettingValue::Endpoint { text, written, rule: PathRule::default(), encrypt: false }
+                SettingValue::Endpoint { text, written, rule: PathRule::default(), insecure: None }
             }
             Self::Headers | Self::Signals => return Err(Unusable::WrongType),
         })
@@ -213,10 +213,9 @@ impl Kind {
                 set(exporter, text, is_secret);
                 return is_secret.then(|| "***".to_owned());
             }
-            (Self::Endpoint, SettingValue::Endpoint { text, written, rule, encrypt }) => {
-                let is_grpc = exporter.connection.transport == Transport::Grpc;
-                let text = if encrypt && is_grpc { encrypted(text) } else { text };
+            (Self::Endpoint, SettingValue::Endpoint { text, written, rule, insecure }) => {
                 exporter.connection.path_rule = rule;
+                exporter.connection.insecure = insecure;
                 exporter.set_endpoint(text, written.as_deref());
             }
             (Self::Headers, SettingValue::Headers(headers)) => {
@@ -318,12 +317,4 @@ fn check_number(
     let problem =
         if value < *range.start() { "small".to_owned() } else { format!("large: {most} is {largest}") };
     Err(Fault::new(format!("{} is too {problem}", show(value)), format!("write {least} to {largest}")))
-}
-
-/// `host` or `host:port` as one of https; what is neither stays as it is, for validation to refuse.
-fn encrypted(text: String) -> String {
-    match Endpoint::parse(&text, Transport::Grpc) {
-        Ok(endpoint) => endpoint.origin().replacen("http://", "https://", 1),
-        Err(_) => text,
-    }
 }

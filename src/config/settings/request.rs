@@ -73,16 +73,16 @@ impl ConnectionSettings {
 
     /// Scheme, host and port without what may be a secret, if they can be understood so.
     pub(in crate::config) fn shown_origin(&self) -> Option<String> {
-        Some(Endpoint::parse(&self.shown_endpoint, self.transport).ok()?.origin())
+        Some(Endpoint::parse(&self.shown_endpoint, self.transport, self.insecure).ok()?.origin())
     }
 
     /// The endpoint, if it can be understood.
     pub(in crate::config) fn parsed(&self) -> Result<Endpoint, Fault> {
-        Endpoint::parse(&self.endpoint, self.transport)
+        Endpoint::parse(&self.endpoint, self.transport, self.insecure)
     }
 
     fn meaning(&self, endpoint: &str, signal: Signal) -> String {
-        let understood = Endpoint::parse(endpoint, self.transport);
+        let understood = Endpoint::parse(endpoint, self.transport, self.insecure);
         match (self.transport, understood) {
             (Transport::Console, _) => self.transport.default_endpoint().to_owned(),
             (Transport::Http, Ok(understood)) => understood.url(signal.path(), self.path_rule),

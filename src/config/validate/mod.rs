@@ -175,8 +175,8 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     })?;
     if endpoint.tls && !can_encrypt {
         return Err(Fault::new(
-            "https needs TLS, which this build does not have",
-            "build standpipe with its feature \"tls\"",
+            "needs TLS, which this build does not have",
+            "build standpipe with its feature \"tls\", or begin it with http:// for plaintext",
         ));
     }
     Ok(())

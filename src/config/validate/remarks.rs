@@ -1,14 +1,14 @@
 //! What in a configuration works, but was probably not meant?
 
-use std::time::Duration;
-
-use crate::config::endpoint::{Endpoint, PathRule};
+use crate::config::endpoint::Endpoint;
 use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault};
 use crate::config::settings::SettingRow;
 use crate::config::settings::general::SELF_OBSERVATION;
-use crate::config::settings::{BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, INTERVAL};
+use crate::config::settings::{
+    BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS,
+};
 use crate::config::text::listed;
-use crate::config::{Config, Exporter, ProviderName, SettingSource, Transport, WhenFull, units};
+use crate::config::{Config, Exporter, ProviderName, SettingSource, Transport, WhenFull, header};
 use crate::record::Signal;
 
 type Remark = (&'static SettingRow, Fault);
@@ -18,21 +18,16 @@ pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static Setti
     if !exporter.connection.transport.connects() {
         return Vec::new();
     }
-    let mut warnings: Vec<Remark> = idle_block_timeout(exporter).into_iter().collect();
-    let mut notes = Vec::new();
+    let mut warnings = vec![idle_block_timeout(exporter), unfilled_batch(exporter)];
+    let mut note = None;
     if let Ok(endpoint) = &exporter.connection.parsed() {
-        warnings.extend(idle_certificates(exporter, endpoint));
-        warnings.extend(odd_path(exporter, endpoint));
-        warnings.extend(ignored_path(exporter, endpoint));
-        warnings.extend(ignored_query(exporter, endpoint));
-        notes.extend(port_of_another(exporter, endpoint));
+        let of_endpoint = [idle_certificates, clear_credentials, odd_path, ignored_path, ignored_query];
+        warnings.extend(of_endpoint.map(|remark| remark(exporter, endpoint)));
+        note = port_of_another(exporter, endpoint);
     }
-    notes.extend(short_interval(exporter));
-    let mut remarks = Vec::new();
-    for (severity, found) in [(DiagnosticSeverity::Warning, warnings), (DiagnosticSeverity::Note, notes)] {
-        remarks.extend(found.into_iter().map(|(key, fault)| (severity, key, fault)));
-    }
-    remarks
+    let warnings = warnings.into_iter().map(|remark| (DiagnosticSeverity::Warning, remark));
+    let remarks = warnings.chain([(DiagnosticSeverity::Note, note)]);
+    remarks.filter_map(|(severity, remark)| remark.map(|(row, fault)| (severity, row, fault))).collect()
 }
 
 /// The ledger as metrics, which no exporter sends.
@@ -64,6 +59,17 @@ fn idle_certificates(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark>
         .then(|| (row, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
 }
 
+/// Credentials that anyone on the way to another machine can read.
+fn clear_credentials(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let is_read_by_others = !endpoint.tls && !endpoint.is_loopback();
+    let mut headers = exporter.connection.headers.iter();
+    let has_credentials = exporter.connection.has_secret_header
+        || headers.any(|(name, value)| header::is_credential(name, value.expose()));
+    let what = "credentials are sent in clear text: the endpoint is not https";
+    let fault = || Fault::new(what, "begin the endpoint with https://");
+    (is_read_by_others && has_credentials).then(|| (&HEADERS, fault()))
+}
+
 /// A limit to waits that never happen, which is easily written where dropping is the default.
 fn idle_block_timeout(exporter: &Exporter) -> Option<Remark> {
     let is_idle = exporter.queue.when_full == WhenFull::DropNewest && BLOCK_TIMEOUT.matters_to(exporter);
@@ -81,14 +87,14 @@ fn idle_block_timeout(exporter: &Exporter) -> Option<Remark> {
 fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
     let is_shared =
-        exporter.connection.transport == Transport::Http && exporter.connection.path_rule != PathRule::Base;
+        exporter.connection.transport == Transport::Http && exporter.connection.path_rule.keeps_path();
     if !is_shared || signals.len() < 2 || !endpoint.has_path() {
         return None;
     }
     let what = format!("{} are posted to the same path", listed(&signals, "and"));
     let fix = match exporter.location() {
         Some(_) => "leave the path out, or write one table for each",
-        None => "leave the path out, or make one exporter for each",
+        None => "give each signal its own endpoint",
     };
     Some((&ENDPOINT, Fault::new(what, fix)))
 }
@@ -109,7 +115,7 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let is_of = |signal: &Signal| endpoint.path().ends_with(signal.path());
     let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
     match named {
-        Some(named) if exporter.connection.path_rule != PathRule::Base => {
+        Some(named) if exporter.connection.path_rule.keeps_path() => {
             let sent = exporter.signals.iter().next()?;
             let what = format!("{} are posted to the path of {}", sent.name(), named.name());
             Some((&ENDPOINT, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
@@ -155,16 +161,14 @@ fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     is_ignored.then(|| (&ENDPOINT, fault()))
 }
 
-/// A bare number is milliseconds, which is easily forgotten.
-fn short_interval(exporter: &Exporter) -> Option<Remark> {
-    let interval = exporter.reader.interval;
-    let is_written = !matches!(exporter.source(&INTERVAL), SettingSource::Default | SettingSource::Code);
-    let is_short = is_written && !interval.is_zero() && interval < Duration::from_millis(100);
-    if !is_short || !exporter.signals.contain(Signal::Metrics) {
-        return None;
-    }
-    let what = format!("metrics are pushed every {}", units::show_duration(interval));
-    Some((&INTERVAL, Fault::new(what, "a number without a unit is milliseconds")))
+/// A batch that the queue never fills.
+fn unfilled_batch(exporter: &Exporter) -> Option<Remark> {
+    let (batch, queue) = (exporter.batch.records, exporter.queue.records);
+    let fault = || {
+        let what = format!("{batch} is more than the queue holds: a request has at most {queue} records");
+        Fault::new(what, format!("write {queue} or less, or make the queue larger"))
+    };
+    (batch > queue && exporter.is_set(&BATCH_RECORDS)).then(|| (&BATCH_RECORDS, fault()))
 }
 
 #[cfg(test)]

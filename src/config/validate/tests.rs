@@ -151,17 +151,43 @@ fn signals_that_share_a_path_are_a_warning() {
         let config = Config::new().exporter(exporter).validate().expect("only a warning");
         config.diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let to_a_path = || Exporter::http("http://localhost:4318/v1/otel");
+    let to_a_path = || Exporter::http_verbatim("http://localhost:4318/v1/otel");
     let warning = |signals: &str| {
         format!(
             "warning: exporter \"otlp\".endpoint: {signals} are posted to the same path; \
-             leave the path out, or make one exporter for each"
+             give each signal its own endpoint"
         )
     };
     assert_eq!(told(to_a_path()), [warning("traces, logs and metrics")]);
     assert_eq!(told(to_a_path().signals([Signal::Logs, Signal::Traces])), [warning("traces and logs")]);
     assert_eq!(told(to_a_path().signals([Signal::Logs])), [""; 0]);
     assert_eq!(told(Exporter::http("http://localhost:4318/?key=1")), [""; 0]);
+    assert_eq!(told(Exporter::http("http://localhost:4318/v1/traces")), [""; 0]);
+}
+
+#[test]
+fn warns_of_credentials_in_clear_text_to_another_machine() {
+    let told = |exporter: Exporter, name: &str, value: &str| {
+        let config = Config::new().exporter(exporter.header(name, value)).validate().expect("no error");
+        config.diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let warning = "warning: exporter \"otlp\".headers: credentials are sent in clear text: the endpoint is not https; \
+                   begin the endpoint with https://";
+    let token = "c2VjcmV0LXRva2VuLWh1bnRlcjI";
+    for (name, value) in [("Authorization", "x"), ("api-key", "x"), ("x-honeycomb-team", "x"), ("x", token)] {
+        assert_eq!(told(Exporter::http("a.test"), name, value), [warning], "{name}: {value}");
+        assert_eq!(told(Exporter::grpc("http://a.test:99"), name, value), [warning], "{name}: {value}");
+        for safe in [
+            Exporter::http("localhost"),
+            Exporter::http("http://127.0.0.1:4318"),
+            Exporter::http("https://a.test"),
+            Exporter::grpc("a.test:99"),
+            Exporter::grpc("[::1]:99"),
+        ] {
+            assert_eq!(told(safe, name, value), [""; 0], "{name}: {value}");
+        }
+    }
+    assert_eq!(told(Exporter::http("a.test"), "x-scope-orgid", "team-7"), [""; 0]);
 }
 
 #[test]
@@ -221,7 +247,11 @@ fn headers_that_only_grpc_cannot_carry_are_refused_only_there() {
 fn what_a_build_cannot_do_is_refused() {
     let secure = Exporter::http("https://localhost");
     let fault = check_endpoint(&secure, false).expect_err("no TLS");
-    assert_eq!(fault.what, "https needs TLS, which this build does not have");
+    assert_eq!(fault.what, "needs TLS, which this build does not have");
+    let fault = check_endpoint(&Exporter::grpc("collector:4317"), false).expect_err("no TLS");
+    assert_eq!(fault.what, "needs TLS, which this build does not have");
+    assert!(fault.fix.ends_with("or begin it with http:// for plaintext"), "{}", fault.fix);
+    assert!(check_endpoint(&Exporter::grpc("localhost:4317"), false).is_ok());
     assert!(check_endpoint(&exporter(), false).is_ok());
     let fault = check_transport(Transport::Grpc, false).expect_err("no gRPC");
     assert_eq!(fault.what, "this build cannot send over gRPC");

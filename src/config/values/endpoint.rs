@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::config::Transport;
 use crate::config::error::Fault;
 use crate::config::text::{MASK, shortened};
+use crate::config::values::no_proxy::Host;
 use crate::record::Signal;
 
 /// An endpoint that has been understood.
@@ -36,11 +37,26 @@ pub(in crate::config) enum PathRule {
     Verbatim,
     /// That of the signal is put behind it.
     Base,
+    /// The same, but first a signal's path is removed from its end.
+    BaseOrSignal,
+}
+
+impl PathRule {
+    /// Returns whether all signals are posted to the path of the endpoint, if it has one.
+    pub(in crate::config) fn keeps_path(self) -> bool {
+        matches!(self, Self::OwnOrSignal | Self::Verbatim)
+    }
 }
 
 impl Endpoint {
     /// Reads a URL, `host:port` or `host`.
-    pub(in crate::config) fn parse(text: &str, transport: Transport) -> Result<Self, Fault> {
+    ///
+    /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext; if it is `None`, only loopback is.
+    pub(in crate::config) fn parse(
+        text: &str,
+        transport: Transport,
+        insecure: Option<bool>,
+    ) -> Result<Self, Fault> {
         if text.is_empty() {
             return Err(Fault::new(
                 "is empty",
@@ -56,7 +72,7 @@ impl Endpoint {
                 Err(Fault::new("holds white space", "write a URL like \"http://localhost:4318\""))
             }
             Some((scheme, rest)) => Self::parse_url(scheme, rest),
-            None => Self::parse_address(text, transport),
+            None => Self::parse_address(text, transport, insecure),
         };
         parsed.map_err(|fault| with_port_of(transport, fault))
     }
@@ -69,11 +85,16 @@ impl Endpoint {
     /// The full URL to post to.
     pub(in crate::config) fn url(&self, signal_path: &str, rule: PathRule) -> String {
         let (scheme, authority, query) = (self.scheme(), &self.authority, &self.query);
+        let base = self.path.trim_end_matches('/');
         let path = match rule {
             PathRule::OwnOrSignal if self.path.is_empty() => signal_path.to_owned(),
             PathRule::Verbatim if self.path.is_empty() => "/".to_owned(),
             PathRule::OwnOrSignal | PathRule::Verbatim => self.path.clone(),
-            PathRule::Base => format!("{}{signal_path}", self.path.trim_end_matches('/')),
+            PathRule::Base => format!("{base}{signal_path}"),
+            PathRule::BaseOrSignal => {
+                let before = Signal::ALL.iter().find_map(|signal| base.strip_suffix(signal.path()));
+                format!("{}{signal_path}", before.unwrap_or(base))
+            }
         };
         format!("{scheme}://{authority}{path}{query}")
     }
@@ -108,6 +129,12 @@ impl Endpoint {
         self.authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).filter(|_| self.has_port)
     }
 
+    /// Returns whether the host is this machine.
+    pub(in crate::config) fn is_loopback(&self) -> bool {
+        let before_port = self.authority.rsplit_once(':').filter(|_| self.has_port);
+        Host::parse(before_port.map_or(&self.authority, |(host, _)| host)).is_loopback()
+    }
+
     fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
     }
@@ -140,8 +167,8 @@ impl Endpoint {
         })
     }
 
-    /// `host` or `host:port`: plain HTTP, at OTLP's own port if none is given.
-    fn parse_address(text: &str, transport: Transport) -> Result<Self, Fault> {
+    /// Reads `host` or `host:port`, at OTLP's own port if none is given: plain HTTP, but TLS for most gRPC endpoints.
+    fn parse_address(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         // before the path: `user:password@host/path` is reported for its password first
         if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
             return Err(user_info());
@@ -158,7 +185,11 @@ impl Endpoint {
         let port = check_authority(text)?;
         let authority =
             if port.is_some() { text.to_owned() } else { format!("{text}:{}", transport.default_port()) };
-        Ok(Self { tls: false, authority, has_port: true, path: String::new(), query: String::new() })
+        let mut endpoint =
+            Self { tls: false, authority, has_port: true, path: String::new(), query: String::new() };
+        let is_plaintext = insecure.unwrap_or_else(|| endpoint.is_loopback());
+        endpoint.tls = transport == Transport::Grpc && !is_plaintext;
+        Ok(endpoint)
     }
 }
 
@@ -313,7 +344,7 @@ mod tests {
             ("http://my_host.test.:1", "http://my_host.test.:1/v1/traces"),
             ("otel-collector", "http://otel-collector:4318/v1/traces"),
         ] {
-            let endpoint = Endpoint::parse(given, Transport::Http);
+            let endpoint = Endpoint::parse(given, Transport::Http, None);
             let posted_to = endpoint.map(|endpoint| endpoint.url("/v1/traces", PathRule::OwnOrSignal));
             assert_eq!(posted_to, Ok(url.to_owned()), "{given:?}");
         }
@@ -329,24 +360,59 @@ mod tests {
             ("http://a.test/x?k=1", "http://a.test/x/v1/logs?k=1", "http://a.test/x?k=1"),
             ("a.test", "http://a.test:4318/v1/logs", "http://a.test:4318/"),
         ] {
-            let endpoint = Endpoint::parse(given, Transport::Http).expect(given);
+            let endpoint = Endpoint::parse(given, Transport::Http, None).expect(given);
             assert_eq!(endpoint.url("/v1/logs", PathRule::Base), base);
             assert_eq!(endpoint.url("/v1/logs", PathRule::Verbatim), verbatim);
         }
     }
 
     #[test]
+    fn replaces_path_of_signal_at_end_of_base() {
+        for (given, posted_to) in [
+            ("http://a.test", "http://a.test/v1/logs"),
+            ("http://a.test/otlp", "http://a.test/otlp/v1/logs"),
+            ("http://a.test/otlp/", "http://a.test/otlp/v1/logs"),
+            ("http://a.test/v1/traces", "http://a.test/v1/logs"),
+            ("http://a.test/otlp/v1/metrics/?k=1", "http://a.test/otlp/v1/logs?k=1"),
+            ("http://a.test/v1/logs", "http://a.test/v1/logs"),
+            ("http://a.test/xv1/traces", "http://a.test/xv1/traces/v1/logs"),
+        ] {
+            let endpoint = Endpoint::parse(given, Transport::Http, None).expect(given);
+            assert_eq!(endpoint.url("/v1/logs", PathRule::BaseOrSignal), posted_to);
+        }
+    }
+
+    #[test]
+    fn encrypts_grpc_without_scheme_unless_insecure_or_loopback() {
+        for (given, [unset, insecure, secure]) in [
+            ("collector.example:443", [true, false, true]),
+            ("localhost.example", [true, false, true]),
+            ("[2001:db8::1]", [true, false, true]),
+            ("LOCALHOST:4317", [false, false, true]),
+            ("127.8.8.8", [false, false, true]),
+            ("[::1]:99", [false, false, true]),
+            ("http://collector.example", [false; 3]),
+            ("https://localhost", [true; 3]),
+        ] {
+            let is_tls = [None, Some(true), Some(false)]
+                .map(|insecure| Endpoint::parse(given, Transport::Grpc, insecure).expect(given).tls);
+            assert_eq!(is_tls, [unset, insecure, secure], "{given}");
+        }
+        assert!(!Endpoint::parse("a.test", Transport::Http, None).expect("an address").tls);
+    }
+
+    #[test]
     fn of_a_grpc_endpoint_only_scheme_host_and_port_remain() {
         for (given, origin) in [
-            ("otel-collector:4317", "http://otel-collector:4317"),
-            ("otel-collector", "http://otel-collector:4317"),
+            ("otel-collector:4317", "https://otel-collector:4317"),
+            ("otel-collector", "https://otel-collector:4317"),
             ("[::1]", "http://[::1]:4317"),
             ("http://a.test", "http://a.test:80"),
             ("https://127.0.0.1/otel", "https://127.0.0.1:443"),
             ("https://otel-collector.example.com/v1/metrics", "https://otel-collector.example.com:443"),
             ("https://a.test:4317", "https://a.test:4317"),
         ] {
-            let endpoint = Endpoint::parse(given, Transport::Grpc).expect(given);
+            let endpoint = Endpoint::parse(given, Transport::Grpc, None).expect(given);
             assert_eq!(endpoint.origin(), origin);
         }
     }
@@ -391,13 +457,13 @@ mod tests {
             ("http://a.test/%2", "has a character in its path that URLs cannot hold"),
             ("http://a.test?q=%zz", "has a character in its path that URLs cannot hold"),
         ] {
-            let fault = Endpoint::parse(given, Transport::Http).expect_err(given);
+            let fault = Endpoint::parse(given, Transport::Http, None).expect_err(given);
             assert_eq!(fault.what, what, "{given:?}");
             assert!(!fault.fix.is_empty(), "{given:?}");
         }
         let longest = format!("http://a.test/{}", "x".repeat(LONGEST - "http://a.test/".len()));
-        assert!(Endpoint::parse(&longest, Transport::Http).is_ok());
-        let fault = Endpoint::parse(&(longest + "x"), Transport::Http).expect_err("too long");
+        assert!(Endpoint::parse(&longest, Transport::Http, None).is_ok());
+        let fault = Endpoint::parse(&(longest + "x"), Transport::Http, None).expect_err("too long");
         assert_eq!(fault.what, "is longer than 8 KiB");
     }
 

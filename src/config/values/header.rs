@@ -1,7 +1,7 @@
 //! Which headers may be sent. No message repeats a value, nor a name that may be part of one.
 
 use crate::config::error::Fault;
-use crate::config::text::MASK;
+use crate::config::text::{MASK, is_token};
 
 /// Headers that frame or describe the body; only the transport knows what to write there.
 const RESERVED: [&str; 5] =
@@ -104,6 +104,13 @@ fn is_like_a_word(word: &str) -> bool {
         && !letters.contains(|c: char| c.is_ascii_digit())
         && humps < MOST_HUMPS
         && !is_mixed
+}
+
+/// Returns whether a header is probably a credential, by its name or because its value is a token.
+pub(in crate::config) fn is_credential(name: &str, value: &str) -> bool {
+    const NAMES: [&str; 8] = ["auth", "token", "key", "secret", "passw", "cookie", "dsn", "honeycomb-team"];
+    let name = name.to_ascii_lowercase();
+    NAMES.iter().any(|word| name.contains(word)) || is_token(value)
 }
 
 /// Checks what only gRPC cannot carry: there headers are metadata.

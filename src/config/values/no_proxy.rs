@@ -35,7 +35,7 @@ enum Entry {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Host {
+pub(in crate::config) enum Host {
     Address(IpAddr),
     /// In lower case, without dots at its ends.
     Name(String),
@@ -139,14 +139,14 @@ impl Entry {
 
 impl Host {
     /// Of a URL, too: an IPv6 address may be in brackets.
-    fn parse(text: &str) -> Self {
+    pub(in crate::config) fn parse(text: &str) -> Self {
         match unbracketed(text).parse::<IpAddr>() {
             Ok(address) => Self::Address(address.to_canonical()),
             Err(_) => Self::Name(text.trim_start_matches('.').trim_end_matches('.').to_ascii_lowercase()),
         }
     }
 
-    fn is_loopback(&self) -> bool {
+    pub(in crate::config) fn is_loopback(&self) -> bool {
         match self {
             Self::Address(address) => address.is_loopback(),
             Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),

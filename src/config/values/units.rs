@@ -7,6 +7,9 @@ use crate::config::text::shortened;
 
 const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
 
+/// A shorter duration is plausible only with its unit: seconds were probably meant.
+pub(in crate::config) const MIN_PLAUSIBLE: Duration = Duration::from_millis(100);
+
 /// Reads `5s`, `5 S`, `100ms` or, as milliseconds, `250`. A fault's `what` continues "the value …".
 pub(in crate::config) fn parse_duration(text: &str) -> Result<Duration, Fault> {
     let text = text.trim();

@@ -41,6 +41,16 @@ fn garbage_is_an_error() {
 }
 
 #[test]
+fn a_tracer_of_type_otlp_fails() {
+    let (code, found) = checked(&["--offline", &config("otlp-type.toml", "[tracer.a]\ntype = 'otlp'\n")]);
+    assert_eq!(code, Some(1), "{found}");
+    assert!(
+        found["errors"][0].as_str().is_some_and(|error| error.ends_with("\"open-telemetry\"?")),
+        "{found}"
+    );
+}
+
+#[test]
 fn a_file_that_describes_no_exporter_says_so() {
     for (name, text) in [
         ("nothing.toml", ""),
@@ -89,6 +99,19 @@ fn checked_stdin(arguments: &[&str], text: &str, directory: &str) -> Output {
     let mut child = command.spawn().expect("the binary runs");
     child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("it reads");
     child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn judges_broken_yaml_on_standard_input_as_yaml() {
+    let scratch = Scratch::new();
+    let directory = scratch.path().to_str().expect("its path is UTF-8");
+    let text = "# ours\ntelemetry:\n  exporters:\n    c:\n      sampling: \"x\n    d:\n      sampling: 1\n";
+    let output = checked_stdin(&["--json", "-"], text, directory);
+    let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
+    assert_eq!(output.status.code(), Some(1), "{found}");
+    let errors = found["errors"].as_array().expect("a list");
+    assert!(errors.iter().any(|error| error.to_string().contains("quote")), "{found}");
+    assert!(!found.to_string().contains("write key = value"), "{found}");
 }
 
 #[test]

@@ -93,6 +93,27 @@ const HTTP: &[Row] = &[
         ],
     ),
     row(
+        "credentials in clear text",
+        "endpoint = 'a.test'\nheaders = 'Authorization: hunter2'",
+        &[
+            "warning: 5:11: tracer.otel.headers: credentials are sent in clear text: the endpoint is not https; \
+            begin the endpoint with https://",
+        ],
+    ),
+    row(
+        "a secret in clear text, whatever its header is called",
+        "endpoint = 'http://a.test'\nheaders = ['x-id: %{env:PATH}%']",
+        &[
+            "warning: 5:11: tracer.otel.headers: credentials are sent in clear text: the endpoint is not https; \
+            begin the endpoint with https://",
+        ],
+    ),
+    row(
+        "what is no credential",
+        "endpoint = 'http://a.test'\nheaders = ['x-scope-orgid: seven']",
+        &["headers = x-scope-orgid: ***"],
+    ),
+    row(
         "a path that two signals share",
         "endpoint = 'http://a.test/otlp'\nenable.log-exporter = true",
         &[
@@ -178,8 +199,9 @@ const GRPC: &[Row] = &[
         "enable.log-exporter = true",
         &["traces → http://localhost:4317", "logs → http://localhost:4317"],
     ),
-    row("host and port", "endpoint = 'a.test:99'", &["traces → http://a.test:99", "check tls = false"]),
-    row("a host", "endpoint = 'a.test'", &["traces → http://a.test:4317", "check tls = false"]),
+    row("host and port", "endpoint = 'a.test:99'", &["traces → https://a.test:99", "check tls = true"]),
+    row("a host", "endpoint = 'a.test'", &["traces → https://a.test:4317", "check tls = true"]),
+    row("loopback", "endpoint = '127.0.0.2:99'", &["traces → http://127.0.0.2:99", "check tls = false"]),
     row("an IPv6 address in brackets", "endpoint = '[::1]'", &["traces → http://[::1]:4317"]),
     row("a URL without a path", "endpoint = 'http://a.test:99'", &["traces → http://a.test:99"]),
     row("a URL with a slash", "endpoint = 'http://a.test:99/'", &["traces → http://a.test:99"]),

@@ -74,9 +74,27 @@ const KEYS: &[Row] = &[
     row("0.1 percent", "sampling = 0.1", &["check sampling = 0.1", "sampler = traceidratio{0.001}"]),
     row("half", "sampling = 50.0", &["check sampling = 50", "sampler = traceidratio{0.5}"]),
     row("with an exponent", "sampling = 1e1", &["check sampling = 10"]),
-    row("more than all", "sampling = 250", &["check sampling = 100", "sampler = traceidratio{1}"]),
+    row(
+        "more than all",
+        "sampling = 250",
+        &[
+            "check sampling = 100",
+            "sampler = traceidratio{1}",
+            "warning: telemetry.exporters.c.sampling: 250 is not 0 to 100 percent: all traces are kept; \
+                write a number of percent like 100 or 0.1",
+        ],
+    ),
     row("none", "sampling = 0", &["check sampling = 0", "sampler = traceidratio{0}"]),
-    row("less than none", "sampling = -3", &["check sampling = 0", "sampler = traceidratio{0}"]),
+    row(
+        "less than none",
+        "sampling = -3",
+        &[
+            "check sampling = 0",
+            "sampler = traceidratio{0}",
+            "warning: telemetry.exporters.c.sampling: -3 is not 0 to 100 percent: no trace is kept; \
+                write a number of percent like 100 or 0.1",
+        ],
+    ),
     row(
         "a percent sign",
         "sampling = '100%'",
@@ -336,7 +354,15 @@ const CHOICES: &[Row] = &[
 ];
 
 const TOML: &[Row] = &[
-    row("endless", "sampling = inf", &["check sampling = 100"]),
+    row(
+        "endless",
+        "sampling = inf",
+        &[
+            "check sampling = 100",
+            "warning: telemetry.exporters.c.sampling: inf is not 0 to 100 percent: all traces are kept; \
+                write a number of percent like 100 or 0.1",
+        ],
+    ),
     row(
         "not a number",
         "sampling = nan",
@@ -381,7 +407,11 @@ const YAML: &[Row] = &[
     row(
         "endless",
         "server: {telemetry: {exporter: c}}\ntelemetry: {exporters: {c: {sampling: .inf, exporter: {type: collector}}}}\n",
-        &["check sampling = 100"],
+        &[
+            "check sampling = 100",
+            "warning: 2:39: telemetry.exporters.c.sampling: inf is not 0 to 100 percent: all traces are kept; \
+                write a number of percent like 100 or 0.1",
+        ],
     ),
     row(
         "not a number",

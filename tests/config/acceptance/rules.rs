@@ -47,6 +47,16 @@ const DURATIONS: &[Row] = &[
     row("a bare number is milliseconds", "timeout = 1500", &["timeout = 1500ms"]),
     row("a bare number in quotes is, too", "timeout = '1500'", &["timeout = 1500ms"]),
     row("what makes a larger unit is shown so", "timeout = '60000'", &["timeout = 1m"]),
+    row(
+        "a bare number that is probably meant in seconds",
+        "timeout = 5",
+        &[
+            "timeout = 5ms",
+            "warning: 4:11: tracer.otel.timeout: is 5 ms: a number without a unit is milliseconds; \
+                write \"5s\" for seconds, or \"5ms\"",
+        ],
+    ),
+    row("so few milliseconds with their unit", "timeout = '5ms'", &["timeout = 5ms"]),
     row("zero where it makes sense", "throttle = 0", &["throttle = 0s"]),
     row("zero with a unit where it makes sense", "throttle = '0h'", &["throttle = 0s"]),
     row(
@@ -291,14 +301,14 @@ const KEYS: &[Row] = &[
     ),
     row(
         "duplicate",
-        "timeout = 1\ntimeout = 2",
+        "timeout = 1000\ntimeout = 2",
         &[
             "error: 5:1: tracer.otel.timeout: duplicate key; it is already set in line 4; remove one of the two",
         ],
     ),
     row(
         "duplicate, far apart",
-        "lossy = true\n\n# again\nthrottle = 1\nlossy = true",
+        "lossy = true\n\n# again\nthrottle = 1000\nlossy = true",
         &["error: 8:1: tracer.otel.lossy: duplicate key; it is already set in line 4; remove one of the two"],
     ),
 ];

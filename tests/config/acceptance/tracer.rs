@@ -171,7 +171,7 @@ const WHOLE: &[Row] = &[
         "[tracer.a]\ntype = 'open-telemetri'\ntransport = 'http'",
         &[
             "exporters = none",
-            "warning: 2:8: tracer.a.type: not started: \"open-telemetri\" is not a type of OpenTelemetry; \
+            "error: 2:8: tracer.a.type: not started: \"open-telemetri\" is not a type of OpenTelemetry; \
             did you mean \"open-telemetry\"?",
         ],
     ),

@@ -87,12 +87,26 @@ pub(super) const DESTINATION: &[Row] = &[
         ],
     ),
     row(
-        "gRPC without a scheme is plaintext",
-        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=a.test",
-        &["traces → http://a.test:4317", "check tls = false"],
+        "gRPC without a scheme is TLS",
+        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=collector.example:443\n\
+            OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20hunter2",
+        &["traces → https://collector.example:443", "check tls = true"],
     ),
     row(
-        "unless it is said not to be",
+        "but not on loopback",
+        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=localhost",
+        &["traces → http://localhost:4317", "check tls = false"],
+    ),
+    row(
+        "credentials in clear text",
+        "OTEL_EXPORTER_OTLP_ENDPOINT=collector.example:4318\nOTEL_EXPORTER_OTLP_HEADERS=authorization=hunter2",
+        &[
+            "warning: OTEL_EXPORTER_OTLP_HEADERS: credentials are sent in clear text: the endpoint is not https; \
+            begin the endpoint with https://",
+        ],
+    ),
+    row(
+        "not insecure",
         "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=a.test:99\nOTEL_EXPORTER_OTLP_INSECURE=false",
         &["traces → https://a.test:99", "check tls = true"],
     ),
@@ -270,14 +284,14 @@ pub(super) const SIGNALS: &[Row] = &[
         ],
     ),
     row(
-        "one signal that is not insecure",
-        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=a.test:99\nOTEL_EXPORTER_OTLP_LOGS_INSECURE=false",
-        &["otlp.logs/logs → https://a.test:99", "otlp/traces → http://a.test:99"],
+        "one signal that is insecure",
+        "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=a.test:99\nOTEL_EXPORTER_OTLP_LOGS_INSECURE=true",
+        &["otlp.logs/logs → http://a.test:99", "otlp/traces → https://a.test:99"],
     ),
     row(
         "what is the same for all is one exporter",
-        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT=1\nOTEL_EXPORTER_OTLP_LOGS_TIMEOUT=1\nOTEL_EXPORTER_OTLP_METRICS_TIMEOUT=1",
-        &["exporters = otlp", "timeout = 1ms"],
+        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT=200\nOTEL_EXPORTER_OTLP_LOGS_TIMEOUT=200\nOTEL_EXPORTER_OTLP_METRICS_TIMEOUT=200",
+        &["exporters = otlp", "timeout = 200ms"],
     ),
     row(
         "one signal is not sent",
@@ -297,7 +311,7 @@ pub(super) const SIGNALS: &[Row] = &[
         &[
             "exporters = otlp",
             "check signals = logs, metrics",
-            "error: OTEL_TRACES_EXPORTER: \"zipkin\" is not known; write otlp, console or none",
+            "warning: OTEL_TRACES_EXPORTER: \"zipkin\" is not supported and starts no exporter; write otlp, console or none",
         ],
     ),
     row(
