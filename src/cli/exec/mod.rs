@@ -1,6 +1,5 @@
 //! `standpipe exec`: a command, inside a span.
 
-mod mask;
 mod output;
 mod process;
 
@@ -16,13 +15,17 @@ use standpipe::{Baggage, Span, SpanContext, SpanKind, Status};
 use super::attribute::{AsValue, Attribute};
 use super::given::Given;
 use super::sender::{self, NAME, Sender};
-use super::{Failure, caller, report_error};
+use super::{Failure, caller, report_error, text};
 
 /// How long the end of the command is delayed at most, unless an option says otherwise.
 const BUDGET: Duration = Duration::from_secs(1);
 /// As shells have them.
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
+/// Programs that run the text behind `-c`.
+const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish"];
+/// Longest span name that is made of a shell's text, in terminal cells.
+const MAX_TEXT_NAME: usize = 60;
 
 struct Options {
     program: OsString,
@@ -43,18 +46,20 @@ impl Options {
         let [program, arguments @ ..] = &given.operands[..] else {
             return Err("exec needs a COMMAND".to_owned());
         };
+        let records_arguments = given.has("--args");
         let name = sender::value_or(given, "--name", "OTEL_CLI_SPAN_NAME", |_| true)?;
+        let text_name = || shell_text(program, arguments).filter(|_| records_arguments);
         let kind =
             sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND", |word| sender::kind(word).is_ok())?;
         Ok(Self {
-            name: name.unwrap_or_else(|| file_name(program)),
+            name: name.or_else(text_name).unwrap_or_else(|| file_name(program)),
             program: program.clone(),
             arguments: arguments.to_vec(),
             kind: kind.map_or(Ok(SpanKind::Client), |kind| sender::kind(&kind))?,
             attributes: sender::attributes(given)?,
             print_to: given.os_value("--print-to").map(PathBuf::from),
             logs_output: given.has("--log-output"),
-            records_arguments: !given.has("--no-args"),
+            records_arguments,
             budget: sender::budget(given, BUDGET)?,
             fails: sender::is_on(given, "--fail", "OTEL_CLI_FAIL"),
             is_verbose: sender::is_verbose(given),
@@ -158,8 +163,8 @@ fn describe(span: &mut Span, options: &Options, command: &Command) {
     span.set("process.executable.name", file_name(&options.program));
     if options.records_arguments {
         let arguments = [command.get_program()].into_iter().chain(command.get_args());
-        let arguments = mask::mask(arguments.map(|argument| argument.to_string_lossy().into_owned()));
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let arguments: Vec<_> = arguments.map(OsStr::to_string_lossy).collect();
+        let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
         span.set("process.command_args", arguments.as_slice());
     }
     for (key, value) in &options.attributes {
@@ -222,4 +227,63 @@ fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
 
 fn file_name(program: &OsStr) -> String {
     Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
+}
+
+/// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`] and with any other options, as `-eo pipefail -c`.
+fn shell_text(program: &OsStr, arguments: &[OsString]) -> Option<String> {
+    let mut words = arguments.iter().map_while(|word| word.to_str());
+    if !SHELLS.contains(&file_name(program).as_str()) {
+        return None;
+    }
+    let mut has_text = false;
+    while let Some(word) = words.next() {
+        match word.strip_prefix(['-', '+']) {
+            None => {
+                let line = word.split_whitespace().collect::<Vec<_>>().join(" ");
+                let is_named = has_text && !line.is_empty();
+                return is_named.then(|| text::cut(&line, MAX_TEXT_NAME, "…").into_owned());
+            }
+            Some(long) if long.starts_with('-') => {}
+            Some(letters) => {
+                has_text |= letters.contains('c');
+                // `-o pipefail`: the next word is the name of the option
+                if letters.ends_with('o') {
+                    words.next();
+                }
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_text_of_a_shell_whatever_its_other_options_are() {
+        let name = |line: &[&str]| {
+            let words: Vec<OsString> = line.iter().map(OsString::from).collect();
+            shell_text(&words[0], &words[1..])
+        };
+        for line in [
+            &["sh", "-c", "make  all\n"][..],
+            &["/bin/bash", "-ec", "make all", "argument"],
+            &["bash", "--norc", "-euo", "pipefail", "-c", "make all"],
+            &["dash", "-c", "-e", "--", "make all"],
+        ] {
+            assert_eq!(name(line).as_deref(), Some("make all"), "{line:?}");
+        }
+        for line in [
+            &["sh", "script", "-c", "x"][..],
+            &["sh", "-c"],
+            &["sh", "-c", " "],
+            &["tar", "-c", "x"],
+            &["bash", "-o", "errexit", "x"],
+        ] {
+            assert_eq!(name(line), None, "{line:?}");
+        }
+        let long = name(&["sh", "-c", &"x".repeat(100)]).unwrap();
+        assert_eq!((text::width(&long), long.ends_with("x…")), (MAX_TEXT_NAME, true));
+    }
 }
