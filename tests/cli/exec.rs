@@ -424,6 +424,64 @@ fn records_the_command_line_only_with_args_and_then_unchanged() {
     }
 }
 
+/// In a container, where orphans become children of the first process.
+#[test]
+#[cfg(target_os = "linux")]
+fn reaps_orphans_as_the_first_process() {
+    let unshare = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child"]).args(arguments).stdin(Stdio::null());
+        crate::support::command::forget_surroundings(&mut command);
+        command
+    };
+    if !unshare(&["true"]).output().is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: unshare cannot make a namespace for processes here");
+        return;
+    }
+    let receiver = Receiver::start().unwrap();
+    // A process that has ended takes signals until it is reaped.
+    let script = "orphan=$(sh -c 'sleep 0.1 >/dev/null & echo $!'); tries=0\n\
+                  while kill -0 $orphan 2>/dev/null; do\n\
+                  tries=$((tries + 1)); [ $tries -lt 200 ] || exit 9; sleep 0.1\n\
+                  done; exit 3";
+    let mut command = unshare(&[env!("CARGO_BIN_EXE_standpipe"), "exec", "--timeout", LONG]);
+    command.args(["--", "sh", "-c", script]).env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint());
+    let output = finish(&mut command);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(3), ""));
+    assert_eq!(receiver.spans()[0].attribute("process.exit.code").as_i64(), Some(3));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn threads_that_log_output_block_the_forwarded_signals() {
+    let receiver = Receiver::start().unwrap();
+    let arguments = ["--log-output", "--", "sh", "-c", REPORT_SIGNALS];
+    let mut running = Running::start(&mut exec(&receiver, &arguments));
+    assert_eq!(running.next_line(), "ready");
+    let tasks = format!("/proc/{}/task", running.process.id());
+    let statuses = || {
+        let tasks = fs::read_dir(&tasks).unwrap().map(|task| task.unwrap().path().join("status"));
+        let statuses = tasks.filter_map(|status| fs::read_to_string(status).ok());
+        statuses.filter(|status| status.starts_with("Name:\tstandpipe-std")).collect::<Vec<_>>()
+    };
+    // a thread gives itself its name
+    let began = Instant::now();
+    while statuses().len() < 2 {
+        assert!(began.elapsed() < PATIENCE, "there is no thread for each stream");
+        thread::yield_now();
+    }
+    for status in statuses() {
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim();
+        let blocked = u64::from_str_radix(blocked, 16).unwrap();
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGWINCH] {
+            assert!(blocked & 1 << (signal - 1) != 0, "signal {signal}: {status}");
+        }
+    }
+    running.signal("TERM");
+    assert_eq!(running.next_line(), "TERM");
+    assert_eq!(running.process.wait().unwrap().code(), Some(7));
+}
+
 #[test]
 fn output_passes_through_byte_for_byte_and_its_lines_are_logs_of_the_span() {
     let receiver = Receiver::start().unwrap();

@@ -6,7 +6,7 @@ mod process;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 use std::{env, fs};
 
@@ -93,7 +93,7 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     }
     let (ended, copies) = start(command, &options, &sender, &mut span);
     let mut code = match &ended {
-        Ok(status) => record_end(&mut span, *status),
+        Ok(ended) => record_end(&mut span, ended),
         Err(error) => record_failure(&mut span, &options.program, error),
     };
     span.end();
@@ -103,7 +103,7 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
         report_error(&trouble);
         code = if code == 0 { 1 } else { code };
     }
-    if let Some(signal) = ended.ok().and_then(process::signal_of) {
+    if let Some(signal) = ended.ok().and_then(|(status, _)| process::signal_of(status)) {
         process::end_by(signal);
     }
     // a code of Windows has 32 bits, and an `ExitCode` has 8
@@ -144,7 +144,7 @@ fn start(
     options: &Options,
     sender: &Sender,
     span: &mut Span,
-) -> (io::Result<ExitStatus>, Option<output::Copies>) {
+) -> (io::Result<process::Ended>, Option<output::Copies>) {
     let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let context = span.context().clone();
     let copies = options.logs_output.then(|| output::Copies::start(&mut command, &logger, &context));
@@ -172,14 +172,14 @@ fn describe(span: &mut Span, options: &Options, command: &Command) {
     }
 }
 
-/// The exit code that a shell would show.
-fn record_end(span: &mut Span, status: ExitStatus) -> i32 {
-    if let Some(usage) = process::usage_of_child() {
+/// Records how the command ended, and returns the exit code that a shell would show.
+fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
+    if let Some(usage) = usage {
         span.set("process.cpu.time.user", usage.user.as_secs_f64());
         span.set("process.cpu.time.system", usage.system.as_secs_f64());
         span.set("process.memory.max_rss", usage.max_rss.and_then(|bytes| i64::try_from(bytes).ok()));
     }
-    let signal = process::signal_of(status);
+    let signal = process::signal_of(*status);
     let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
     span.set("process.exit.code", code);
     if let Some(signal) = signal {
