@@ -101,17 +101,23 @@ fn the_nested_script_of_the_guide_gives_one_tree() {
 #[test]
 fn the_span_file_of_the_guide_holds_a_script_together_however_it_ends() {
     let [_, script] = guide_scripts()[..] else { panic!("the guide has two scripts") };
-    for (end, code) in [("", 0), ("exit 3\n", 3), ("kill -TERM $$\n", 143)] {
+    let failing = script.replace("migrate -- true", "migrate -- sh -c 'exit 4'");
+    let ended_by = |end: &str| format!("{script}{end}");
+    for (script, code) in
+        [(ended_by(""), 0), (ended_by("exit 3\n"), 3), (ended_by("kill -TERM $$\n"), 143), (failing, 4)]
+    {
         let receiver = Receiver::start().unwrap();
-        let output = run_script(&receiver, "deploy.sh", &format!("{script}{end}"));
+        let output = run_script(&receiver, "deploy.sh", &script);
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(code), ""));
         let trace = receiver.only_trace();
         trace.assert_tree("deploy.sh\n  deploy\n    migrate");
         let deploy = trace.span("deploy");
-        assert_eq!(deploy.attribute("exit.code").as_i64(), Some(code.into()));
-        assert_eq!(deploy.events()[0].name(), "migrated");
-        assert_eq!(deploy.logs().len(), 1);
-        assert_eq!(receiver.point_count(), 1);
+        let message = format!("exit code {code}");
+        assert_eq!(deploy.status(), (code != 0).then_some(Status::Error(&message)));
+        // what follows a failed step is not run
+        let is_whole = usize::from(code != 4);
+        assert_eq!((deploy.events().len(), deploy.logs().len()), (is_whole, is_whole));
+        assert_eq!(receiver.point_count(), is_whole as u64);
     }
 }
 
@@ -421,6 +427,21 @@ fn records_the_command_line_only_with_args_and_then_unchanged() {
             arguments.items().iter().map(|item| item.as_str().unwrap().to_owned()).collect();
         assert_eq!(arguments, command);
         assert_eq!(span.name(), if command.len() == 3 { script } else { "true" });
+    }
+}
+
+#[test]
+fn nested_commands_inherit_the_service_of_the_option_and_other_programs_do_not() {
+    let receiver = Receiver::start().unwrap();
+    let script = "\"$0\" exec --timeout 60s -n inner -- sh -c 'echo $OTEL_SERVICE_NAME'\n\
+                  \"$0\" exec --timeout 60s -n own -s own true";
+    let arguments = ["-s", "ci", "-n", "outer", "--", "sh", "-c", script, env!("CARGO_BIN_EXE_standpipe")];
+    let output = finish(exec(&receiver, &arguments).env("OTEL_SERVICE_NAME", "shop"));
+    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("shop\n", ""));
+    let trace = receiver.only_trace();
+    trace.assert_tree("outer\n  inner\n  own");
+    for (name, service) in [("outer", "ci"), ("inner", "ci"), ("own", "own")] {
+        assert_eq!(trace.span(name).service_name(), service, "{name}");
     }
 }
 

@@ -31,6 +31,8 @@ struct Options {
     program: OsString,
     arguments: Vec<OsString>,
     name: String,
+    /// Service that the option names, for nested commands as well.
+    service: Option<String>,
     kind: SpanKind,
     attributes: Vec<Attribute>,
     print_to: Option<PathBuf>,
@@ -53,6 +55,7 @@ impl Options {
             sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND", |word| sender::kind(word).is_ok())?;
         Ok(Self {
             name: name.or_else(text_name).unwrap_or_else(|| file_name(program)),
+            service: given.value("--service")?.map(str::to_owned),
             program: program.clone(),
             arguments: arguments.to_vec(),
             kind: kind.map_or(Ok(SpanKind::Client), |kind| sender::kind(&kind))?,
@@ -110,7 +113,7 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     std::process::exit(code);
 }
 
-/// The command as it is started: its arguments without place-holders, and the span as its parent.
+/// Builds the command: with the place-holders in its arguments filled in, and the span and service for nested commands.
 fn command(options: &Options, context: Option<&SpanContext>) -> Command {
     let mut command = Command::new(&options.program);
     match context {
@@ -122,6 +125,10 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
         context.inject(|name, value| {
             command.env(name.to_ascii_uppercase(), value);
         });
+    }
+    if let Some(service) = &options.service {
+        // OTEL_SERVICE_NAME would rename programs that have telemetry of their own
+        command.env(sender::SERVICE_NAME, service);
     }
     command
 }
