@@ -2,6 +2,9 @@
 
 use std::io;
 
+#[cfg(unix)]
+pub(crate) use platform::keep_errno;
+
 /// Calls `on_first` on a thread of its own at the first SIGINT or SIGTERM, on Windows at the first Ctrl-C or Ctrl-Break.
 /// The second time ends the process at once.
 pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -11,25 +14,28 @@ pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Resu
 #[cfg(unix)]
 #[allow(unsafe_code)]
 mod platform {
-    use std::ffi::{c_int, c_void};
+    use std::ffi::c_int;
     use std::io::{self, Read};
     use std::os::fd::IntoRawFd;
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicI32, Ordering};
     use std::thread;
 
-    const SIGINT: c_int = 2;
-    const SIGTERM: c_int = 15;
-    const DEFAULT: usize = 0;
-    const IGNORE: usize = 1;
+    #[cfg(any(target_os = "android", target_os = "netbsd", target_os = "openbsd"))]
+    use libc::__errno as errno_location;
+    #[cfg(not(any(
+        target_os = "android",
+        target_os = "netbsd",
+        target_os = "openbsd",
+        target_os = "freebsd",
+        target_vendor = "apple"
+    )))]
+    use libc::__errno_location as errno_location;
+    #[cfg(any(target_os = "freebsd", target_vendor = "apple"))]
+    use libc::__error as errno_location;
 
     /// Where the handler writes a byte (a self-pipe): a handler may do hardly anything else.
     static WAKE: AtomicI32 = AtomicI32::new(-1);
-
-    unsafe extern "C" {
-        fn signal(number: c_int, handler: usize) -> usize;
-        fn write(file: c_int, bytes: *const c_void, count: usize) -> isize;
-    }
 
     pub(super) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (mut asleep, wake) = UnixStream::pair()?;
@@ -40,23 +46,34 @@ mod platform {
                 on_first();
             }
         })?;
-        for number in [SIGINT, SIGTERM] {
+        for number in [libc::SIGINT, libc::SIGTERM] {
             // SAFETY: the handler is a function for the life of the process, which does only what a handler may. What was
             // ignored stays so: a shell starts background jobs that way, which Ctrl-C is not meant for.
             unsafe {
-                if signal(number, handle as extern "C" fn(c_int) as usize) == IGNORE {
-                    signal(number, IGNORE);
+                if libc::signal(number, handle as extern "C" fn(c_int) as usize) == libc::SIG_IGN {
+                    libc::signal(number, libc::SIG_IGN);
                 }
             }
         }
         Ok(())
     }
 
-    extern "C" fn handle(number: c_int) {
+    pub(super) extern "C" fn handle(number: c_int) {
         // SAFETY: both functions may be called in a handler (POSIX lists them); the file is open and the byte is there.
+        keep_errno(|| unsafe {
+            libc::signal(number, libc::SIG_DFL);
+            libc::write(WAKE.load(Ordering::SeqCst), [0_u8].as_ptr().cast(), 1);
+        });
+    }
+
+    /// Runs the work of a signal handler and restores `errno`, which the interrupted code may not have read yet.
+    pub(crate) fn keep_errno(work: impl FnOnce()) {
+        // SAFETY: the address of this thread's `errno` is valid as long as the thread is.
         unsafe {
-            signal(number, DEFAULT);
-            write(WAKE.load(Ordering::SeqCst), [0_u8].as_ptr().cast(), 1);
+            let errno = errno_location();
+            let before = *errno;
+            work();
+            *errno = before;
         }
     }
 }
@@ -108,5 +125,20 @@ mod platform {
 mod platform {
     pub(super) fn on_interrupt(_: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "errno is set by system calls that fail")]
+mod tests {
+    #[test]
+    fn handler_restores_errno() {
+        // SAFETY: there is no such process, so that the call only sets `errno`.
+        let failed = unsafe { libc::kill(i32::MAX, 0) };
+        // The handler has no open file to write to, because no test calls `on_interrupt`. SIGURG is ignored by default.
+        super::platform::handle(libc::SIGURG);
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        assert_eq!((failed, errno), (-1, Some(libc::ESRCH)));
     }
 }

@@ -18,6 +18,11 @@ use super::{Failure, arguments, describe, report_error, text};
 pub(crate) const NAME: &str = "standpipe";
 /// A wait of no time is none that an exporter can be set to.
 const SHORTEST: Duration = Duration::from_millis(1);
+/// Service of this program's commands. `exec --service` sets it for nested commands, and it wins over OTEL_SERVICE_NAME,
+/// which a whole environment may share.
+pub(crate) const SERVICE_NAME: &str = "OTEL_CLI_SERVICE_NAME";
+/// File that `span start` writes its context to, and that the other commands read theirs from.
+pub(crate) const CARRIER_FILE: &str = "OTEL_CLI_CARRIER_FILE";
 const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_METRICS_EXPORTER"];
 const SIGNALS: [&str; 4] = ["", "TRACES_", "LOGS_", "METRICS_"];
 
@@ -152,7 +157,7 @@ pub(crate) fn budget(given: &Given, default: Duration) -> Result<Duration, Strin
 
 /// The span that this command was started in; what cannot be read of it is reported on request.
 pub(crate) fn caller(given: &Given) -> Result<Caller, String> {
-    let parent = value_or(given, "--parent", "OTEL_CLI_CARRIER_FILE", |_| true)?;
+    let parent = value_or(given, "--parent", CARRIER_FILE, |_| true)?;
     let caller = parent.map_or_else(Caller::of_process, |parent| Caller::of(&parent));
     if is_verbose(given) {
         caller.complaints.iter().for_each(|complaint| report_error(complaint));
@@ -202,17 +207,14 @@ fn variables(given: &Given, presets: &[(&str, &str)]) -> Result<Vec<(String, OsS
             *value = if is_only { "none".into() } else { others.join(",").into() };
         }
     }
-    const SERVICE: &str = "OTEL_SERVICE_NAME";
-    if let Some(service) = given.value("--service")? {
-        variables.retain(|(name, _)| name != SERVICE);
-        variables.push((SERVICE.to_owned(), service.into()));
+    if let Some(service) = value_or(given, "--service", SERVICE_NAME, |_| true)? {
+        variables.retain(|(name, _)| name != "OTEL_SERVICE_NAME");
+        variables.push(("OTEL_SERVICE_NAME".to_owned(), service.into()));
     }
-    let service = of_environment("OTEL_CLI_SERVICE_NAME");
-    let fallbacks = service.iter().map(|service| (SERVICE, service.as_str())).chain(presets.iter().copied());
-    for (preset, value) in fallbacks {
+    for (preset, value) in presets {
         if !variables.iter().any(|(name, value)| name == preset && is_usable(name, value)) {
             variables.retain(|(name, _)| name != preset);
-            variables.push((preset.to_owned(), value.into()));
+            variables.push(((*preset).to_owned(), value.into()));
         }
     }
     Ok(variables)
@@ -266,6 +268,6 @@ pub(crate) fn in_words(problem: &Problem) -> String {
     format!("{message}{advice}")
 }
 
-fn of_environment(name: &str) -> Option<String> {
+pub(crate) fn of_environment(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -106,7 +106,7 @@ fn ten_mistakes_are_all_reported_with_their_lines() {
     let keys_at = |list: &str| -> Vec<(usize, String)> {
         let reported =
             found[list].as_array().expect("a list").iter().map(|reported| reported.as_str().expect("a text"));
-        let parts = reported.map(|reported| reported.strip_prefix(&file).expect(reported).splitn(5, ':'));
+        let parts = reported.map(|reported| reported.strip_prefix(&*file).expect(reported).splitn(5, ':'));
         let place = |mut parts: std::str::SplitN<'_, char>| {
             let line = parts.nth(1)?.parse().ok()?;
             Some((line, parts.nth(1)?.rsplit('.').next()?.to_owned()))
@@ -135,12 +135,12 @@ fn ten_mistakes_are_all_reported_with_their_lines() {
 
 #[test]
 fn check_finds_what_only_shows_at_the_start() {
-    config("broken.pem", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n");
     let file = config(
         "broken_ca.toml",
         "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"https://localhost\"\n\
          ca-file = \"broken.pem\"\n",
     );
+    file.directory.write("broken.pem", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n");
     let output = run(&["check", "--offline", &file]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");

@@ -402,6 +402,8 @@ impl Listening {
         let mut command = standpipe(&[&["receive"], options].concat());
         #[cfg(windows)]
         std::os::windows::process::CommandExt::creation_flags(&mut command, CREATE_NEW_PROCESS_GROUP);
+        #[cfg(unix)]
+        crate::exec::heed_signals(&mut command);
         let mut process =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let output = BufReader::new(process.stdout.take().expect("it is piped"));

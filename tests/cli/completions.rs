@@ -31,7 +31,7 @@ fn bash_completes_commands_options_values_and_the_command_of_exec() {
         "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _standpipe; echo ${COMPREPLY[*]}";
     for (words, expected) in [
         (&["ex"][..], "exec"),
-        (&["exec", "--n"], "--name --no-args"),
+        (&["exec", "--a"], "--attr --args"),
         (&["exec", "-k", "c"], "client consumer"),
         (&["exec", "--", "mkfif"], "mkfifo"),
         (&["exec", "--", "ls", "--n"], ""),

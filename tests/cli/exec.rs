@@ -101,17 +101,23 @@ fn the_nested_script_of_the_guide_gives_one_tree() {
 #[test]
 fn the_span_file_of_the_guide_holds_a_script_together_however_it_ends() {
     let [_, script] = guide_scripts()[..] else { panic!("the guide has two scripts") };
-    for (end, code) in [("", 0), ("exit 3\n", 3), ("kill -TERM $$\n", 143)] {
+    let failing = script.replace("migrate -- true", "migrate -- sh -c 'exit 4'");
+    let ended_by = |end: &str| format!("{script}{end}");
+    for (script, code) in
+        [(ended_by(""), 0), (ended_by("exit 3\n"), 3), (ended_by("kill -TERM $$\n"), 143), (failing, 4)]
+    {
         let receiver = Receiver::start().unwrap();
-        let output = run_script(&receiver, "deploy.sh", &format!("{script}{end}"));
+        let output = run_script(&receiver, "deploy.sh", &script);
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(code), ""));
         let trace = receiver.only_trace();
         trace.assert_tree("deploy.sh\n  deploy\n    migrate");
         let deploy = trace.span("deploy");
-        assert_eq!(deploy.attribute("exit.code").as_i64(), Some(code.into()));
-        assert_eq!(deploy.events()[0].name(), "migrated");
-        assert_eq!(deploy.logs().len(), 1);
-        assert_eq!(receiver.point_count(), 1);
+        let message = format!("exit code {code}");
+        assert_eq!(deploy.status(), (code != 0).then_some(Status::Error(&message)));
+        // what follows a failed step is not run
+        let is_whole = usize::from(code != 4);
+        assert_eq!((deploy.events().len(), deploy.logs().len()), (is_whole, is_whole));
+        assert_eq!(receiver.point_count(), is_whole as u64);
     }
 }
 
@@ -402,19 +408,99 @@ fn a_configuration_that_cannot_be_used_is_silent_unless_asked_about() {
 }
 
 #[test]
-fn secrets_in_arguments_never_arrive() {
-    let secrets =
-        ["--password", "s3cr3t", "--token=s3cr3t", "-H", "Authorization: Bearer s3cr3t", "key=s3cr3t"];
-    let more = ["https://me:s3cr3t@host/", "-u", "me:s3cr3t", "-e", "DB_PASSWORD=s3cr3t"];
-    let script = ["sh", "-c", "true --api-key s3cr3t \"Cookie: a=s3cr3t\""];
-    for command in [&[&["true"], &secrets[..], &more].concat()[..], &script] {
-        let (output, span) = recorded(&[&["--header", "api-key=s3cr3t", "--"], command].concat());
+fn records_the_command_line_only_with_args_and_then_unchanged() {
+    let script = "true --api-key s3cr3t \"Cookie: a=s3cr3t\"";
+    let options = ["--verbose", "--log-output", "--header", "api-key=s3cr3t"];
+    for command in [&["/bin/true", "API_KEY2=s3cr3t", "-su", "me:s3cr3t"][..], &["sh", "-ec", script]] {
+        let receiver = Receiver::start().unwrap();
+        let output = finish(&mut exec(&receiver, &[&options[..], &["--"], command].concat()));
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert!(!format!("{span:?}").contains("s3cr3t"), "{span:?}");
-        assert!(format!("{span:?}").contains("***"), "{span:?}");
+        let [span] = &receiver.spans()[..] else { panic!("one span: {output:?}") };
+        let arrived = format!("{span:?}{:?}", receiver.logs());
+        assert!(!arrived.contains("s3cr3t") && !arrived.contains("command_args"), "{arrived}");
+        assert!(!stderr(&output).contains("s3cr3t"), "{}", stderr(&output));
+        assert_eq!(text(span, "process.executable.name"), span.name());
+
+        let (_, span) = recorded(&[&["--args", "--"], command].concat());
+        let arguments = span.attribute("process.command_args");
+        let arguments: Vec<_> =
+            arguments.items().iter().map(|item| item.as_str().unwrap().to_owned()).collect();
+        assert_eq!(arguments, command);
+        assert_eq!(span.name(), if command.len() == 3 { script } else { "true" });
     }
-    let (_, span) = recorded(&["--no-args", "--", "true", "hidden"]);
-    assert!(span.attribute("process.command_args").is_none(), "{span:?}");
+}
+
+#[test]
+fn nested_commands_inherit_the_service_of_the_option_and_other_programs_do_not() {
+    let receiver = Receiver::start().unwrap();
+    let script = "\"$0\" exec --timeout 60s -n inner -- sh -c 'echo $OTEL_SERVICE_NAME'\n\
+                  \"$0\" exec --timeout 60s -n own -s own true";
+    let arguments = ["-s", "ci", "-n", "outer", "--", "sh", "-c", script, env!("CARGO_BIN_EXE_standpipe")];
+    let output = finish(exec(&receiver, &arguments).env("OTEL_SERVICE_NAME", "shop"));
+    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("shop\n", ""));
+    let trace = receiver.only_trace();
+    trace.assert_tree("outer\n  inner\n  own");
+    for (name, service) in [("outer", "ci"), ("inner", "ci"), ("own", "own")] {
+        assert_eq!(trace.span(name).service_name(), service, "{name}");
+    }
+}
+
+/// In a container, where orphans become children of the first process.
+#[test]
+#[cfg(target_os = "linux")]
+fn reaps_orphans_as_the_first_process() {
+    let unshare = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child"]).args(arguments).stdin(Stdio::null());
+        crate::support::command::forget_surroundings(&mut command);
+        command
+    };
+    if !unshare(&["true"]).output().is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: unshare cannot make a namespace for processes here");
+        return;
+    }
+    let receiver = Receiver::start().unwrap();
+    // A process that has ended takes signals until it is reaped.
+    let script = "orphan=$(sh -c 'sleep 0.1 >/dev/null & echo $!'); tries=0\n\
+                  while kill -0 $orphan 2>/dev/null; do\n\
+                  tries=$((tries + 1)); [ $tries -lt 200 ] || exit 9; sleep 0.1\n\
+                  done; exit 3";
+    let mut command = unshare(&[env!("CARGO_BIN_EXE_standpipe"), "exec", "--timeout", LONG]);
+    command.args(["--", "sh", "-c", script]).env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint());
+    let output = finish(&mut command);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(3), ""));
+    assert_eq!(receiver.spans()[0].attribute("process.exit.code").as_i64(), Some(3));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn threads_that_log_output_block_the_forwarded_signals() {
+    let receiver = Receiver::start().unwrap();
+    let arguments = ["--log-output", "--", "sh", "-c", REPORT_SIGNALS];
+    let mut running = Running::start(&mut exec(&receiver, &arguments));
+    assert_eq!(running.next_line(), "ready");
+    let tasks = format!("/proc/{}/task", running.process.id());
+    let statuses = || {
+        let tasks = fs::read_dir(&tasks).unwrap().map(|task| task.unwrap().path().join("status"));
+        let statuses = tasks.filter_map(|status| fs::read_to_string(status).ok());
+        statuses.filter(|status| status.starts_with("Name:\tstandpipe-std")).collect::<Vec<_>>()
+    };
+    // a thread gives itself its name
+    let began = Instant::now();
+    while statuses().len() < 2 {
+        assert!(began.elapsed() < PATIENCE, "there is no thread for each stream");
+        thread::yield_now();
+    }
+    for status in statuses() {
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim();
+        let blocked = u64::from_str_radix(blocked, 16).unwrap();
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGWINCH] {
+            assert!(blocked & 1 << (signal - 1) != 0, "signal {signal}: {status}");
+        }
+    }
+    running.signal("TERM");
+    assert_eq!(running.next_line(), "TERM");
+    assert_eq!(running.process.wait().unwrap().code(), Some(7));
 }
 
 #[test]
@@ -425,7 +511,7 @@ fn output_passes_through_byte_for_byte_and_its_lines_are_logs_of_the_span() {
         (0..=255_u8).cycle().take(100_000).chain(*b"\nthe end, without a line end").collect();
     let file = scratch.write("bytes", &bytes);
     let file = file.to_str().unwrap();
-    for option in ["--log-output", "--no-args"] {
+    for option in ["--log-output", "--args"] {
         let arguments = [option, "--", "sh", "-c", "cat \"$0\"; cat \"$0\" >&2", file];
         let output = finish(&mut exec(&receiver, &arguments));
         assert!(output.stdout == bytes && output.stderr == bytes, "{option}");
@@ -611,23 +697,24 @@ fn the_context_is_put_into_arguments_and_files_and_read_from_them() {
 }
 
 #[test]
-fn make_runs_its_recipes_inside_of_spans() {
+fn the_make_recipe_of_the_guide_names_each_span_after_its_line() {
     if Command::new("make").arg("--version").output().is_err() {
         println!("SKIPPED: there is no make here");
         return;
     }
-    let receiver = Receiver::start().unwrap();
+    let guide = include_str!("../../src/guide/shell.md");
+    let recipe = guide.lines().find(|line| line.starts_with("standpipe exec -- make ")).unwrap();
     let scratch = Scratch::new();
-    scratch.write("Makefile", "all: one\n\t@echo all\none:\n\t@echo one\n");
-    let mut make = Command::new(env!("CARGO_BIN_EXE_standpipe"));
-    let shell = format!("SHELL={}", env!("CARGO_BIN_EXE_standpipe"));
-    let flags = format!(".SHELLFLAGS=exec --timeout {LONG} --name recipe -- /bin/sh -c");
-    make.args(["exec", "--timeout", LONG, "--", "make", "-s", &shell, &flags]);
-    crate::support::command::forget_surroundings(&mut make);
-    make.current_dir(scratch.path()).env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint());
-    let output = finish(make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL"));
-    assert_eq!(stdout(&output), "one\nall\n", "{}", stderr(&output));
-    receiver.only_trace().assert_tree("make\n  recipe\n  recipe");
+    let targets = ["one", "two", "three", "four", "five", "six"];
+    let rules = targets.map(|target| format!("{target}:\n\t@echo {target}\n"));
+    scratch.write("Makefile", format!("all: {}\n{}", targets.join(" "), rules.concat()));
+    let receiver = Receiver::start().unwrap();
+    let script =
+        format!("#!/bin/sh\nunset MAKEFLAGS MAKELEVEL\ncd '{}'\n{recipe}\n", scratch.path().display());
+    let output = run_script(&receiver, "build.sh", &script);
+    assert_eq!(stdout(&output).split_whitespace().collect::<Vec<_>>(), targets, "{}", stderr(&output));
+    let names = targets.map(|target| format!("\n    echo {target}"));
+    receiver.only_trace().assert_tree(&format!("build.sh\n  make{}", names.concat()));
 }
 
 #[test]

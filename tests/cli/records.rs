@@ -106,6 +106,48 @@ fn an_event_without_a_time_is_within_its_span() {
 }
 
 #[test]
+fn span_start_writes_the_carrier_file_that_later_commands_read() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    let carrier = scratch.write("carrier", format!("TRACEPARENT={PARENT}\n"));
+    // the file of the span has the same lines, and may be the carrier
+    for file in ["span", "carrier"] {
+        if file == "carrier" {
+            fs::write(&carrier, "").unwrap();
+        }
+        let file = scratch.path().join(file);
+        let with_carrier = |arguments: &[&str]| {
+            let output = finish(sending(&receiver, arguments).env("OTEL_CLI_CARRIER_FILE", &carrier));
+            assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
+        };
+        with_carrier(&["span", "start", "--file", file.to_str().unwrap(), "deploy"]);
+        with_carrier(&["span", "migrate"]);
+        with_carrier(&["span", "end", "--file", file.to_str().unwrap()]);
+    }
+    let spans = receiver.spans();
+    let names: Vec<&str> = spans.iter().map(|span| span.name()).collect();
+    assert_eq!(names, ["migrate", "deploy", "migrate", "deploy"]);
+    for pair in spans.chunks(2) {
+        assert_eq!(pair[0].parent_id(), Some(pair[1].span_id()));
+        assert_eq!(pair[0].trace_id(), pair[1].trace_id());
+    }
+    assert_eq!(spans[1].parent_id().map(|id| id.to_string()).as_deref(), Some("00f067aa0ba902b7"));
+    assert_eq!(spans[3].parent_id(), None);
+}
+
+#[test]
+fn span_background_is_refused_with_the_commands_to_use_instead() {
+    let receiver = Receiver::start().unwrap();
+    for arguments in [&["span", "background"][..], &["span", "background", "--file", "x", "deploy"]] {
+        let output = finish(&mut sending(&receiver, arguments));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = stderr(&output);
+        assert!(said.contains("span start --file FILE NAME, and span end --file FILE"), "{said}");
+    }
+    assert_eq!(receiver.span_count(), 0);
+}
+
+#[test]
 fn a_span_goes_on_in_a_file_without_a_process() {
     let receiver = Receiver::start().unwrap();
     let scratch = Scratch::new();

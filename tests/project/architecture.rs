@@ -82,6 +82,7 @@ const LAYERS: &[Row] = &[
     row("guide",           &[],                                               &[]),
     // the command: the library is an outside crate to it
     row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
+    row("cli/interrupt*",  &[],                                               &["libc"]),
     row("cli/exec/process*", &["cli"],                                        &["libc"]),
     row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
 ];

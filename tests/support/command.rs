@@ -1,8 +1,12 @@
 //! The `standpipe` command, run as a user runs it.
 
-use std::path::PathBuf;
+use std::env;
+use std::fmt;
+use std::ops::Deref;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::{env, fs};
+
+use super::scratch::Scratch;
 
 /// The command in surroundings that do not depend on who runs the test.
 pub(crate) fn standpipe(arguments: &[&str]) -> Command {
@@ -50,9 +54,35 @@ pub(crate) fn without_reader() -> Stdio {
     Stdio::from(std::os::fd::OwnedFd::from(stdout))
 }
 
-/// A configuration file in the place cargo keeps for the files of tests.
-pub(crate) fn config(name: &str, text: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::write(&path, text).expect("the place is writable");
-    path.to_str().expect("its path is UTF-8").to_owned()
+/// Path of a configuration file in a directory of its own, which is removed with it.
+pub(crate) struct ConfigFile {
+    path: String,
+    pub(crate) directory: Scratch,
+}
+
+impl Deref for ConfigFile {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.path
+    }
+}
+
+impl AsRef<Path> for ConfigFile {
+    fn as_ref(&self) -> &Path {
+        Path::new(&self.path)
+    }
+}
+
+impl fmt::Display for ConfigFile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.path)
+    }
+}
+
+/// Writes a configuration file that no other test, and no other run of this test, can see.
+pub(crate) fn config(name: &str, text: &str) -> ConfigFile {
+    let directory = Scratch::new();
+    let path = directory.write(name, text);
+    ConfigFile { path: path.to_str().expect("its path is UTF-8").to_owned(), directory }
 }

@@ -1,13 +1,12 @@
 //! `standpipe exec`: a command, inside a span.
 
-mod mask;
 mod output;
 mod process;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 use std::{env, fs};
 
@@ -23,11 +22,17 @@ const BUDGET: Duration = Duration::from_secs(1);
 /// As shells have them.
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
+/// Programs that run the text behind `-c`.
+const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish"];
+/// Longest span name that is made of a shell's text, in terminal cells.
+const MAX_TEXT_NAME: usize = 60;
 
 struct Options {
     program: OsString,
     arguments: Vec<OsString>,
     name: String,
+    /// Service that the option names, for nested commands as well.
+    service: Option<String>,
     kind: SpanKind,
     attributes: Vec<Attribute>,
     print_to: Option<PathBuf>,
@@ -43,18 +48,21 @@ impl Options {
         let [program, arguments @ ..] = &given.operands[..] else {
             return Err("exec needs a COMMAND".to_owned());
         };
+        let records_arguments = given.has("--args");
         let name = sender::value_or(given, "--name", "OTEL_CLI_SPAN_NAME", |_| true)?;
+        let text_name = || shell_text(program, arguments).filter(|_| records_arguments);
         let kind =
             sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND", |word| sender::kind(word).is_ok())?;
         Ok(Self {
-            name: name.unwrap_or_else(|| file_name(program)),
+            name: name.or_else(text_name).unwrap_or_else(|| file_name(program)),
+            service: given.value("--service")?.map(str::to_owned),
             program: program.clone(),
             arguments: arguments.to_vec(),
             kind: kind.map_or(Ok(SpanKind::Client), |kind| sender::kind(&kind))?,
             attributes: sender::attributes(given)?,
             print_to: given.os_value("--print-to").map(PathBuf::from),
             logs_output: given.has("--log-output"),
-            records_arguments: !given.has("--no-args"),
+            records_arguments,
             budget: sender::budget(given, BUDGET)?,
             fails: sender::is_on(given, "--fail", "OTEL_CLI_FAIL"),
             is_verbose: sender::is_verbose(given),
@@ -88,7 +96,7 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     }
     let (ended, copies) = start(command, &options, &sender, &mut span);
     let mut code = match &ended {
-        Ok(status) => record_end(&mut span, *status),
+        Ok(ended) => record_end(&mut span, ended),
         Err(error) => record_failure(&mut span, &options.program, error),
     };
     span.end();
@@ -98,14 +106,14 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
         report_error(&trouble);
         code = if code == 0 { 1 } else { code };
     }
-    if let Some(signal) = ended.ok().and_then(process::signal_of) {
+    if let Some(signal) = ended.ok().and_then(|(status, _)| process::signal_of(status)) {
         process::end_by(signal);
     }
     // a code of Windows has 32 bits, and an `ExitCode` has 8
     std::process::exit(code);
 }
 
-/// The command as it is started: its arguments without place-holders, and the span as its parent.
+/// Builds the command: with the place-holders in its arguments filled in, and the span and service for nested commands.
 fn command(options: &Options, context: Option<&SpanContext>) -> Command {
     let mut command = Command::new(&options.program);
     match context {
@@ -117,6 +125,10 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
         context.inject(|name, value| {
             command.env(name.to_ascii_uppercase(), value);
         });
+    }
+    if let Some(service) = &options.service {
+        // OTEL_SERVICE_NAME would rename programs that have telemetry of their own
+        command.env(sender::SERVICE_NAME, service);
     }
     command
 }
@@ -139,7 +151,7 @@ fn start(
     options: &Options,
     sender: &Sender,
     span: &mut Span,
-) -> (io::Result<ExitStatus>, Option<output::Copies>) {
+) -> (io::Result<process::Ended>, Option<output::Copies>) {
     let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let context = span.context().clone();
     let copies = options.logs_output.then(|| output::Copies::start(&mut command, &logger, &context));
@@ -158,8 +170,8 @@ fn describe(span: &mut Span, options: &Options, command: &Command) {
     span.set("process.executable.name", file_name(&options.program));
     if options.records_arguments {
         let arguments = [command.get_program()].into_iter().chain(command.get_args());
-        let arguments = mask::mask(arguments.map(|argument| argument.to_string_lossy().into_owned()));
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let arguments: Vec<_> = arguments.map(OsStr::to_string_lossy).collect();
+        let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
         span.set("process.command_args", arguments.as_slice());
     }
     for (key, value) in &options.attributes {
@@ -167,14 +179,14 @@ fn describe(span: &mut Span, options: &Options, command: &Command) {
     }
 }
 
-/// The exit code that a shell would show.
-fn record_end(span: &mut Span, status: ExitStatus) -> i32 {
-    if let Some(usage) = process::usage_of_child() {
+/// Records how the command ended, and returns the exit code that a shell would show.
+fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
+    if let Some(usage) = usage {
         span.set("process.cpu.time.user", usage.user.as_secs_f64());
         span.set("process.cpu.time.system", usage.system.as_secs_f64());
         span.set("process.memory.max_rss", usage.max_rss.and_then(|bytes| i64::try_from(bytes).ok()));
     }
-    let signal = process::signal_of(status);
+    let signal = process::signal_of(*status);
     let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
     span.set("process.exit.code", code);
     if let Some(signal) = signal {
@@ -222,4 +234,63 @@ fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
 
 fn file_name(program: &OsStr) -> String {
     Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
+}
+
+/// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`] and with any other options, as `-eo pipefail -c`.
+fn shell_text(program: &OsStr, arguments: &[OsString]) -> Option<String> {
+    let mut words = arguments.iter().map_while(|word| word.to_str());
+    if !SHELLS.contains(&file_name(program).as_str()) {
+        return None;
+    }
+    let mut has_text = false;
+    while let Some(word) = words.next() {
+        match word.strip_prefix(['-', '+']) {
+            None => {
+                let line = word.split_whitespace().collect::<Vec<_>>().join(" ");
+                let is_named = has_text && !line.is_empty();
+                return is_named.then(|| text::cut(&line, MAX_TEXT_NAME, "…").into_owned());
+            }
+            Some(long) if long.starts_with('-') => {}
+            Some(letters) => {
+                has_text |= letters.contains('c');
+                // `-o pipefail`: the next word is the name of the option
+                if letters.ends_with('o') {
+                    words.next();
+                }
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_text_of_a_shell_whatever_its_other_options_are() {
+        let name = |line: &[&str]| {
+            let words: Vec<OsString> = line.iter().map(OsString::from).collect();
+            shell_text(&words[0], &words[1..])
+        };
+        for line in [
+            &["sh", "-c", "make  all\n"][..],
+            &["/bin/bash", "-ec", "make all", "argument"],
+            &["bash", "--norc", "-euo", "pipefail", "-c", "make all"],
+            &["dash", "-c", "-e", "--", "make all"],
+        ] {
+            assert_eq!(name(line).as_deref(), Some("make all"), "{line:?}");
+        }
+        for line in [
+            &["sh", "script", "-c", "x"][..],
+            &["sh", "-c"],
+            &["sh", "-c", " "],
+            &["tar", "-c", "x"],
+            &["bash", "-o", "errexit", "x"],
+        ] {
+            assert_eq!(name(line), None, "{line:?}");
+        }
+        let long = name(&["sh", "-c", &"x".repeat(100)]).unwrap();
+        assert_eq!((text::width(&long), long.ends_with("x…")), (MAX_TEXT_NAME, true));
+    }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use standpipe::{Logger, Severity, SpanContext};
 
-use super::process::{Pipe, Stream, await_readable, is_readable, stream};
+use super::process::{Pipe, Stream, await_readable, is_readable, stream, with_signals_blocked};
 
 /// A longer line becomes several records.
 const LONGEST_LINE: usize = 16 << 10;
@@ -67,7 +67,9 @@ impl Copies {
             })?;
             io::Result::Ok(stream)
         };
-        let streams = [copy("stdout", showing(io::stdout()))?, copy("stderr", showing(io::stderr()))?];
+        let streams = with_signals_blocked(|| {
+            io::Result::Ok([copy("stdout", showing(io::stdout()))?, copy("stderr", showing(io::stderr()))?])
+        })?;
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(Self { streams, pipes: Vec::new(), running, progress })
     }

@@ -1,14 +1,14 @@
-//! A child process: how signals reach it, what it prints, how it ended, what it used.
+//! Runs a child process: forwards signals, reads its output, and returns its exit status and resource usage.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 pub(super) use platform::{
-    Pipe, Stream, await_readable, end_by, is_readable, signal_name, signal_of, stream, usage_of_child,
+    Pipe, Stream, await_readable, end_by, is_readable, signal_name, signal_of, stream, with_signals_blocked,
 };
 
-/// What a child and the processes that it waited for have used.
+/// Resources that a child and the processes that it waited for have used.
 #[cfg_attr(not(unix), allow(dead_code, reason = "other systems are not asked"))]
 pub(super) struct Usage {
     pub(super) user: Duration,
@@ -20,23 +20,26 @@ pub(super) struct Usage {
 
 /// Starts the command, calls `started`, and waits for the end. Signals that this process is sent meanwhile are the child's;
 /// afterwards they end this process as they do without a child.
-pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io::Result<ExitStatus> {
+pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io::Result<Ended> {
     platform::take_signals(command);
     let ended = command.spawn().and_then(|mut child| {
         platform::forward_to(&child);
         started(&mut child);
-        platform::wait_for_end(&child);
-        child.wait()
+        platform::wait(&mut child)
     });
     platform::leave_signals();
     ended
 }
+
+/// Exit status of a child, and its usage where the system tells it.
+pub(super) type Ended = (ExitStatus, Option<Usage>);
 
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "std neither forwards signals nor polls, nor knows what a child used")]
 mod platform {
     use std::ffi::c_int;
     use std::fs::File;
+    use std::io;
     use std::mem::MaybeUninit;
     use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -46,7 +49,8 @@ mod platform {
     use std::sync::{Arc, Weak};
     use std::time::Duration;
 
-    use super::Usage;
+    use super::super::super::interrupt::keep_errno;
+    use super::{Ended, Usage};
 
     const FORWARDED: [c_int; 7] = [
         libc::SIGTERM,
@@ -145,27 +149,72 @@ mod platform {
         forward();
     }
 
-    /// Waits until the child has ended, and leaves it for `Child::wait`: until that has been called no other process can
-    /// have its number, so that no signal goes astray.
-    pub(super) fn wait_for_end(child: &Child) {
-        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-        // SAFETY: `info` is written to, and outlives the call.
-        let mut wait = || unsafe {
-            libc::waitid(
-                libc::P_PID,
-                child.id() as libc::id_t,
-                info.as_mut_ptr(),
-                libc::WEXITED | libc::WNOWAIT,
-            )
-        };
-        while wait() != 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted {}
+    /// Waits until the child has ended. As process 1 of a container, this process is given all orphans, and reaps those that
+    /// end before the child.
+    pub(super) fn wait(child: &mut Child) -> io::Result<Ended> {
+        let pid = child.id() as libc::pid_t;
+        // SAFETY: has no condition.
+        let is_first = unsafe { libc::getpid() } == 1;
+        let (kind, id) = if is_first { (libc::P_ALL, 0) } else { (libc::P_PID, child.id() as libc::id_t) };
+        loop {
+            let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+            // WNOWAIT: no other process gets the child's number before `CHILD` is changed, so that no signal goes astray.
+            // SAFETY: `info` is written to, and outlives the call.
+            let wait = || unsafe { libc::waitid(kind, id, info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT) };
+            if retry(wait).is_err() {
+                break;
+            }
+            // SAFETY: all zero is a valid `siginfo_t`, and the one of a child that ended has its number.
+            match unsafe { info.assume_init().si_pid() } {
+                ended if ended == pid => break,
+                orphan => drop(reap(orphan)),
+            }
+        }
         CHILD.store(ENDED, Ordering::SeqCst);
+        reap(pid)
     }
 
-    /// As if there had been none.
+    /// Removes a child that has ended from the system's table.
+    fn reap(pid: libc::pid_t) -> io::Result<Ended> {
+        let (mut status, mut used) = (0, MaybeUninit::<libc::rusage>::zeroed());
+        // SAFETY: both are written to, and outlive the call.
+        retry(|| unsafe { libc::wait4(pid, &raw mut status, 0, used.as_mut_ptr()) })?;
+        // SAFETY: all zero, it is valid as well.
+        Ok((ExitStatus::from_raw(status), usage(&unsafe { used.assume_init() })))
+    }
+
+    /// Repeats a system call that signals interrupt.
+    fn retry(mut call: impl FnMut() -> c_int) -> io::Result<()> {
+        while call() < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `work` while this thread blocks the forwarded signals. The threads that it starts block them for good, so that
+    /// the handler does not run there.
+    pub(crate) fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
+        let (mut set, mut before) = (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::zeroed());
+        // SAFETY: both sets are written to before they are read, and outlive the calls.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for number in FORWARDED {
+                libc::sigaddset(set.as_mut_ptr(), number);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
+            let done = work();
+            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+            done
+        }
+    }
+
+    /// Sets the receiver of forwarded signals, and forgets those that were not forwarded yet.
     #[cfg(test)]
-    pub(super) fn forget_child() {
-        CHILD.store(NOT_STARTED, Ordering::SeqCst);
+    pub(super) fn set_child(pid: i32) {
+        CHILD.store(pid, Ordering::SeqCst);
         SENT.store(0, Ordering::SeqCst);
         FROM_SYSTEM.store(0, Ordering::SeqCst);
     }
@@ -187,7 +236,7 @@ mod platform {
         // SAFETY: with SA_SIGINFO the handler is given a valid `siginfo_t`.
         let came = if unsafe { is_from_system(&*info) } { &FROM_SYSTEM } else { &SENT };
         came.fetch_or(1 << number, Ordering::SeqCst);
-        forward();
+        keep_errno(forward);
     }
 
     /// Whether the terminal has sent this signal to the child as well, so that forwarding it would deliver it twice: Ctrl-C,
@@ -248,9 +297,8 @@ mod platform {
 
     /// Waits until there is, and takes nothing.
     pub(crate) fn await_readable(stream: &mut Stream) {
-        while poll(stream, -1) < 0
-            && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
-        {}
+        // A failure shows when it is read.
+        let _ = retry(|| poll(stream, -1));
     }
 
     fn poll(stream: &Stream, milliseconds: c_int) -> c_int {
@@ -288,9 +336,12 @@ mod platform {
         name.to_owned()
     }
 
-    /// This process has one child, so that what all children used is what that one used.
-    pub(crate) fn usage_of_child() -> Option<Usage> {
-        let (child, own) = (usage(libc::RUSAGE_CHILDREN)?, usage(libc::RUSAGE_SELF)?);
+    fn usage(child: &libc::rusage) -> Option<Usage> {
+        let mut own = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the structure is written to, and outlives the call; all zero, it is valid as well.
+        let own = unsafe {
+            (libc::getrusage(libc::RUSAGE_SELF, own.as_mut_ptr()) == 0).then(|| own.assume_init())?
+        };
         // in kibibytes, except by Apple
         let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
         let max_rss = u64::try_from(child.ru_maxrss).ok().filter(|_| child.ru_maxrss > own.ru_maxrss);
@@ -301,12 +352,6 @@ mod platform {
         })
     }
 
-    fn usage(of: c_int) -> Option<libc::rusage> {
-        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the structure is written to, and outlives the call; all zero, it is valid as well.
-        unsafe { (libc::getrusage(of, usage.as_mut_ptr()) == 0).then(|| usage.assume_init()) }
-    }
-
     fn duration(time: &libc::timeval) -> Duration {
         let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
         Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or_default())
@@ -315,10 +360,10 @@ mod platform {
 
 #[cfg(not(unix))]
 mod platform {
-    use std::io::{BufRead, BufReader, Read};
+    use std::io::{self, BufRead, BufReader, Read};
     use std::process::{Child, Command, ExitStatus};
 
-    use super::Usage;
+    use super::Ended;
 
     /// A console's Ctrl-C and Ctrl-Break go to all its processes, the child included. This one stays until the child has
     /// ended, whatever that makes of it.
@@ -354,7 +399,13 @@ mod platform {
 
     pub(super) fn forward_to(_: &Child) {}
 
-    pub(super) fn wait_for_end(_: &Child) {}
+    pub(super) fn wait(child: &mut Child) -> io::Result<Ended> {
+        Ok((child.wait()?, None))
+    }
+
+    pub(crate) fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
+        work()
+    }
 
     pub(crate) fn end_by(_: i32) {}
 
@@ -381,13 +432,10 @@ mod platform {
     pub(crate) fn signal_name(number: i32) -> String {
         format!("signal {number}")
     }
-
-    pub(crate) fn usage_of_child() -> Option<Usage> {
-        None
-    }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 #[allow(unsafe_code, reason = "signals of a terminal are made here")]
 mod tests {
     use std::mem::MaybeUninit;
@@ -395,11 +443,15 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::sync::{Mutex, PoisonError};
 
-    use super::platform::{forget_child, forward_to, handle, leave_signals, wait_for_end};
+    use super::platform::{forward_to, handle, leave_signals, set_child, wait};
     use super::run;
 
     /// There is one child of a process.
     static CHILD: Mutex<()> = Mutex::new(());
+
+    fn forget_child() {
+        set_child(0);
+    }
 
     /// As Ctrl-C of a terminal reaches this process.
     fn press_ctrl_c() {
@@ -418,8 +470,8 @@ mod tests {
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         // before there was one: it is the child's when it starts
         press_ctrl_c();
-        let ended = run(Command::new("sleep").arg("30"), |_| {}).unwrap();
-        assert_eq!(ended.signal(), Some(libc::SIGINT));
+        let (status, _) = run(Command::new("sleep").arg("30"), |_| {}).unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGINT));
         forget_child();
 
         // after the fork, the terminal sends it to the child as well if that is of the same group
@@ -435,10 +487,22 @@ mod tests {
             if is_of_our_group {
                 drop(child.stdin.take());
             }
-            wait_for_end(&child);
-            assert_eq!(child.wait().unwrap().signal(), signal);
+            assert_eq!(wait(&mut child).unwrap().0.signal(), signal);
             forget_child();
         }
+    }
+
+    #[test]
+    fn handler_restores_errno_though_forwarding_fails() {
+        let _only = CHILD.lock().unwrap_or_else(PoisonError::into_inner);
+        // no process has this number
+        set_child(i32::MAX);
+        // SAFETY: no file has this number, so that the call only sets `errno`.
+        let failed = unsafe { libc::close(-1) };
+        press_ctrl_c();
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        forget_child();
+        assert_eq!((failed, errno), (-1, Some(libc::EBADF)));
     }
 
     #[test]
@@ -446,8 +510,7 @@ mod tests {
         let _only = CHILD.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ended = Command::new("true").spawn().unwrap();
         forward_to(&ended);
-        wait_for_end(&ended);
-        ended.wait().unwrap();
+        wait(&mut ended).unwrap();
         // in a copy of this process, that it may end
         let mut copy = Command::new("true");
         let leave = || {

@@ -11,6 +11,7 @@ use standpipe::{SpanContext, SpanKind, Status, Tracer};
 
 use super::super::Failure;
 use super::super::attribute::{AsValue, Attribute};
+use super::super::caller;
 use super::super::given::Given;
 use super::super::sender::{self, NAME, Sender};
 use super::super::text;
@@ -124,6 +125,11 @@ pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
     let options = Options::new(given).map_err(Failure::Usage)?;
     let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
     match (&words[..], given.os_value("--file").map(Path::new)) {
+        // of otel-cli; without this arm it would be the name of a span
+        (["background", ..], _) => usage(
+            "span background is not supported, because no process is needed between start and end: \
+             write span start --file FILE NAME, and span end --file FILE when the work is done",
+        ),
         (["start", name], Some(file)) => begin(given, options, name, file),
         (["event", name], Some(file)) => {
             let attributes = options.attributes.into_iter().collect();
@@ -156,7 +162,7 @@ fn tracer(sender: &Sender) -> Tracer {
     sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"))
 }
 
-/// Writes the file of a span that goes on.
+/// Writes the file of a span that goes on, and its context to the carrier file of the environment.
 fn begin(given: &Given, options: Options, name: &str, file: &Path) -> Result<ExitCode, Failure> {
     let sender = Sender::start(given, &[], None)?;
     let tracer = tracer(&sender);
@@ -173,6 +179,16 @@ fn begin(given: &Given, options: Options, name: &str, file: &Path) -> Result<Exi
         span: options.into_line(name),
     };
     span_file::create(file, &content).map_err(Failure::Message)?;
+    if let Some(carrier) = sender::of_environment(sender::CARRIER_FILE) {
+        let lines = caller::shell_lines(&content.context);
+        // the file of the span has these lines, and may be the carrier itself
+        if !fs::read_to_string(&carrier).is_ok_and(|text| text.starts_with(&lines)) {
+            let written = fs::write(&carrier, lines);
+            written.map_err(|error| {
+                Failure::Message(format!("{}: write {carrier}: {error}", sender::CARRIER_FILE))
+            })?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

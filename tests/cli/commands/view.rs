@@ -404,7 +404,10 @@ fn a_terminal_has_trees_and_a_foot_that_is_erased() {
         return;
     }
     let command = format!("{} receive --address 127.0.0.1:0", env!("CARGO_BIN_EXE_standpipe"));
-    let process = std::process::Command::new("script")
+    let mut script = std::process::Command::new("script");
+    // A background job of a script ignores SIGINT, and its children do: Ctrl-C would be echoed and stop nothing.
+    crate::exec::heed_signals(&mut script);
+    let process = script
         .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
         .env("LC_ALL", "C.UTF-8")
         .env("TERM", "xterm-256color")
