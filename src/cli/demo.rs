@@ -17,7 +17,7 @@ use super::log_view::LogView;
 use super::page::Page;
 use super::point_view::{self, PointView};
 use super::style::{Ink, Palette, Style};
-use super::{Failure, interrupt, metrics_table, print, receive, report_error, text, waterfall};
+use super::{Failure, interrupt, metrics_table, print, receive, report_error, waterfall};
 
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
