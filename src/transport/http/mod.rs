@@ -148,7 +148,8 @@ impl HttpSpec {
     /// A transport of its own; no connection is made yet.
     pub(crate) fn open(&self, driver: Driver) -> Http {
         let interrupter = Arc::new(Interrupter::default());
-        let connector = socket::plain_connector(self.lookup(driver), Dialer::new(Arc::clone(&interrupter), driver));
+        let connector =
+            socket::plain_connector(self.lookup(driver), Dialer::new(Arc::clone(&interrupter), driver));
         #[cfg(feature = "tls")]
         let connector = connector.chain(tls::connector(self));
         let connector = connector.chain(self.forward.clone());
