@@ -209,6 +209,14 @@ impl Spool {
 
     /// What it found since the last call that is worth reporting.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        if self.recorder.is_lost() {
+            let path = self.directory.recorder_path(&self.instance);
+            self.note(format!(
+                "{}: the flight recorder was truncated or cannot be read: the records in it are lost, and counted as damaged; until \
+                 the next start a process that dies loses its queue; keep jobs that clean up away from the spool",
+                path.display()
+            ));
+        }
         std::mem::take(&mut self.notes)
     }
 
@@ -229,7 +237,7 @@ impl Spool {
             let synced = self.journal.sync();
             self.note_unsynced(synced);
         }
-        if self.recorder.slots() > 0 && !self.recorder.has_all() {
+        if self.recorder.slots() > 0 && !self.recorder.has_all() && !self.recorder.is_lost() {
             self.note(
                 "some records are in memory only, and a process that dies loses them: the flight recorder had no room in a row \
                  for them; a larger queue-bytes makes it larger"

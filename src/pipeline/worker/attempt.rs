@@ -62,6 +62,8 @@ impl Worker {
         };
         let Some(part) = self.exchange_if_spooled(at, part, verdict.as_ref()) else { return };
         match verdict {
+            // The request may have been sent with zeros in the place of its records.
+            Some(verdict) if part.is_lost() && !verdict.is_accepted() => self.settle_lost(at, part),
             Some(verdict) => {
                 self.report_verdict(part.signal, &verdict);
                 self.apply_verdict(at, part, &verdict);
@@ -87,6 +89,10 @@ impl Worker {
             }
             let delivery = &mut self.deliveries[at];
             if let Some(part) = delivery.parts.pop() {
+                if part.is_lost() {
+                    self.settle_lost(at, part);
+                    continue;
+                }
                 if !delivery.limit.is_hopeless(|| part.smallest_frame(), clock::now()) {
                     return Some(part);
                 }
@@ -99,6 +105,7 @@ impl Worker {
             }
             match delivery.next_batch(&self.batch, &self.resource)? {
                 Next::Batch(batch) => delivery.parts.push(batch),
+                Next::Lost { records, bytes } => self.settle_lost_chunk(at, records, bytes),
                 Next::TooLarge { records, bytes } => {
                     delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
                     let what = || format!("a record of {bytes} bytes is larger than a request may be");
@@ -248,7 +255,7 @@ impl Worker {
     }
 
     fn report_verdict(&mut self, signal: Signal, verdict: &Verdict) {
-        if matches!(verdict, Verdict::Accepted | Verdict::AcceptedPartly { .. }) {
+        if verdict.is_accepted() {
             self.reporter.note_taken(signal);
         }
         let warns = |message: &str| format!("the collector warns: {message}");

@@ -83,6 +83,7 @@ impl Worker {
             let delivery = &mut self.deliveries[at];
             match delivery.next_batch(&self.batch, &self.resource) {
                 None => return,
+                Some(Next::Lost { records, bytes }) => self.settle_lost_chunk(at, records, bytes),
                 Some(Next::TooLarge { records, bytes }) => {
                     delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
                 }
@@ -101,6 +102,10 @@ impl Worker {
         let Some(spool) = &mut self.spool else { return Some(batch) };
         let result = write(spool, &batch);
         if let Err(error) = result {
+            if batch.is_lost() {
+                self.settle_lost(at, batch);
+                return None;
+            }
             let what = || format!("the spool cannot take a request, which stays in memory: {error}");
             self.reporter.report(batch.signal, ProblemKind::Spool, what);
             return Some(batch);
@@ -151,6 +156,19 @@ impl Worker {
         if is_spooled {
             self.settle_loaded(at);
         }
+    }
+
+    /// Counts a part whose records were lost with the file of the flight recorder.
+    pub(super) fn settle_lost(&mut self, at: usize, part: Batch) {
+        self.settle_part(at, part, Outcome::Damaged);
+        self.deliveries[at].part_is_over();
+        self.report_spool();
+    }
+
+    /// Counts records in no part that were lost with the file of the flight recorder.
+    pub(super) fn settle_lost_chunk(&mut self, at: usize, records: u64, bytes: usize) {
+        self.deliveries[at].settle_all(vec![(records, bytes)], Outcome::Damaged);
+        self.report_spool();
     }
 
     /// Frees a part whose outcome is counted.
@@ -243,7 +261,12 @@ impl Worker {
 /// Writes a batch to the spool, which has it from then on.
 pub(super) fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
     let note_entry = |segment, offset| batch.note_entry(segment, offset);
-    spool.append(batch.signal, batch.records, &batch.body(), note_entry)?;
+    // A copy: the flight recorder may be lost while the entry is written, and the entry's checksum would be right.
+    let body = batch.body().concat();
+    if batch.is_lost() {
+        return Err(io::Error::other("its records were lost with the flight recorder"));
+    }
+    spool.append(batch.signal, batch.records, &[&body], note_entry)?;
     batch.settle_recorded();
     Ok(())
 }
