@@ -176,6 +176,11 @@ impl Estate {
         self.journal.bytes() + self.recorder.as_ref().map_or(0, Leftover::bytes)
     }
 
+    /// Bytes that its requests of a signal take.
+    pub(crate) fn bytes_of(&self, signal: Signal) -> u64 {
+        self.journal.bytes_of(signal)
+    }
+
     /// Whether all is settled.
     pub(crate) fn is_settled(&self) -> bool {
         Signal::ALL.into_iter().all(|signal| !self.has_pending(signal) && !self.is_loaded(signal))

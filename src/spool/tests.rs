@@ -40,7 +40,7 @@ impl Folder {
     }
 
     fn open_as(&self, exporter: &str) -> Spool {
-        Spool::open(&self.settings(), exporter, RESOURCE, SLOTS).unwrap().unwrap()
+        Spool::open(&self.settings(), exporter, RESOURCE, SLOTS, 1).unwrap().unwrap()
     }
 
     /// What a process leaves that dies with these requests on disk.
@@ -64,7 +64,7 @@ impl Folder {
     /// What a process leaves that dies with a span that is open, and one that is in its queue and has its place still.
     fn leave_open_and_ended_span(&self) {
         let settings = SpoolSettings { open_spans: true, ..self.settings() };
-        let spool = Spool::open(&settings, "otlp", RESOURCE, SLOTS).unwrap().unwrap();
+        let spool = Spool::open(&settings, "otlp", RESOURCE, SLOTS, 1).unwrap().unwrap();
         let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
         let [_open, mut ended] = [1, 2].map(|id| {
             let mut span = SpanRecord::default();
@@ -388,7 +388,7 @@ fn what_others_have_left_is_removed_when_the_last_of_it_was_too_old_or_damaged()
     let folder = Folder::new("settled");
     folder.leave("otlp", &[b"body"]);
     let old = SpoolSettings { age: Some(Duration::ZERO), ..folder.settings() };
-    let mut spool = Spool::open(&old, "otlp", RESOURCE, SLOTS).unwrap().unwrap();
+    let mut spool = Spool::open(&old, "otlp", RESOURCE, SLOTS, 1).unwrap().unwrap();
     // the clock may not have moved on
     while of_logs(spool.expire()) == Dropped::default() {}
     spool.close();

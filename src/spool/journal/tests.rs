@@ -83,6 +83,23 @@ fn the_bytes_of_all_segments_are_kept_to_the_byte() {
 }
 
 #[test]
+fn takes_no_room_and_no_segments_of_another_signal_that_is_never_done() {
+    let entry = HEADER_LEN as u64 + 10;
+    let disk = Disk::default();
+    let (mut journal, _) = open_with(&disk, Limits { bytes: 3 * entry, segment_bytes: 2 * entry, ..LIMITS });
+    let append =
+        |journal: &mut Journal<Disk>, signal| journal.append(signal, 1, &[b"ten bytes."], 0, |_| ()).is_ok();
+    for _ in 0..5 {
+        append(&mut journal, Signal::Logs);
+        assert!(append(&mut journal, Signal::Traces), "logs have used up their own room");
+        assert_eq!(journal.drain(Signal::Traces).len(), 1);
+        assert_eq!(journal.bytes_of(Signal::Traces), 0, "an entry that is done takes no room");
+    }
+    assert!(!append(&mut journal, Signal::Logs));
+    assert_eq!((journal.pending(Signal::Logs).entries, disk.bytes()), (3, 3 * entry));
+}
+
+#[test]
 fn a_body_that_is_too_long_finds_no_room() {
     let (mut journal, _) = open_with(&Disk::default(), Limits { bytes: u64::MAX, ..LIMITS });
     let body = vec![0; LONGEST_BODY as usize + 1];
@@ -280,17 +297,16 @@ const TEXTS: [(Signal, &str); 5] = [
     (Signal::Traces, "the last request of the segment"),
 ];
 
-/// A segment with these entries, and where each begins and ends.
+/// A segment with these entries, of several signals as another version may have written it, and where each begins and ends.
 fn segment() -> (Vec<u8>, Vec<(u64, u64)>) {
-    let disk = Disk::default();
-    let (mut journal, _) = open(&disk);
-    let extents = TEXTS.map(|(signal, text)| {
-        let start = disk.bytes();
-        journal.append_text(signal, text);
-        (start, disk.bytes())
-    });
     let mut image = Vec::new();
-    disk.edit(0, |bytes| image.clone_from(bytes));
+    let extents = TEXTS.map(|(signal, text)| {
+        let offset = image.len() as u64;
+        let header = Header::new(signal, text.len() as u64, 0, &[text.as_bytes()]).expect("it is short");
+        image.extend(header.encode(Place { segment: 0, offset }));
+        image.extend(text.as_bytes());
+        (offset, image.len() as u64)
+    });
     (image, extents.to_vec())
 }
 
