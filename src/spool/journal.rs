@@ -73,6 +73,8 @@ pub(crate) struct Damage {
     pub(crate) bytes: u64,
     /// Records of entries whose header is intact; a damaged header hides how many there were.
     pub(crate) records: [u64; Signal::COUNT],
+    /// Whether the file is not there any more.
+    pub(crate) is_gone: bool,
 }
 
 /// What waits for the collector, the entry in hand included.
@@ -258,6 +260,7 @@ impl<S: Storage> Journal<S> {
         }
         while let Some(slot) = self.lanes[signal as usize].slots.front().copied() {
             let Slot { place, header } = slot;
+            let mut is_gone = false;
             match self.body(slot) {
                 Ok(Some(body)) => {
                     let lane = &mut self.lanes[signal as usize];
@@ -266,6 +269,7 @@ impl<S: Storage> Journal<S> {
                     return Ok(Some(Entry { signal, records, time_ms, body }));
                 }
                 Ok(None) => {}
+                Err(error) if error.kind() == NotFound => is_gone = true,
                 Err(error) if lacks_resources(&error) => return Err(error),
                 Err(error) => {
                     let failed_reads = &mut self.lanes[signal as usize].failed_reads;
@@ -278,6 +282,7 @@ impl<S: Storage> Journal<S> {
             let damage = self.damage.entry(place.segment).or_default();
             damage.places += 1;
             damage.bytes += header.entry_len();
+            damage.is_gone |= is_gone;
             damage.records[signal as usize] += u64::from(header.records);
             if let Some(segment) = self.segments.get_mut(&place.segment) {
                 segment.is_damaged = true;
@@ -293,7 +298,7 @@ impl<S: Storage> Journal<S> {
         let mut body = vec![0; header.body_len as usize];
         match self.storage.read(place.segment, place.offset + HEADER_LEN as u64, &mut body) {
             Ok(()) => Ok((checksum([&body[..]]) == header.body_crc).then_some(body)),
-            Err(error) if matches!(error.kind(), UnexpectedEof | NotFound) => Ok(None),
+            Err(error) if error.kind() == UnexpectedEof => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -407,7 +412,7 @@ impl<S: Storage> Journal<S> {
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         for (id, segment) in self.segments.iter_mut().filter(|(_, segment)| segment.needs_sync()) {
-            let synced = self.storage.sync(*id);
+            let synced = unless_gone(self.storage.sync(*id));
             segment.is_synced = synced.is_ok();
             result = synced.and(result);
         }
@@ -441,7 +446,8 @@ impl<S: Storage> Journal<S> {
         let mut result = Ok(());
         for Slot { place, .. } in slots {
             if self.segments.contains_key(&place.segment) {
-                result = self.storage.write_byte(place.segment, place.offset + MARK, mark.byte()).and(result);
+                let marked = self.storage.write_byte(place.segment, place.offset + MARK, mark.byte());
+                result = unless_gone(marked).and(result);
             }
         }
         result
@@ -452,15 +458,22 @@ impl<S: Storage> Journal<S> {
     fn sweep(&mut self) {
         let storage = &mut self.storage;
         let mut is_gone = |id, is_damaged| {
-            let result = if is_damaged { storage.set_aside(id) } else { storage.remove(id) };
-            result.map_or_else(|error| error.kind() == NotFound, |()| true)
+            unless_gone(if is_damaged { storage.set_aside(id) } else { storage.remove(id) }).is_ok()
         };
         self.segments.retain(|id, segment| segment.left > 0 || !is_gone(*id, segment.is_damaged));
     }
 }
 
+/// A file that another program has removed needs no sync, no mark and no removal.
+fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| if error.kind() == NotFound { Ok(()) } else { Err(error) })
+}
+
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_gone {
+            return write!(f, "another program has removed the file; requests lost with it: {}", self.places);
+        }
         let places = if self.places == 1 { "place" } else { "places" };
         write!(
             f,

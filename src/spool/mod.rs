@@ -456,6 +456,15 @@ impl Spool {
     }
 }
 
+/// If the start of the exporter fails, no worker has closed the spool, and the file of the recorder would stay.
+impl Drop for Spool {
+    fn drop(&mut self) {
+        if self.next_tick.is_none() && self.recorder.is_unused() && !self.journal.has_segments() {
+            let _ = fs::remove_file(self.directory.recorder_path(&self.instance));
+        }
+    }
+}
+
 /// A recorder with as much as the disk has room for: where others have left something, a full disk must not be in the way of
 /// its delivery.
 fn create_recorder(

@@ -8,7 +8,7 @@ use std::io;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use super::{Delivery, Worker};
+use super::{Delivery, Worker, records};
 use crate::config::{BatchSettings, ProblemKind};
 use crate::pipeline::batch::{Batch, Next, Origin};
 use crate::pipeline::clock;
@@ -31,8 +31,15 @@ impl Worker {
             delivery.has_spooled |= spool.has_pending(delivery.signal);
             delivery.settled += dropped[delivery.signal as usize].own;
         }
+        let mut expired = dropped.each_ref().map(|dropped| dropped.own + dropped.of_others);
         self.counters.expire(dropped);
-        (0..self.deliveries.len()).for_each(|at| self.expire_in_hand(at));
+        for at in 0..self.deliveries.len() {
+            expired[self.deliveries[at].signal as usize] += self.expire_in_hand(at);
+        }
+        for (signal, expired) in Signal::ALL.into_iter().zip(expired).filter(|(_, expired)| *expired > 0) {
+            let what = || format!("dropped {} that were on disk for longer than spool-age", records(expired));
+            self.reporter.report(signal, ProblemKind::GaveUp, what);
+        }
         self.report_spool();
     }
 
@@ -42,17 +49,19 @@ impl Worker {
         }
     }
 
-    /// Gives up the request that was loaded from the spool, if it is too old.
-    fn expire_in_hand(&mut self, at: usize) {
-        let Some(spool) = &self.spool else { return };
+    /// Gives up the request that was loaded from the spool, if it is too old. Returns its records.
+    fn expire_in_hand(&mut self, at: usize) -> u64 {
+        let Some(spool) = &self.spool else { return 0 };
         let is_too_old = |part: &Batch| part.is_spooled() && spool.is_too_old(part.signal);
         let parts = mem::take(&mut self.deliveries[at].parts);
         let (expired, others): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_too_old);
         self.deliveries[at].parts = others;
+        let records = expired.iter().map(|part| part.records).sum();
         for part in expired {
             self.settle_part(at, part, Outcome::Expired);
             self.deliveries[at].part_is_over();
         }
+        records
     }
 
     /// Whether a flush waits for all that others have left.

@@ -195,6 +195,12 @@ impl Recorder {
         self.is_lost() || !lock(&self.pool).in_use.contains(&true)
     }
 
+    /// Returns whether no chunk and no open span has ever been in it. False in a forked child.
+    pub(super) fn is_unused(&self) -> bool {
+        let has_open_spans = lock(&self.open_spans).in_use.contains(&true);
+        self.fork_flag.is_set() && self.next_order.load(Ordering::Relaxed) == 0 && !has_open_spans
+    }
+
     /// Returns whether the file was truncated, or could not be read, while it was in use.
     pub(super) fn is_lost(&self) -> bool {
         self.fork_flag.word().load(Ordering::Acquire) == LOST
