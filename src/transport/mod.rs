@@ -132,11 +132,6 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// Returns whether the collector has taken the records, or some of them.
-    pub(crate) fn is_accepted(&self) -> bool {
-        matches!(self, Self::Accepted | Self::AcceptedPartly { .. })
-    }
-
     /// The same verdict, with its text passed through `edit`.
     fn map_text(self, edit: impl FnOnce(String) -> String) -> Self {
         match self {

@@ -62,8 +62,10 @@ impl Worker {
         };
         let Some(part) = self.exchange_if_spooled(at, part, verdict.as_ref()) else { return };
         match verdict {
-            // The request may have been sent with zeros in the place of its records.
-            Some(verdict) if part.is_lost() && !verdict.is_accepted() => self.settle_lost(at, part),
+            Some(Verdict::Refused { .. }) if part.is_lost() => {
+                // Zeros were sent in the place of its records.
+                self.settle_lost(at, part);
+            }
             Some(verdict) => {
                 self.report_verdict(part.signal, &verdict);
                 self.apply_verdict(at, part, &verdict);
@@ -255,7 +257,7 @@ impl Worker {
     }
 
     fn report_verdict(&mut self, signal: Signal, verdict: &Verdict) {
-        if verdict.is_accepted() {
+        if matches!(verdict, Verdict::Accepted | Verdict::AcceptedPartly { .. }) {
             self.reporter.note_taken(signal);
         }
         let warns = |message: &str| format!("the collector warns: {message}");

@@ -23,6 +23,8 @@ static PREVIOUS_HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static PREVIOUS_FLAGS: AtomicI32 = AtomicI32::new(0);
 static FIRST: Entry = Entry::new();
 
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
 /// `start` of an entry that is claimed and not filled yet. No page is there.
 const CLAIMED: usize = 1;
 
@@ -101,29 +103,21 @@ impl Drop for Protected {
 
 /// Installs the handler with the mask and the flags of the one before it, so that the kernel applies those to both.
 fn install() {
-    // SAFETY: all zeros is a valid `sigaction`. The calls fill or read the structures that they are given, and the handler does
+    // SAFETY: all zeros is a valid `sigaction`. The calls fill or read the structure that they are given, and the handler does
     // what a handler of SIGBUS may do.
     unsafe {
-        let mut previous: libc::sigaction = mem::zeroed();
-        if libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut previous) != 0 {
+        let mut action: libc::sigaction = mem::zeroed();
+        if libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut action) != 0 {
             return;
         }
-        remember(&previous);
-        let has_handler = ![libc::SIG_DFL, libc::SIG_IGN].contains(&previous.sa_sigaction);
-        let flags = if has_handler { previous.sa_flags & !libc::SA_RESETHAND } else { libc::SA_ONSTACK };
-        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_sigbus;
-        let mut ours = previous;
-        (ours.sa_sigaction, ours.sa_flags) = (handler as usize, flags | libc::SA_SIGINFO);
-        if libc::sigaction(libc::SIGBUS, &raw const ours, &raw mut previous) == 0 {
-            // Another thread may have installed one since the first call.
-            remember(&previous);
-        }
+        PREVIOUS_FLAGS.store(action.sa_flags, Ordering::SeqCst);
+        PREVIOUS_HANDLER.store(action.sa_sigaction, Ordering::SeqCst);
+        let has_handler = ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
+        let flags = if has_handler { action.sa_flags & !libc::SA_RESETHAND } else { libc::SA_ONSTACK };
+        let handler: Handler = on_sigbus;
+        (action.sa_sigaction, action.sa_flags) = (handler as usize, flags | libc::SA_SIGINFO);
+        libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut());
     }
-}
-
-fn remember(previous: &libc::sigaction) {
-    PREVIOUS_FLAGS.store(previous.sa_flags, Ordering::SeqCst);
-    PREVIOUS_HANDLER.store(previous.sa_sigaction, Ordering::SeqCst);
 }
 
 extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -160,7 +154,6 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_f
                 }
             }
             _ if flags & libc::SA_SIGINFO != 0 => {
-                type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
                 mem::transmute::<usize, Handler>(handler)(signal, info, context);
             }
             _ => mem::transmute::<usize, extern "C" fn(c_int)>(handler)(signal),
