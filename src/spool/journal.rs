@@ -3,20 +3,18 @@
 //!
 //! What a completed append has written survives the process; what a completed sync has covered survives power loss. An entry
 //! is marked or removed only when it is done: delivery is at least once, and after a crash at most the entry in hand of each
-//! signal is sent again. Time is an argument, and [`Storage`] does all I/O.
-//!
-//! Each signal has segments and a bound of its own: a signal that the collector never takes keeps neither the room of another one,
-//! nor the segments of another one's entries that are done.
+//! signal is sent again. Each signal has its own segments and bound, so that one that the collector never takes displaces no
+//! other. Time is an argument, and [`Storage`] does all I/O.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind::{NotFound, UnexpectedEof};
 use std::time::{Duration, Instant};
-use std::{array, fmt, io, mem};
+use std::{array, io, mem};
 
 use super::clock::Jump;
 use super::crc32c::checksum;
 use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
-use super::scan::{LONGEST_SEGMENT, scan};
+use super::scan::{Damage, LONGEST_SEGMENT, scan};
 use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
 use crate::record::Signal;
@@ -33,8 +31,7 @@ pub(crate) struct Journal<S> {
     storage: S,
     limits: Limits,
     segments: BTreeMap<u64, Segment>,
-    /// The segment of each signal that appends go to. Those of an earlier process, and one whose end is uncertain, get no more
-    /// entries.
+    /// The segment of each signal that appends go to: none of an earlier process, and none whose end is uncertain.
     current: [Option<u64>; Signal::COUNT],
     next_segment: u64,
     /// Bytes of segments that are not in use and yet on the disk.
@@ -64,17 +61,6 @@ pub(crate) struct Found {
     pub(crate) cut: Vec<(u64, u64)>,
     /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
     pub(crate) left_alone: Vec<(u64, io::Error)>,
-}
-
-/// What cannot be delivered because its bytes have changed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Damage {
-    pub(crate) places: u64,
-    pub(crate) bytes: u64,
-    /// Records of entries whose header is intact; a damaged header hides how many there were.
-    pub(crate) records: [u64; Signal::COUNT],
-    /// Whether the file is not there any more.
-    pub(crate) is_gone: bool,
 }
 
 /// What waits for the collector, the entry in hand included.
@@ -242,8 +228,7 @@ impl<S: Storage> Journal<S> {
         self.next_segment = id.saturating_add(1);
         self.current[signal as usize] = None;
         self.storage.create(id)?;
-        let segment = Segment { signal, bytes: 0, left: 0, is_synced: false, is_damaged: false };
-        self.segments.insert(id, segment);
+        self.segments.insert(id, Segment { signal, bytes: 0, left: 0, is_synced: false, is_damaged: false });
         self.current[signal as usize] = Some(id);
         Ok(Place { segment: id, offset: 0 })
     }
@@ -467,20 +452,6 @@ impl<S: Storage> Journal<S> {
 /// A file that another program has removed needs no sync, no mark and no removal.
 fn unless_gone(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| if error.kind() == NotFound { Ok(()) } else { Err(error) })
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_gone {
-            return write!(f, "another program has removed the file; requests lost with it: {}", self.places);
-        }
-        let places = if self.places == 1 { "place" } else { "places" };
-        write!(
-            f,
-            "{} damaged {places} of {} bytes; the file will be kept as *.damaged",
-            self.places, self.bytes
-        )
-    }
 }
 
 impl Segment {

@@ -84,9 +84,9 @@ pub(crate) struct Spool {
     instance: String,
     recorder: Arc<Recorder>,
     journal: Journal<Files>,
-    /// What the journal and the estates may take together; nothing where the file has no room for a header.
+    /// What the journal and the estates may take together, in equal parts for the signals; nothing where the file has no room for
+    /// a header.
     bytes: u64,
-    /// How many signals share that, in equal parts.
     signals: u64,
     /// What it takes over: see [`take_over_all`].
     of_exporter: Option<String>,
@@ -126,8 +126,7 @@ pub(crate) struct Dropped {
 }
 
 impl Spool {
-    /// Opens the spool of an exporter of as many signals, with room for as many chunks in its flight recorder, and finds what others
-    /// have left.
+    /// Opens the spool of an exporter of as many signals, with as many slots, and finds what others have left.
     ///
     /// # Errors
     /// When the directory cannot be used, or has no room.
@@ -216,11 +215,9 @@ impl Spool {
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         if self.recorder.is_lost() {
             let path = self.directory.recorder_path(&self.instance);
-            self.note(format!(
-                "{}: the flight recorder was truncated or cannot be read: the records in it are lost, and counted as damaged; until \
-                 the next start a process that dies loses its queue; keep jobs that clean up away from the spool",
-                path.display()
-            ));
+            let what = "the flight recorder was truncated or cannot be read: its records are lost, and counted as damaged; until \
+                        the next start a process that dies loses its queue; keep jobs that clean up away from the spool";
+            self.note(format!("{}: {what}", path.display()));
         }
         std::mem::take(&mut self.notes)
     }

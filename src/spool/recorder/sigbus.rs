@@ -6,22 +6,21 @@
 //! effect that it would have had without this handler.
 //!
 //! The handler is installed once, with the first recorder, and never removed: another library may have saved its address. All that
-//! it reads are atomics in a list whose entries are reused and never freed.
+//! it reads are atomics in a table. Nothing here waits for another thread, so a forked child can use it at once.
 
 use std::ffi::{c_int, c_void};
 use std::mem;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Once, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use crate::process::with_fork_lock;
 use crate::record::LOST;
 
-static INSTALL: Once = Once::new();
+static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 /// Handler and flags of the program, or of another library.
 static PREVIOUS_HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static PREVIOUS_FLAGS: AtomicI32 = AtomicI32::new(0);
-static FIRST: Entry = Entry::new();
+/// Mappings of this process and of those that it was forked from. More than these are not protected.
+static TABLE: [Entry; 128] = [const { Entry::new() }; 128];
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
@@ -35,21 +34,17 @@ struct Entry {
     bytes: AtomicUsize,
     /// Set to [`LOST`] by the handler. It is 0 in a forked child, which does not have the mapping.
     state: AtomicPtr<AtomicU32>,
-    next: OnceLock<&'static Entry>,
 }
 
 impl Entry {
     const fn new() -> Self {
         let (start, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { start, bytes, state: AtomicPtr::new(ptr::null_mut()), next: OnceLock::new() }
+        Self { start, bytes, state: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Returns this entry or the first free one behind it.
-    fn claim(&'static self) -> &'static Self {
-        match self.start.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => self,
-            Err(_) => self.next.get_or_init(|| Box::leak(Box::new(Self::new()))).claim(),
-        }
+    /// Claims the entry if it is free.
+    fn claim(&self) -> bool {
+        self.start.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Replaces the mapping if the address is in it and the mapping is of this process.
@@ -78,26 +73,25 @@ impl Entry {
 
 /// A mapping whose faults the process survives, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Protected(&'static AtomicUsize);
+pub(super) struct Protected(Option<&'static AtomicUsize>);
 
 impl Protected {
     /// Protects a mapping. `state` is set to [`LOST`] when a page of the mapping is missing; both outlive the result.
-    pub(super) fn new(start: NonNull<u8>, bytes: usize, state: &AtomicU32) -> Self {
-        // A child forked in the middle would wait for the other thread's initialization for ever.
-        let entry = with_fork_lock(|| {
-            INSTALL.call_once(install);
-            FIRST.claim()
-        });
-        entry.bytes.store(bytes, Ordering::Release);
+    pub(super) fn new(mapping: NonNull<u8>, length: usize, state: &AtomicU32) -> Self {
+        if !IS_INSTALLED.swap(true, Ordering::SeqCst) {
+            install();
+        }
+        let Some(entry) = TABLE.iter().find(|entry| entry.claim()) else { return Self(None) };
+        entry.bytes.store(length, Ordering::Release);
         entry.state.store(ptr::from_ref(state).cast_mut(), Ordering::Release);
-        entry.start.store(start.as_ptr() as usize, Ordering::Release);
-        Self(&entry.start)
+        entry.start.store(mapping.as_ptr() as usize, Ordering::Release);
+        Self(Some(&entry.start))
     }
 }
 
 impl Drop for Protected {
     fn drop(&mut self) {
-        self.0.store(0, Ordering::Release);
+        self.0.iter().for_each(|start| start.store(0, Ordering::Release));
     }
 }
 
@@ -126,8 +120,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
         let is_fault = (libc::BUS_ADRALN..=libc::BUS_MCEERR_AR).contains(&(*info).si_code);
         (*libc::__errno_location(), is_fault, (*info).si_addr() as usize)
     };
-    let mut entries = std::iter::successors(Some(&FIRST), |entry| entry.next.get().copied());
-    if !is_fault || !entries.any(|entry| entry.replace(address)) {
+    if !is_fault || !TABLE.iter().any(|entry| entry.replace(address)) {
         pass_on(signal, info, context, is_fault);
     }
     // SAFETY: as above; the interrupted code may be about to read it
