@@ -285,7 +285,7 @@ pub enum ProblemKind {
     NotTaken,
     /// The collector took a batch but rejected some of its records, or had something to say about it.
     PartialSuccess,
-    /// A batch could not be delivered in its time; its records are lost and counted.
+    /// A batch could not be delivered in its time, or was on disk for longer than `spool-age`; its records are lost and counted.
     GaveUp,
     /// Callers wait for room in the queue, for half a second by now; the message says how full it is and what to set.
     CallersWaiting,

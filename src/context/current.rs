@@ -78,6 +78,22 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     }
 }
 
+/// The innermost span of this thread, and its clock, apart from those that `others` keep current.
+#[cfg(feature = "tracing")]
+pub(crate) fn current_without<'a>(
+    others: impl Iterator<Item = &'a ContextGuard> + Clone,
+) -> Option<(SpanContext, Option<Clock>)> {
+    let is_other = |frame: &Frame| {
+        others.clone().any(|guard| guard.entered.as_ref().is_some_and(|entered| entered.0 == frame.id))
+    };
+    let current = STACK.try_with(|stack| {
+        let stack = stack.try_borrow().ok()?;
+        let frame = stack.frames[..stack.depth].iter().rfind(|frame| !is_other(frame))?;
+        Some((frame.context.clone(), frame.clock))
+    });
+    current.ok().flatten()
+}
+
 /// Proof that a span is on this thread's stack, until it leaves.
 #[derive(Debug)]
 pub(crate) struct Entered(NonZeroU64);
@@ -184,7 +200,7 @@ impl ContextGuard {
     }
 
     /// One that keeps the thread out of all spans that it is in.
-    pub(super) fn enter_no_span() -> Self {
+    pub(crate) fn enter_no_span() -> Self {
         match current() {
             Some(_) => Self::enter(&NO_SPAN, None),
             None => Self::none(),

@@ -24,6 +24,8 @@ pub use baggage::Baggage;
 pub use carried::Context;
 pub(crate) use clock::{Clock, unix_nanos, unix_now};
 pub use current::ContextGuard;
+#[cfg(feature = "tracing")]
+pub(crate) use current::current_without;
 pub(crate) use current::{Entered, Frame, Stack, span_and_time, with_stack};
 #[cfg(any(feature = "ffi", feature = "log", feature = "opentelemetry", feature = "tracing"))]
 pub(crate) use suppression::runs_exporter_code;

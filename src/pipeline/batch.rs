@@ -37,6 +37,11 @@ pub(crate) enum Next {
         records: u64,
         bytes: usize,
     },
+    /// What a chunk held that was lost with the file of the flight recorder.
+    Lost {
+        records: u64,
+        bytes: usize,
+    },
 }
 
 /// One request and what is in it. Its records stay in the chunks that came through the queue.
@@ -139,7 +144,7 @@ impl Backlog {
         let mut plan = Plan::new(settings, usual_bytes, most_bytes, resource);
         let mut taken = VecDeque::new();
         while let Some(mut chunk) = chunks.pop_front() {
-            if !plan.take(taken.len(), &mut chunk) {
+            if chunk.is_lost() || !plan.take(taken.len(), &mut chunk) {
                 taken.extend(plan.copy_part(taken.len(), &chunk));
                 chunks.push_front(chunk);
                 break;
@@ -147,11 +152,15 @@ impl Backlog {
             taken.push_back(chunk);
         }
         if plan.records == 0 {
-            let chunk = chunks.front_mut()?;
+            let mut chunk = chunks.pop_front()?;
             let (records, bytes) = chunk.first_frame();
+            if chunk.is_lost() {
+                let (records, bytes) = contents(&chunk);
+                return Some(Next::Lost { records, bytes });
+            }
             chunk.take_part(records, bytes);
-            if chunk.is_empty() {
-                chunks.pop_front();
+            if !chunk.is_empty() {
+                chunks.push_front(chunk);
             }
             return Some(Next::TooLarge { records: records as u64, bytes });
         }
@@ -209,6 +218,11 @@ impl Batch {
     pub(crate) fn of_spool(signal: Signal, origin: Origin, request: &[u8]) -> Option<Self> {
         let chunk = Chunk::of_request(signal, request)?;
         Some(Self::of_chunk(origin, Box::new(chunk), &[]))
+    }
+
+    /// Returns whether some of its records were lost with the file of the flight recorder.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.chunks.iter().any(|chunk| chunk.is_lost())
     }
 
     /// Whether it is a part of a request that was divided.
@@ -281,8 +295,9 @@ impl Batch {
         self.groups.iter().flat_map(|group| self.records_of(group)).flat_map(frames).nth(1).is_some()
     }
 
-    /// Two requests with about half of the records each, for a collector that finds this one too large.
-    pub(crate) fn halve(self, resource: &[u8]) -> [Batch; 2] {
+    /// Two requests with about half of the records each, for a collector that finds this one too large. One that [is
+    /// lost](Self::is_lost) stays whole.
+    pub(crate) fn halve(self, resource: &[u8]) -> Vec<Batch> {
         let mut halves = [0, 1].map(|_| (0, Box::new(Chunk::with_capacity(self.signal, 0))));
         let mut bytes_left = self.queued_bytes;
         for group in &self.groups {
@@ -297,11 +312,15 @@ impl Batch {
                 chunk.append(&group.scope, frame, more);
             }
         }
+        if self.is_lost() {
+            return vec![self];
+        }
         let copied_from = self.copied_from.or_else(|| Some(Arc::new(self.chunks)));
-        halves.map(|(_, chunk)| Batch {
+        let half = |(_, chunk)| Batch {
             copied_from: copied_from.clone(),
             ..Batch::of_chunk(self.origin, chunk, resource)
-        })
+        };
+        halves.into_iter().map(half).collect()
     }
 
     fn records_of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a [u8]> {

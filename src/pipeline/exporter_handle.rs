@@ -80,7 +80,7 @@ impl ExporterSpec {
         Prepared {
             spec: self,
             transport: context::suppress_instrumentation(|| (self.transport)()),
-            spool: Spool::open(&self.spool, &self.name, &self.resource, self.slots()),
+            spool: Spool::open(&self.spool, &self.name, &self.resource, self.slots(), self.signals()),
             owner: None,
         }
     }
@@ -88,8 +88,12 @@ impl ExporterSpec {
     /// How large its flight recorder is: for full queues of all signals, of which each chunk leaves less than a slot unused, and
     /// some leave a gap.
     fn slots(&self) -> usize {
-        let signals = Signal::ALL.into_iter().filter(|signal| self.filter.takes(*signal)).count();
-        signals * (self.queue.bytes / Chunk::SLOT_BYTES * 5 / 4 + SPARE_SLOTS)
+        self.signals() * (self.queue.bytes / Chunk::SLOT_BYTES * 5 / 4 + SPARE_SLOTS)
+    }
+
+    /// How many signals it takes.
+    fn signals(&self) -> usize {
+        Signal::ALL.into_iter().filter(|signal| self.filter.takes(*signal)).count()
     }
 
     fn periodic_reader(&self) -> Option<PeriodicReader> {

@@ -1,7 +1,10 @@
-//! How every thread of the library is started: with a name, and with all signals blocked.
+//! Starts the threads of the library, with a name and with asynchronous signals blocked.
 //!
 //! The system runs the handler of a signal on any thread that does not block it. A program's handlers were written for
 //! the program's own threads: on one of these they would interrupt a request, or find thread locals that were never set.
+//!
+//! Signals that a thread raises itself stay unblocked: the kernel kills a process that blocks a fault, and the program's
+//! crash handler would never run.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -54,6 +57,7 @@ mod signals {
 
     unsafe extern "C" {
         fn sigfillset(set: *mut Set) -> c_int;
+        fn sigdelset(set: *mut Set, signal: c_int) -> c_int;
         fn pthread_sigmask(how: c_int, set: *const Set, before: *mut Set) -> c_int;
     }
 
@@ -65,15 +69,23 @@ mod signals {
         _ => 2,
     };
 
+    /// SIGILL, SIGTRAP, SIGABRT, SIGFPE, SIGSEGV, SIGBUS and SIGSYS. The systems with another `SIG_SETMASK` have BSD's numbers
+    /// of the last two.
+    const SYNCHRONOUS: [c_int; 7] = match SIG_SETMASK {
+        2 => [4, 5, 6, 8, 11, 7, 31],
+        _ => [4, 5, 6, 8, 11, 10, 12],
+    };
+
     /// The signals of this thread as they were; blocked until it is dropped.
     pub(super) struct Blocked(Option<Set>);
 
-    /// Blocks all signals of this thread that can be blocked.
+    /// Blocks all signals of this thread but the synchronous ones.
     pub(super) fn block() -> Blocked {
         let (mut all, mut before) = (Set([0; 16]), Set([0; 16]));
         // SAFETY: both sets are as large as the C library's and outlive the calls, which keep no pointer to them.
         let is_blocked = unsafe {
             sigfillset(&raw mut all) == 0
+                && SYNCHRONOUS.iter().all(|signal| sigdelset(&raw mut all, *signal) == 0)
                 && pthread_sigmask(SIG_SETMASK, &raw const all, &raw mut before) == 0
         };
         Blocked(is_blocked.then_some(before))

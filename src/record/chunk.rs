@@ -111,7 +111,16 @@ impl Chunk {
 
     /// Whether its records survive the process.
     pub(crate) fn is_recorded(&self) -> bool {
-        matches!(self.bytes, Storage::Slot(_)) || self.settler.is_some()
+        (matches!(self.bytes, Storage::Slot(_)) || self.settler.is_some()) && !self.is_lost()
+    }
+
+    /// Returns whether its records were lost with the file of the flight recorder. Those of a copy count as lost as well: the
+    /// file may have been lost before they were copied.
+    pub(crate) fn is_lost(&self) -> bool {
+        match &self.bytes {
+            Storage::Heap(_) => self.settler.as_ref().is_some_and(Settler::is_lost),
+            Storage::Slot(slot) => slot.is_lost(),
+        }
     }
 
     /// Takes it out of the flight recorder, and all that is in it; true if it was there.
@@ -299,7 +308,8 @@ impl Chunk {
         self.first += 1;
     }
 
-    /// How many of a run's records, and of how many bytes, fit into the given room.
+    /// How many of a run's records, and of how many bytes, fit into the given room. None of a chunk that [is
+    /// lost](Self::is_lost).
     pub(crate) fn fitting(&self, run: &Run, most_records: usize, most_bytes: usize) -> (usize, usize) {
         if run.records <= most_records && run.end - run.start <= most_bytes {
             return (run.records, run.end - run.start);
@@ -313,7 +323,7 @@ impl Chunk {
             records += more;
             bytes += frame.len();
         }
-        (records, bytes)
+        if self.is_lost() { (0, 0) } else { (records, bytes) }
     }
 
     /// Takes the first records of the first run.

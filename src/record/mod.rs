@@ -75,8 +75,8 @@ pub(crate) use resource::Resource;
 pub(crate) use resource::Scope;
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use slot::{
-    FREE, IN_USE, OPEN_SPAN_BYTES, OpenSpanBytes, OpenSpanPlace, RESOURCE_TAG, SCOPE_TAG, SECOND_COPY,
-    SlotHeader, SlotOwner, SlotPlace,
+    FREE, IN_USE, LOST, MAPPED, OPEN_SPAN_BYTES, OpenSpanBytes, OpenSpanPlace, RESOURCE_TAG, SCOPE_TAG,
+    SECOND_COPY, SlotHeader, SlotOwner, SlotPlace,
 };
 pub(crate) use slot::{OpenSpanSlot, Settler, Slot};
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};

@@ -38,6 +38,10 @@ impl Slot {
         match *self {}
     }
 
+    pub(super) fn is_lost(&self) -> bool {
+        match *self {}
+    }
+
     pub(super) fn has_room(&self, _: usize) -> bool {
         match *self {}
     }
@@ -72,6 +76,10 @@ impl Slot {
 }
 
 impl Settler {
+    pub(super) fn is_lost(&self) -> bool {
+        match *self {}
+    }
+
     pub(super) fn note_entry(&self, _: u32, _: u32) {
         match *self {}
     }

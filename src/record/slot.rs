@@ -12,6 +12,7 @@
 //! A span that is still open may lie there as well, in an [`OpenSpanSlot`].
 
 use std::fmt;
+use std::hint;
 use std::mem;
 use std::sync::Arc;
 #[cfg(test)]
@@ -48,6 +49,10 @@ pub(crate) struct SlotHeader {
 pub(crate) const FREE: u32 = 0;
 pub(crate) const IN_USE: u32 = 1;
 
+/// Values of `is_mapped` beside 0: the memory of slots is that of the file, or the file was lost and nothing is there.
+pub(crate) const MAPPED: u32 = 1;
+pub(crate) const LOST: u32 = 2;
+
 /// Tags that OTLP does not use where records stand: the fields in front of the records that follow, of their scope and of
 /// their resource. Without the latter it is the exporter's.
 pub(crate) const SCOPE_TAG: u8 = 0x7a;
@@ -67,7 +72,7 @@ pub(crate) trait SlotOwner: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone)]
 pub(crate) struct SlotPlace {
     pub(crate) header: &'static SlotHeader,
-    /// Not zero, but in a forked child, where the memory of slots is not there.
+    /// [`MAPPED`], [`LOST`], or 0 in a forked child, which does not have the memory of slots.
     pub(crate) is_mapped: &'static AtomicU32,
     pub(crate) owner: Arc<dyn SlotOwner>,
     pub(crate) number: usize,
@@ -76,7 +81,11 @@ pub(crate) struct SlotPlace {
 impl SlotPlace {
     #[inline(always)]
     fn is_mapped(&self) -> bool {
-        self.is_mapped.load(Ordering::Relaxed) != 0
+        self.is_mapped.load(Ordering::Relaxed) == MAPPED
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_mapped.load(Ordering::Acquire) == LOST
     }
 
     fn note_entry(&self, end: u32, segment: u32, offset: u32) {
@@ -148,8 +157,16 @@ impl Slot {
         self.len
     }
 
+    /// The appended bytes, or zeros if [`is_lost`](Self::is_lost). Nothing in a forked child.
     pub(crate) fn bytes(&self) -> &[u8] {
-        if self.place.is_mapped() { &self.data[..self.len] } else { &[] }
+        if self.place.is_mapped() || self.place.is_lost() { &self.data[..self.len] } else { &[] }
+    }
+
+    /// Returns whether the bytes were lost with the file. A caller that has read the bytes before can rely on them if not.
+    pub(super) fn is_lost(&self) -> bool {
+        // A read of a page that the file does not have any more marks the recorder as lost.
+        self.bytes().iter().step_by(Chunk::SLOT_BYTES).for_each(|byte| _ = hint::black_box(*byte));
+        self.place.is_lost()
     }
 
     /// Whether as many bytes fit behind what is there. Nothing does in a forked child.
@@ -232,6 +249,11 @@ pub(crate) struct Settler {
 }
 
 impl Settler {
+    /// Returns whether the slot was lost with the file.
+    pub(super) fn is_lost(&self) -> bool {
+        self.place.is_lost()
+    }
+
     /// As [`Slot::note_entry`], of these records and all before them.
     pub(super) fn note_entry(&self, segment: u32, offset: u32) {
         if self.has_slot() {
@@ -306,7 +328,7 @@ pub(crate) struct OpenSpanPlace {
 impl OpenSpanPlace {
     #[inline(always)]
     fn is_mapped(&self) -> bool {
-        self.is_mapped.load(Ordering::Relaxed) != 0
+        self.is_mapped.load(Ordering::Relaxed) == MAPPED
     }
 }
 

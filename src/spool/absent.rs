@@ -47,7 +47,13 @@ pub(crate) fn checksum<'a>(_: impl IntoIterator<Item = &'a [u8]>) -> u32 {
 }
 
 impl Spool {
-    pub(crate) fn open(settings: &SpoolSettings, _: &str, _: &[u8], _: usize) -> io::Result<Option<Self>> {
+    pub(crate) fn open(
+        settings: &SpoolSettings,
+        _: &str,
+        _: &[u8],
+        _: usize,
+        _: usize,
+    ) -> io::Result<Option<Self>> {
         if settings.directory.is_some() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has a spool"));
         }

@@ -8,7 +8,7 @@ use super::clock::{Jump, now_ms};
 use super::directory::Directory;
 use super::journal::{Entry, Found, Journal, Limits};
 use super::recorder::{Leftover, Map, Place, Unreadable, stored_name};
-use super::storage::Files;
+use super::storage::{Files, shorten};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
@@ -93,6 +93,8 @@ impl Estate {
         let (mut journal, Found { cut, left_alone }) = Journal::open(files, limits)?;
         let path = |segment| journal.storage().path(segment);
         let cut = cut.iter().map(|(segment, bytes)| {
+            // Nothing can be read there, and the next start is not to report it again.
+            let _ = shorten(&path(*segment), *bytes);
             format!("{}: {bytes} bytes at the end are cut off", path(*segment).display())
         });
         let left_alone_notes = left_alone
@@ -174,6 +176,11 @@ impl Estate {
     /// Bytes that it takes on the disk.
     pub(crate) fn bytes(&self) -> u64 {
         self.journal.bytes() + self.recorder.as_ref().map_or(0, Leftover::bytes)
+    }
+
+    /// Bytes that its requests of a signal take.
+    pub(crate) fn bytes_of(&self, signal: Signal) -> u64 {
+        self.journal.bytes_of(signal)
     }
 
     /// Whether all is settled.

@@ -3,23 +3,24 @@
 //!
 //! What a completed append has written survives the process; what a completed sync has covered survives power loss. An entry
 //! is marked or removed only when it is done: delivery is at least once, and after a crash at most the entry in hand of each
-//! signal is sent again. Time is an argument, and [`Storage`] does all I/O.
+//! signal is sent again. Each signal has its own segments and bound, so that one that the collector never takes displaces no
+//! other. Time is an argument, and [`Storage`] does all I/O.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind::{NotFound, UnexpectedEof};
 use std::time::{Duration, Instant};
-use std::{array, fmt, io, mem};
+use std::{array, io, mem};
 
 use super::clock::Jump;
 use super::crc32c::checksum;
 use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
-use super::scan::{LONGEST_SEGMENT, scan};
+use super::scan::{Damage, LONGEST_SEGMENT, scan};
 use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
 use crate::record::Signal;
 
-/// No more are appended. Each takes 40 bytes of memory, 10 MiB in all: three requests a second for a day.
-const MOST_ENTRIES: usize = 1 << 18;
+/// Entries of a signal. Each takes 40 bytes of memory, 10 MiB in all: a request of each signal every second for a day.
+const MOST_ENTRIES: usize = (1 << 18) / Signal::COUNT;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Reads of one entry in a row that fail before it counts as damaged: about two minutes, as the worker pauses between them.
 const MOST_FAILED_READS: u32 = 24;
@@ -30,8 +31,8 @@ pub(crate) struct Journal<S> {
     storage: S,
     limits: Limits,
     segments: BTreeMap<u64, Segment>,
-    /// The segment that appends go to. Those of an earlier process, and one whose end is uncertain, get no more entries.
-    current: Option<u64>,
+    /// The segment of each signal that appends go to: none of an earlier process, and none whose end is uncertain.
+    current: [Option<u64>; Signal::COUNT],
     next_segment: u64,
     /// Bytes of segments that are not in use and yet on the disk.
     left_alone: u64,
@@ -44,7 +45,7 @@ pub(crate) struct Journal<S> {
 /// The bounds of a journal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Of all segments together, headers included.
+    /// Of all segments of one signal together, headers included.
     pub(crate) bytes: u64,
     /// How long an entry is worth sending.
     pub(crate) age: Duration,
@@ -60,15 +61,6 @@ pub(crate) struct Found {
     pub(crate) cut: Vec<(u64, u64)>,
     /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
     pub(crate) left_alone: Vec<(u64, io::Error)>,
-}
-
-/// What cannot be delivered because its bytes have changed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Damage {
-    pub(crate) places: u64,
-    pub(crate) bytes: u64,
-    /// Records of entries whose header is intact; a damaged header hides how many there were.
-    pub(crate) records: [u64; Signal::COUNT],
 }
 
 /// What waits for the collector, the entry in hand included.
@@ -92,13 +84,15 @@ pub(crate) struct Entry {
 /// Why nothing was appended.
 #[derive(Debug)]
 pub(crate) enum AppendError {
-    /// A bound would be exceeded: that of the journal or that of one entry.
+    /// A bound would be exceeded: that of the signal or that of one entry.
     Full,
     Io(io::Error),
 }
 
 #[derive(Debug)]
 struct Segment {
+    /// The signal of its entries. One of an earlier process may have others, too.
+    signal: Signal,
     /// What the file has at most: a failed append may have written less.
     bytes: u64,
     /// Entries that are not done.
@@ -139,7 +133,7 @@ impl<S: Storage> Journal<S> {
             storage,
             limits,
             segments: BTreeMap::new(),
-            current: None,
+            current: [None; Signal::COUNT],
             next_segment: listed.last().map_or(0, |(id, _)| id.saturating_add(1)),
             left_alone: 0,
             lanes: array::from_fn(|_| Lane::default()),
@@ -168,8 +162,10 @@ impl<S: Storage> Journal<S> {
             self.damage.insert(id, Damage { places, bytes, ..Damage::default() });
         }
         let is_damaged = scan.had_damage || scan.damaged_places > 0;
+        let signal = scan.pending.first().map_or(Signal::Traces, |(_, header)| header.signal);
         // An earlier process may have died before its sync.
-        let segment = Segment { bytes: len, left: scan.pending.len() as u64, is_synced: false, is_damaged };
+        let (left, is_synced) = (scan.pending.len() as u64, false);
+        let segment = Segment { signal, bytes: len, left, is_synced, is_damaged };
         self.segments.insert(id, segment);
         for (offset, header) in scan.pending {
             self.lanes[header.signal as usize].push(Slot { place: Place { segment: id, offset }, header });
@@ -192,8 +188,8 @@ impl<S: Storage> Journal<S> {
     ) -> Result<(), AppendError> {
         self.sweep();
         let header = Header::new(signal, records, now_ms, body).ok_or(AppendError::Full)?;
-        let entries: usize = self.lanes.iter().map(|lane| lane.slots.len()).sum();
-        if self.bytes().saturating_add(header.entry_len()) > self.limits.bytes || entries >= MOST_ENTRIES {
+        let bytes = self.left_alone.saturating_add(self.bytes_of(signal)).saturating_add(header.entry_len());
+        if bytes > self.limits.bytes || self.lanes[signal as usize].slots.len() >= MOST_ENTRIES {
             return Err(AppendError::Full);
         }
         let place = self.place_for(&header).map_err(AppendError::Io)?;
@@ -208,7 +204,7 @@ impl<S: Storage> Journal<S> {
         }
         if let Err(error) = written {
             // Part of the entry may be there: what followed it would have another place than its header claims.
-            self.current = None;
+            self.current[signal as usize] = None;
             self.sweep();
             return Err(AppendError::Io(error));
         }
@@ -216,10 +212,11 @@ impl<S: Storage> Journal<S> {
         Ok(())
     }
 
-    /// The end of the current segment, or the beginning of a new one.
+    /// The end of the signal's current segment, or the beginning of a new one.
     fn place_for(&mut self, header: &Header) -> io::Result<Place> {
-        let current =
-            self.current.and_then(|id| Some(Place { segment: id, offset: self.segments.get(&id)?.bytes }));
+        let signal = header.signal;
+        let current = self.current[signal as usize]
+            .and_then(|id| Some(Place { segment: id, offset: self.segments.get(&id)?.bytes }));
         let fits = |place: &Place| {
             place.offset + header.entry_len() <= self.limits.segment_bytes.min(LONGEST_SEGMENT)
         };
@@ -229,10 +226,10 @@ impl<S: Storage> Journal<S> {
         // A number is tried once: the call may fail and yet leave a file.
         let id = self.next_segment;
         self.next_segment = id.saturating_add(1);
-        self.current = None;
+        self.current[signal as usize] = None;
         self.storage.create(id)?;
-        self.segments.insert(id, Segment { bytes: 0, left: 0, is_synced: false, is_damaged: false });
-        self.current = Some(id);
+        self.segments.insert(id, Segment { signal, bytes: 0, left: 0, is_synced: false, is_damaged: false });
+        self.current[signal as usize] = Some(id);
         Ok(Place { segment: id, offset: 0 })
     }
 
@@ -248,6 +245,7 @@ impl<S: Storage> Journal<S> {
         }
         while let Some(slot) = self.lanes[signal as usize].slots.front().copied() {
             let Slot { place, header } = slot;
+            let mut is_gone = false;
             match self.body(slot) {
                 Ok(Some(body)) => {
                     let lane = &mut self.lanes[signal as usize];
@@ -256,6 +254,7 @@ impl<S: Storage> Journal<S> {
                     return Ok(Some(Entry { signal, records, time_ms, body }));
                 }
                 Ok(None) => {}
+                Err(error) if error.kind() == NotFound => is_gone = true,
                 Err(error) if lacks_resources(&error) => return Err(error),
                 Err(error) => {
                     let failed_reads = &mut self.lanes[signal as usize].failed_reads;
@@ -268,6 +267,7 @@ impl<S: Storage> Journal<S> {
             let damage = self.damage.entry(place.segment).or_default();
             damage.places += 1;
             damage.bytes += header.entry_len();
+            damage.is_gone |= is_gone;
             damage.records[signal as usize] += u64::from(header.records);
             if let Some(segment) = self.segments.get_mut(&place.segment) {
                 segment.is_damaged = true;
@@ -283,7 +283,7 @@ impl<S: Storage> Journal<S> {
         let mut body = vec![0; header.body_len as usize];
         match self.storage.read(place.segment, place.offset + HEADER_LEN as u64, &mut body) {
             Ok(()) => Ok((checksum([&body[..]]) == header.body_crc).then_some(body)),
-            Err(error) if matches!(error.kind(), UnexpectedEof | NotFound) => Ok(None),
+            Err(error) if error.kind() == UnexpectedEof => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -325,7 +325,7 @@ impl<S: Storage> Journal<S> {
         self.lanes[signal as usize].is_in_hand = false;
     }
 
-    /// Sets how many bytes all segments may have.
+    /// Sets how many bytes all segments of a signal may have.
     pub(crate) fn limit_to(&mut self, bytes: u64) {
         self.limits.bytes = bytes;
     }
@@ -397,7 +397,7 @@ impl<S: Storage> Journal<S> {
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         for (id, segment) in self.segments.iter_mut().filter(|(_, segment)| segment.needs_sync()) {
-            let synced = self.storage.sync(*id);
+            let synced = unless_gone(self.storage.sync(*id));
             segment.is_synced = synced.is_ok();
             result = synced.and(result);
         }
@@ -407,6 +407,12 @@ impl<S: Storage> Journal<S> {
     /// What all segments take, those that were left alone included.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments.values().fold(self.left_alone, |bytes, segment| bytes.saturating_add(segment.bytes))
+    }
+
+    /// What the segments of a signal take.
+    pub(crate) fn bytes_of(&self, signal: Signal) -> u64 {
+        let own = self.segments.values().filter(|segment| segment.signal == signal);
+        own.fold(0, |bytes: u64, segment| bytes.saturating_add(segment.bytes))
     }
 
     fn settle_first(&mut self, signal: Signal, mark: Mark) -> io::Result<()> {
@@ -425,7 +431,8 @@ impl<S: Storage> Journal<S> {
         let mut result = Ok(());
         for Slot { place, .. } in slots {
             if self.segments.contains_key(&place.segment) {
-                result = self.storage.write_byte(place.segment, place.offset + MARK, mark.byte()).and(result);
+                let marked = self.storage.write_byte(place.segment, place.offset + MARK, mark.byte());
+                result = unless_gone(marked).and(result);
             }
         }
         result
@@ -436,22 +443,15 @@ impl<S: Storage> Journal<S> {
     fn sweep(&mut self) {
         let storage = &mut self.storage;
         let mut is_gone = |id, is_damaged| {
-            let result = if is_damaged { storage.set_aside(id) } else { storage.remove(id) };
-            result.map_or_else(|error| error.kind() == NotFound, |()| true)
+            unless_gone(if is_damaged { storage.set_aside(id) } else { storage.remove(id) }).is_ok()
         };
         self.segments.retain(|id, segment| segment.left > 0 || !is_gone(*id, segment.is_damaged));
     }
 }
 
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places = if self.places == 1 { "place" } else { "places" };
-        write!(
-            f,
-            "{} damaged {places} of {} bytes; the file will be kept as *.damaged",
-            self.places, self.bytes
-        )
-    }
+/// A file that another program has removed needs no sync, no mark and no removal.
+fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| if error.kind() == NotFound { Ok(()) } else { Err(error) })
 }
 
 impl Segment {

@@ -84,8 +84,10 @@ pub(crate) struct Spool {
     instance: String,
     recorder: Arc<Recorder>,
     journal: Journal<Files>,
-    /// What the journal and the estates may take together; nothing where the file has no room for a header.
+    /// What the journal and the estates may take together, in equal parts for the signals; nothing where the file has no room for
+    /// a header.
     bytes: u64,
+    signals: u64,
     /// What it takes over: see [`take_over_all`].
     of_exporter: Option<String>,
     limits: Limits,
@@ -124,7 +126,7 @@ pub(crate) struct Dropped {
 }
 
 impl Spool {
-    /// Opens the spool of an exporter, with room for as many chunks in its flight recorder, and finds what others have left.
+    /// Opens the spool of an exporter of as many signals, with as many slots, and finds what others have left.
     ///
     /// # Errors
     /// When the directory cannot be used, or has no room.
@@ -133,11 +135,12 @@ impl Spool {
         exporter: &str,
         resource: &[u8],
         slots: usize,
+        signals: usize,
     ) -> io::Result<Option<Self>> {
         let Some(path) = &settings.directory else { return Ok(None) };
         let directory = if settings.drains { Directory::open_existing(path) } else { Directory::open(path) };
         let opened =
-            directory.and_then(|directory| Self::open_in(settings, exporter, resource, slots, &directory));
+            directory.and_then(|found| Self::open_in(settings, exporter, resource, (slots, signals), &found));
         opened.map(Some).map_err(|error| {
             io::Error::new(error.kind(), format!("the spool \"{}\": {error}", path.display()))
         })
@@ -147,7 +150,7 @@ impl Spool {
         settings: &SpoolSettings,
         exporter: &str,
         resource: &[u8],
-        slots: usize,
+        (slots, signals): (usize, usize),
         directory: &Directory,
     ) -> io::Result<Self> {
         let limits = Limits {
@@ -192,6 +195,7 @@ impl Spool {
             recorder,
             journal,
             bytes: if has_header { limits.bytes } else { 0 },
+            signals: signals.max(1) as u64,
             of_exporter: of_exporter.map(str::to_owned),
             limits,
             boot_id,
@@ -209,6 +213,12 @@ impl Spool {
 
     /// What it found since the last call that is worth reporting.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        if self.recorder.is_lost() {
+            let path = self.directory.recorder_path(&self.instance);
+            let what = "the flight recorder was truncated or cannot be read: its records are lost, and counted as damaged; until \
+                        the next start a process that dies loses its queue; keep jobs that clean up away from the spool";
+            self.note(format!("{}: {what}", path.display()));
+        }
         std::mem::take(&mut self.notes)
     }
 
@@ -229,7 +239,7 @@ impl Spool {
             let synced = self.journal.sync();
             self.note_unsynced(synced);
         }
-        if self.recorder.slots() > 0 && !self.recorder.has_all() {
+        if self.recorder.slots() > 0 && !self.recorder.has_all() && !self.recorder.is_lost() {
             self.note(
                 "some records are in memory only, and a process that dies loses them: the flight recorder had no room in a row \
                  for them; a larger queue-bytes makes it larger"
@@ -300,8 +310,7 @@ impl Spool {
         body: &[&[u8]],
         note_entry: impl FnOnce(u32, u32),
     ) -> io::Result<()> {
-        let left: u64 = self.estates.iter().map(Estate::bytes).sum();
-        self.journal.limit_to(self.bytes.saturating_sub(left));
+        self.journal.limit_to(self.share_of(signal));
         let note = |Place { segment, offset }| {
             if let (Ok(segment), Ok(offset)) = (segment.try_into(), offset.try_into()) {
                 note_entry(segment, offset);
@@ -310,10 +319,20 @@ impl Spool {
         let appended = self.journal.append(signal, records, body, now_ms(), note);
         appended.map_err(|error| match error {
             AppendError::Full => {
-                io::Error::new(io::ErrorKind::StorageFull, "it has no room within spool-bytes")
+                io::Error::new(io::ErrorKind::StorageFull, "its signal has used up its part of spool-bytes")
             }
             AppendError::Io(error) => error,
         })
+    }
+
+    /// What the journal may take of a signal: an equal part of all, less what others have left of the same signal. What they
+    /// have left of no single signal is taken from all.
+    fn share_of(&self, signal: Signal) -> u64 {
+        let sum = |bytes: &dyn Fn(&Estate) -> u64| self.estates.iter().map(bytes).sum::<u64>();
+        let of_signals: u64 = Signal::ALL.into_iter().map(|of| sum(&|estate| estate.bytes_of(of))).sum();
+        let of_none = sum(&Estate::bytes).saturating_sub(of_signals);
+        let share = self.bytes.saturating_sub(of_none) / self.signals;
+        share.saturating_sub(sum(&|estate| estate.bytes_of(signal)))
     }
 
     /// Makes what was written safe from power loss, if that is due. A later call tries again if it fails.
@@ -431,6 +450,15 @@ impl Spool {
             true => self.directory.replace_recorder(&self.instance, &self.recorder.empty_file()),
             false => fs::remove_file(self.directory.recorder_path(&self.instance)),
         };
+    }
+}
+
+/// If the start of the exporter fails, no worker has closed the spool, and the file of the recorder would stay.
+impl Drop for Spool {
+    fn drop(&mut self) {
+        if self.next_tick.is_none() && self.recorder.is_unused() && !self.journal.has_segments() {
+            let _ = fs::remove_file(self.directory.recorder_path(&self.instance));
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Which entries does a segment hold? The walk goes from header to header and, behind damage, on to the next intact one.
 
-use std::io;
+use std::{fmt, io};
 
 use super::entry::{Decoded, HEADER_LEN, Header, MAGIC, Mark, Place};
 use super::storage::Storage;
+use crate::record::Signal;
 
 /// Read at once: many small entries, or little more than the header of a large one.
 const WINDOW: u64 = 16 << 10;
@@ -23,6 +24,31 @@ pub(crate) struct Scan {
     pub(crate) had_damage: bool,
     /// Bytes at the end of an append that did not succeed: its process died, or the disk was full.
     pub(crate) cut_bytes: u64,
+}
+
+/// What cannot be delivered because its bytes have changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) places: u64,
+    pub(crate) bytes: u64,
+    /// Records of entries whose header is intact; a damaged header hides how many there were.
+    pub(crate) records: [u64; Signal::COUNT],
+    /// Whether the file is not there any more.
+    pub(crate) is_gone: bool,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_gone {
+            return write!(f, "another program has removed the file; requests lost with it: {}", self.places);
+        }
+        let places = if self.places == 1 { "place" } else { "places" };
+        write!(
+            f,
+            "{} damaged {places} of {} bytes; the file will be kept as *.damaged",
+            self.places, self.bytes
+        )
+    }
 }
 
 /// Looks through a segment of `len` bytes.

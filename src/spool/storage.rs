@@ -82,6 +82,12 @@ pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<Fil
     Ok(file)
 }
 
+/// Removes the last bytes of a file.
+pub(super) fn shorten(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = open_own(path, OpenOptions::new().write(true))?;
+    file.set_len(file.metadata()?.len().saturating_sub(bytes))
+}
+
 /// Calls that fail, where a test wants them to.
 #[cfg(test)]
 pub(crate) mod faults {

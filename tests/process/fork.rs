@@ -26,6 +26,7 @@ use standpipe::receiver::{Answer, ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Application, Config, Exporter, Provider, Signal, Telemetry, Tracer};
 use tracing_subscriber::prelude::*;
 
+use crate::support::scratch::Scratch;
 use crate::support::{figures, process};
 use crate::system;
 
@@ -867,8 +868,14 @@ fn a_start_that_gets_no_thread_says_so() {
     } else if !forbid_threads() {
         process::report("SKIPPED: this system gives threads beyond RLIMIT_NPROC");
     } else {
-        let config = Config::new().exporter(Exporter::http("http://127.0.0.1:4318"));
-        let error = Telemetry::start(config).expect_err("there is no thread to be had");
+        let spool = Scratch::new_in(&std::env::temp_dir());
+        let exporter = Exporter::http("http://127.0.0.1:4318");
+        let exporter =
+            if cfg!(target_os = "linux") { exporter.spool(spool.path().join("spool")) } else { exporter };
+        let error =
+            Telemetry::start(Config::new().exporter(exporter)).expect_err("there is no thread to be had");
+        let left = spool.path().join("spool").read_dir().map_or(0, Iterator::count);
+        assert_eq!(left, 0, "the file of the flight recorder is left");
         let words = "exporter \"otlp\": its thread cannot be started: ";
         assert!(error.to_string().starts_with(words), "{error}");
         let usable = Telemetry::start(error.into_usable()).expect("nothing of it needs a thread");

@@ -19,6 +19,7 @@ mod support;
 #[cfg(unix)]
 mod system;
 mod threads;
+mod truncation;
 
 #[global_allocator]
 static ALLOCATOR: support::allocator::HookedAllocator = support::allocator::HookedAllocator;

@@ -392,7 +392,10 @@ fn what_is_too_old_is_dropped_and_counted_also_while_the_collector_is_away() {
     let spool = private();
     let receiver = Receiver::start().unwrap();
     receiver.always(Answer::status(503));
-    let telemetry = start(exporter(&receiver.endpoint(), spool.path()).spool_age(Duration::from_millis(500)));
+    let (sender, problems) = std::sync::mpsc::channel();
+    let hook = move |problem: &Problem| drop(sender.send(problem.clone()));
+    let exporter = exporter(&receiver.endpoint(), spool.path()).spool_age(Duration::from_millis(500));
+    let telemetry = Telemetry::start(Config::new().exporter(exporter).on_problem(hook)).unwrap();
     emit(&telemetry.tracer("shop"), 0, 0..1000);
     let by = Instant::now() + PATIENCE;
     while telemetry.ledger().total().dropped.expired < 1000 {
@@ -402,6 +405,8 @@ fn what_is_too_old_is_dropped_and_counted_also_while_the_collector_is_away() {
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!((ledger.total().dropped.expired, ledger.lost()), (1000, 1000), "{ledger}");
     assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
+    let problem = problems.try_iter().find(|problem| problem.kind == ProblemKind::GaveUp).unwrap();
+    assert!(problem.message.contains("spool-age") && problem.signal == Some(Signal::Traces), "{problem}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader};
 use std::panic::Location;
 use std::path::Path;
-use std::process::{self, ChildStdout, Command, Stdio};
+use std::process::{self, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -146,10 +146,10 @@ impl Child {
     }
 
     /// Waits for the child's end, whatever that is.
-    pub(crate) fn wait_for_end(mut self) {
+    pub(crate) fn wait_for_end(mut self) -> ExitStatus {
         while self.reports.recv_timeout(self.deadline.saturating_duration_since(Instant::now())).is_ok() {}
         assert!(Instant::now() < self.deadline, "the child is not done");
-        self.process.wait().expect("a child can be waited for");
+        self.process.wait().expect("a child can be waited for")
     }
 
     /// Waits for the child's end and gives what it has reported since the last look.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tracing::Id;
 
-use crate::context::ContextGuard;
+use crate::context::{self, ContextGuard};
 use crate::process;
 use crate::process::atomic::AtomicU64;
 
@@ -14,7 +14,7 @@ use crate::process::atomic::AtomicU64;
 struct Entered {
     layer: u64,
     span: Innermost,
-    _guard: ContextGuard,
+    guard: ContextGuard,
 }
 
 /// What events in a span need to know of it.
@@ -35,7 +35,7 @@ thread_local! {
 #[inline]
 pub(super) fn push(layer: u64, id: &Id, is_recording: bool, guard: ContextGuard) {
     let span = Innermost { id: id.clone(), is_recording };
-    let mut entered = Some(Entered { layer, span, _guard: guard });
+    let mut entered = Some(Entered { layer, span, guard });
     // while a thread ends it has no current span any more
     let _ = ENTERED.try_with(|all| {
         if let Some(entered) = entered.take() {
@@ -68,6 +68,26 @@ pub(super) fn innermost(layer: u64) -> Option<Innermost> {
         all.borrow().iter().rfind(|entered| entered.layer == layer).map(|entered| entered.span.clone())
     });
     innermost.ok().flatten()
+}
+
+/// Returns whether this thread's current span may be one of another layer.
+#[inline]
+pub(super) fn has_other_layers() -> bool {
+    NEXT_LAYER.load(Ordering::Relaxed) - layers_gone() > 2
+}
+
+/// Makes the span current that this thread is in apart from the spans of other layers, until the guard is dropped.
+#[cold]
+pub(super) fn enter_apart_from_other_layers(layer: u64) -> ContextGuard {
+    let current = ENTERED.try_with(|all| {
+        let all = all.borrow();
+        let others = all.iter().filter(|entered| entered.layer != layer);
+        context::current_without(others.map(|entered| &entered.guard))
+    });
+    match current.ok().flatten() {
+        Some((context, clock)) => ContextGuard::enter(&context, clock),
+        None => ContextGuard::enter_no_span(),
+    }
 }
 
 /// Leaves the spans of layers that are gone, as by a `reload::Layer`: no exit reaches them any more, and what the thread

@@ -132,6 +132,7 @@ impl TracingLayer {
     }
 
     fn log(&self, event: &Event<'_>, record: &EventRecord<'_>) {
+        let _own = entered::has_other_layers().then(|| entered::enter_apart_from_other_layers(self.id.get()));
         let elsewhere = event.parent().and_then(|id| self.spans.context(id));
         let span = match &elsewhere {
             Some(context) => SpanOf::Event(context),
@@ -157,6 +158,17 @@ impl TracingLayer {
         if !attributes.is_contextual() {
             return self.begin_elsewhere(metadata, attributes.parent());
         }
+        if entered::has_other_layers() {
+            return self.begin_apart(metadata);
+        }
+        self.scopes.of_metadata(metadata).tracer.build(metadata.name()).detached()
+    }
+
+    /// As [`begin`](Self::begin), where the thread's current span may be one of another layer.
+    #[cold]
+    #[inline(never)]
+    fn begin_apart(&self, metadata: &'static Metadata<'static>) -> DetachedSpan {
+        let _own = entered::enter_apart_from_other_layers(self.id.get());
         self.scopes.of_metadata(metadata).tracer.build(metadata.name()).detached()
     }
 

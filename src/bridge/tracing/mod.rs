@@ -59,7 +59,13 @@
 //! | the [sampler](crate::Sampler) | spans, and with them their events | no |
 //! | each exporter's [level](crate::Exporter::level), `info` by default | events that become log records | yes, by exporter |
 //!
-//! `enabled!` never counts. Give a subscriber one such layer: each of two would take the other's spans for parents.
+//! `enabled!` never counts.
+//!
+//! # Several layers
+//!
+//! Each layer of a subscriber has its own spans, with ids and parents of its own: two layers can send to two telemetries. Of several
+//! layers, the one that was added last has the thread's current span: a [`Tracer`](crate::Tracer)'s span is its child, and
+//! [`SpanExt`] finds its spans.
 //!
 //! A layer that a `reload::Layer` takes away sends the spans that are open as they are. A thread that is in one of them is
 //! out of it as soon as it traces through the next layer.

@@ -40,7 +40,7 @@ table! { SPOOLING:
         needs_connection: true,
         connection_rule: rules::spool,
     }
-    /// most bytes of requests that wait on disk; what finds no room there waits in the queue
+    /// most bytes of requests that wait on disk, in equal parts for the signals; what finds no room there waits in the queue
     SPOOL_BYTES {
         key: "spool-bytes",
         kind: Kind::Size { field: field!(spool.bytes), range: 1 << 20..=MOST_BYTES, most: "the most a spool may hold" },

@@ -171,6 +171,7 @@ proptest! {
                     sent.extend(world.read(&batch));
                 }
                 Next::TooLarge { bytes, .. } => too_large.push(bytes),
+                Next::Lost { .. } => prop_assert!(false, "nothing is lost"),
             }
         }
         prop_assert!(world.backlog.is_empty());
@@ -200,7 +201,7 @@ proptest! {
                 continue;
             }
             let (records, bytes, spans) = (batch.records, batch.queued_bytes, world.read(&batch));
-            let [first, second] = batch.halve(&world.resource);
+            let [first, second] = batch.halve(&world.resource).try_into().expect("nothing is lost");
             prop_assert_eq!([first.records, second.records], [records / 2, records - records / 2]);
             prop_assert_eq!(first.queued_bytes + second.queued_bytes, bytes);
             prop_assert_eq!([world.read(&first), world.read(&second)].concat(), spans);
@@ -217,7 +218,7 @@ proptest! {
         let (taken, taken_bytes) = match world.next(&settings) {
             Some(Next::Batch(batch)) => (batch.records, batch.queued_bytes),
             Some(Next::TooLarge { bytes, .. }) => (1, bytes),
-            None => (0, 0),
+            Some(Next::Lost { .. }) | None => (0, 0),
         };
         let lost = world.backlog.write_off().into_iter().fold((0, 0), |sum, (records, bytes)| (sum.0 + records, sum.1 + bytes));
         let all_bytes: usize = world.expected.iter().map(|(.., bytes)| bytes).sum();
@@ -250,7 +251,7 @@ fn a_record_that_no_request_can_hold_is_reported_and_does_not_block_the_next() {
         .take(10)
         .map(|next| match next {
             Next::Batch(batch) => Ok(batch.records),
-            Next::TooLarge { bytes, .. } => Err(bytes),
+            Next::TooLarge { bytes, .. } | Next::Lost { bytes, .. } => Err(bytes),
         })
         .collect();
     assert_eq!(taken, [Ok(1), Err(world.expected[1].2), Ok(1)]);

@@ -67,6 +67,10 @@ impl Worker {
         verdict.iter().for_each(|verdict| self.state.proxy_pause.note(verdict, clock::now()));
         let Some(part) = self.exchange_if_spooled(at, part, verdict.as_ref()) else { return };
         match verdict {
+            Some(Verdict::Refused { .. }) if part.is_lost() => {
+                // Zeros were sent in the place of its records.
+                self.settle_lost(at, part);
+            }
             Some(verdict) => {
                 self.report_verdict(part.signal, &verdict);
                 self.apply_verdict(at, part, &verdict);
@@ -92,6 +96,10 @@ impl Worker {
             }
             let delivery = &mut self.deliveries[at];
             if let Some(part) = delivery.parts.pop() {
+                if part.is_lost() {
+                    self.settle_lost(at, part);
+                    continue;
+                }
                 if !delivery.limit.is_hopeless(|| part.smallest_frame(), clock::now()) {
                     return Some(part);
                 }
@@ -104,6 +112,7 @@ impl Worker {
             }
             match delivery.next_batch(&self.batch, &self.resource)? {
                 Next::Batch(batch) => delivery.parts.push(batch),
+                Next::Lost { records, bytes } => self.settle_lost_chunk(at, records, bytes),
                 Next::TooLarge { records, bytes } => {
                     delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
                     let what = || format!("a record of {bytes} bytes is larger than a request may be");

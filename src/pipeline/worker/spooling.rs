@@ -8,7 +8,7 @@ use std::io;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use super::{Delivery, Worker};
+use super::{Delivery, Worker, records};
 use crate::config::{BatchSettings, ProblemKind};
 use crate::pipeline::batch::{Batch, Next, Origin};
 use crate::pipeline::clock;
@@ -31,8 +31,15 @@ impl Worker {
             delivery.has_spooled |= spool.has_pending(delivery.signal);
             delivery.settled += dropped[delivery.signal as usize].own;
         }
+        let mut expired = dropped.each_ref().map(|dropped| dropped.own + dropped.of_others);
         self.counters.expire(dropped);
-        (0..self.deliveries.len()).for_each(|at| self.expire_in_hand(at));
+        for at in 0..self.deliveries.len() {
+            expired[self.deliveries[at].signal as usize] += self.expire_in_hand(at);
+        }
+        for (signal, expired) in Signal::ALL.into_iter().zip(expired).filter(|(_, expired)| *expired > 0) {
+            let what = || format!("dropped {} that were on disk for longer than spool-age", records(expired));
+            self.reporter.report(signal, ProblemKind::GaveUp, what);
+        }
         self.report_spool();
     }
 
@@ -42,17 +49,19 @@ impl Worker {
         }
     }
 
-    /// Gives up the request that was loaded from the spool, if it is too old.
-    fn expire_in_hand(&mut self, at: usize) {
-        let Some(spool) = &self.spool else { return };
+    /// Gives up the request that was loaded from the spool, if it is too old. Returns its records.
+    fn expire_in_hand(&mut self, at: usize) -> u64 {
+        let Some(spool) = &self.spool else { return 0 };
         let is_too_old = |part: &Batch| part.is_spooled() && spool.is_too_old(part.signal);
         let parts = mem::take(&mut self.deliveries[at].parts);
         let (expired, others): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_too_old);
         self.deliveries[at].parts = others;
+        let records = expired.iter().map(|part| part.records).sum();
         for part in expired {
             self.settle_part(at, part, Outcome::Expired);
             self.deliveries[at].part_is_over();
         }
+        records
     }
 
     /// Whether a flush waits for all that others have left.
@@ -83,6 +92,7 @@ impl Worker {
             let delivery = &mut self.deliveries[at];
             match delivery.next_batch(&self.batch, &self.resource) {
                 None => return,
+                Some(Next::Lost { records, bytes }) => self.settle_lost_chunk(at, records, bytes),
                 Some(Next::TooLarge { records, bytes }) => {
                     delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
                 }
@@ -101,6 +111,10 @@ impl Worker {
         let Some(spool) = &mut self.spool else { return Some(batch) };
         let result = write(spool, &batch);
         if let Err(error) = result {
+            if batch.is_lost() {
+                self.settle_lost(at, batch);
+                return None;
+            }
             let what = || format!("the spool cannot take a request, which stays in memory: {error}");
             self.reporter.report(batch.signal, ProblemKind::Spool, what);
             return Some(batch);
@@ -151,6 +165,19 @@ impl Worker {
         if is_spooled {
             self.settle_loaded(at);
         }
+    }
+
+    /// Counts a part whose records were lost with the file of the flight recorder.
+    pub(super) fn settle_lost(&mut self, at: usize, part: Batch) {
+        self.settle_part(at, part, Outcome::Damaged);
+        self.deliveries[at].part_is_over();
+        self.report_spool();
+    }
+
+    /// Counts records in no part that were lost with the file of the flight recorder.
+    pub(super) fn settle_lost_chunk(&mut self, at: usize, records: u64, bytes: usize) {
+        self.deliveries[at].settle_all(vec![(records, bytes)], Outcome::Damaged);
+        self.report_spool();
     }
 
     /// Frees a part whose outcome is counted.
@@ -243,7 +270,12 @@ impl Worker {
 /// Writes a batch to the spool, which has it from then on.
 pub(super) fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
     let note_entry = |segment, offset| batch.note_entry(segment, offset);
-    spool.append(batch.signal, batch.records, &batch.body(), note_entry)?;
+    // A copy: the flight recorder may be lost while the entry is written, and the entry's checksum would be right.
+    let body = batch.body().concat();
+    if batch.is_lost() {
+        return Err(io::Error::other("its records were lost with the flight recorder"));
+    }
+    spool.append(batch.signal, batch.records, &[&body], note_entry)?;
     batch.settle_recorded();
     Ok(())
 }

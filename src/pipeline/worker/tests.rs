@@ -496,7 +496,7 @@ fn worker_with_spool(name: &str) -> (Worker, std::path::PathBuf) {
     let (wake, woken) = bounded(1);
     let commands = Commands { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
     let mut worker = worker(&Gate::default(), commands, wake);
-    worker.spool = Spool::open(&settings, "memory", &[], 0).unwrap();
+    worker.spool = Spool::open(&settings, "memory", &[], 0, 1).unwrap();
     (worker, directory)
 }
 

@@ -22,6 +22,7 @@ impl<S: Storage> Journal<S> {
             places: sum.places + damage.places,
             bytes: sum.bytes + damage.bytes,
             records: array::from_fn(|signal| sum.records[signal] + damage.records[signal]),
+            is_gone: sum.is_gone || damage.is_gone,
         })
     }
 }
@@ -83,6 +84,23 @@ fn the_bytes_of_all_segments_are_kept_to_the_byte() {
 }
 
 #[test]
+fn takes_no_room_and_no_segments_of_another_signal_that_is_never_done() {
+    let entry = HEADER_LEN as u64 + 10;
+    let disk = Disk::default();
+    let (mut journal, _) = open_with(&disk, Limits { bytes: 3 * entry, segment_bytes: 2 * entry, ..LIMITS });
+    let append =
+        |journal: &mut Journal<Disk>, signal| journal.append(signal, 1, &[b"ten bytes."], 0, |_| ()).is_ok();
+    for _ in 0..5 {
+        append(&mut journal, Signal::Logs);
+        assert!(append(&mut journal, Signal::Traces), "logs have used up their own room");
+        assert_eq!(journal.drain(Signal::Traces).len(), 1);
+        assert_eq!(journal.bytes_of(Signal::Traces), 0, "an entry that is done takes no room");
+    }
+    assert!(!append(&mut journal, Signal::Logs));
+    assert_eq!((journal.pending(Signal::Logs).entries, disk.bytes()), (3, 3 * entry));
+}
+
+#[test]
 fn a_body_that_is_too_long_finds_no_room() {
     let (mut journal, _) = open_with(&Disk::default(), Limits { bytes: u64::MAX, ..LIMITS });
     let body = vec![0; LONGEST_BODY as usize + 1];
@@ -122,7 +140,7 @@ fn an_entry_that_cannot_be_read_stays_and_one_that_has_changed_does_not() {
     assert_eq!(journal.pending(Signal::Logs).entries, 2);
     disk.edit(0, |bytes| bytes[HEADER_LEN] ^= 1);
     assert_eq!(journal.drain_texts(Signal::Logs), ["second"]);
-    let damage = Damage { places: 1, bytes: HEADER_LEN as u64 + 5, records: [0, 5, 0] };
+    let damage = Damage { places: 1, bytes: HEADER_LEN as u64 + 5, records: [0, 5, 0], is_gone: false };
     assert_eq!((journal.take_all_damage(), journal.take_all_damage()), (damage, Damage::default()));
     assert_eq!((disk.lens(), disk.aside()), (vec![], vec![0]), "what is damaged is kept");
 }
@@ -169,7 +187,7 @@ fn a_removal_that_failed_is_made_up_for_and_disturbs_no_sync() {
         journal.append_text(Signal::Logs, "body");
         assert!(journal.next(Signal::Logs).expect("it is read").is_some());
         disk.arm(Fault { after: 0, effect });
-        assert_eq!(journal.done(Signal::Logs).is_ok(), effect == 0, "it is marked, if it is still there");
+        journal.done(Signal::Logs).expect("it is marked, if it is still there");
         assert!(journal.bytes() > 0, "it may still take room");
         journal.sync().expect("there is nothing to sync");
         journal.expire(0);
@@ -280,17 +298,16 @@ const TEXTS: [(Signal, &str); 5] = [
     (Signal::Traces, "the last request of the segment"),
 ];
 
-/// A segment with these entries, and where each begins and ends.
+/// A segment with these entries, of several signals as another version may have written it, and where each begins and ends.
 fn segment() -> (Vec<u8>, Vec<(u64, u64)>) {
-    let disk = Disk::default();
-    let (mut journal, _) = open(&disk);
-    let extents = TEXTS.map(|(signal, text)| {
-        let start = disk.bytes();
-        journal.append_text(signal, text);
-        (start, disk.bytes())
-    });
     let mut image = Vec::new();
-    disk.edit(0, |bytes| image.clone_from(bytes));
+    let extents = TEXTS.map(|(signal, text)| {
+        let offset = image.len() as u64;
+        let header = Header::new(signal, text.len() as u64, 0, &[text.as_bytes()]).expect("it is short");
+        image.extend(header.encode(Place { segment: 0, offset }));
+        image.extend(text.as_bytes());
+        (offset, image.len() as u64)
+    });
     (image, extents.to_vec())
 }
 

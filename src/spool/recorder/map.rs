@@ -8,6 +8,8 @@ use std::process;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::record::MAPPED;
+
 /// A shared mapping that a forked child does not have.
 #[derive(Debug)]
 pub(in crate::spool) struct Map {
@@ -89,7 +91,7 @@ impl Drop for Map {
     }
 }
 
-/// A word that is 1 in this process, and 0 in each child that is forked, whatever way.
+/// A word that is [`MAPPED`] or [`LOST`](crate::record::LOST) in this process, and 0 in each child that is forked, whatever way.
 #[derive(Debug)]
 pub(super) struct ForkFlag(Map);
 
@@ -99,7 +101,7 @@ impl ForkFlag {
         let map = Map::new(size_of::<AtomicU32>(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
         map.advise(libc::MADV_WIPEONFORK)?;
         let flag = Self(map);
-        flag.word().store(1, Ordering::Relaxed);
+        flag.word().store(MAPPED, Ordering::Relaxed);
         Ok(flag)
     }
 
@@ -109,6 +111,6 @@ impl ForkFlag {
     }
 
     pub(super) fn is_set(&self) -> bool {
-        self.word().load(Ordering::Relaxed) != 0
+        self.word().load(Ordering::Relaxed) == MAPPED
     }
 }

@@ -2,12 +2,15 @@
 //! a record that was accepted survives `kill -9` without a system call.
 //!
 //! The file is made and locked at start, with all its blocks: a full disk is met there and not later. A mapping keeps the lock
-//! for as long as the process lives, and no child inherits it.
+//! for as long as the process lives, and no child inherits it. If the file is truncated or cannot be read, [`sigbus`] keeps the
+//! process alive: the recorder and what was in it are lost, and chunks are on the heap from then on.
 
 mod layout;
 mod leftover;
 #[allow(unsafe_code)]
 mod map;
+#[allow(unsafe_code)]
+mod sigbus;
 
 use std::fs::File;
 use std::io;
@@ -18,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::record::{
-    Chunk, OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader, SlotOwner, SlotPlace,
+    Chunk, LOST, OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader, SlotOwner, SlotPlace,
 };
 use crate::spool::directory::NewFile;
 use crate::spool::now_ms;
@@ -28,10 +31,13 @@ pub(super) use layout::{Header, Unreadable, stored_name};
 pub(super) use leftover::{Leftover, Place};
 use map::ForkFlag;
 pub(super) use map::Map;
+use sigbus::Protected;
 
 /// The chunks of one exporter's queues that survive its process.
 #[derive(Debug)]
 pub(crate) struct Recorder {
+    /// Dropped before the mapping.
+    _protected: Protected,
     map: Map,
     _lock: Arc<Map>,
     fork_flag: ForkFlag,
@@ -84,6 +90,7 @@ impl Recorder {
         let fork_flag = ForkFlag::new()?;
         let pool = |slots: u32| Mutex::new(Pool { in_use: vec![false; slots as usize], next: 0 });
         Ok(Arc::new(Self {
+            _protected: Protected::new(map.start(), map.bytes(), fork_flag.word()),
             map,
             _lock: Arc::clone(lock),
             fork_flag,
@@ -113,7 +120,8 @@ impl Recorder {
         };
         let mut slot = self.slot(number, slots);
         slot.begin(signal, self.next_order.fetch_add(1, Ordering::Relaxed), slots);
-        Some(slot)
+        // Writing the header may have found the file truncated.
+        self.fork_flag.is_set().then_some(slot)
     }
 
     /// The slots that were just taken from the pool.
@@ -184,7 +192,18 @@ impl Recorder {
     pub(super) fn close(&self) -> bool {
         self.store(READY_AT, CLOSED);
         self.keeps_records.store(true, Ordering::SeqCst);
-        !lock(&self.pool).in_use.contains(&true)
+        self.is_lost() || !lock(&self.pool).in_use.contains(&true)
+    }
+
+    /// Returns whether no chunk and no open span has ever been in it. False in a forked child.
+    pub(super) fn is_unused(&self) -> bool {
+        let has_open_spans = lock(&self.open_spans).in_use.contains(&true);
+        self.fork_flag.is_set() && self.next_order.load(Ordering::Relaxed) == 0 && !has_open_spans
+    }
+
+    /// Returns whether the file was truncated, or could not be read, while it was in use.
+    pub(super) fn is_lost(&self) -> bool {
+        self.fork_flag.word().load(Ordering::Acquire) == LOST
     }
 
     /// Slots that are dropped from now on keep their records, as if the process had been killed.
@@ -213,7 +232,7 @@ impl Recorder {
 
     /// Whether all chunks have had a slot so far.
     pub(crate) fn has_all(&self) -> bool {
-        !self.has_missed.load(Ordering::SeqCst)
+        !self.has_missed.load(Ordering::SeqCst) && !self.is_lost()
     }
 
     /// Why it protects nothing, if it does not.

@@ -1,9 +1,13 @@
 //! Parents, roots and links.
 
+use std::collections::HashSet;
+
+use standpipe::bridge::tracing::{Events, TracingLayer};
 use standpipe::{Config, SpanContext};
 use tracing::{info_span, span::Span};
+use tracing_subscriber::prelude::*;
 
-use super::stage::{run, run_config};
+use super::stage::{Arrived, run, run_config, run_telemetry};
 
 #[test]
 fn a_span_is_the_child_of_the_one_it_is_made_in() {
@@ -134,4 +138,45 @@ fn a_disabled_span_is_no_parent() {
         info_span!("alone").in_scope(|| {});
     });
     arrived.assert_root("alone");
+}
+
+#[test]
+fn keeps_the_trees_of_two_layers_in_one_subscriber_apart() {
+    let mut second = None;
+    let first = run_telemetry(Config::new(), |first| {
+        second = Some(run_telemetry(Config::new(), |second| {
+            let layer = |telemetry| TracingLayer::new(telemetry).events(Events::Both);
+            let _default =
+                tracing_subscriber::registry().with(layer(first)).with(layer(second)).set_default();
+            let outer = info_span!("outer").entered();
+            let middle = info_span!("middle");
+            middle.in_scope(|| {
+                tracing::info!("logged");
+                info_span!("inner").in_scope(|| {});
+            });
+            // left in another order than it was entered
+            let late = info_span!("late").entered();
+            drop(outer);
+            info_span!("last").in_scope(|| {});
+            drop(late);
+            info_span!("alone").in_scope(|| tracing::info!("logged alone"));
+        }));
+    });
+    let second = second.unwrap();
+    for arrived in [&first, &second] {
+        assert_eq!(arrived.spans.len(), 6, "{:?}", arrived.names());
+        for (child, parent) in [("inner", "middle"), ("middle", "outer"), ("late", "outer"), ("last", "late")]
+        {
+            arrived.assert_child(child, parent);
+        }
+        ["outer", "alone"].iter().for_each(|root| arrived.assert_root(root));
+        for (log, span) in arrived.logs.iter().zip(["middle", "alone"]) {
+            assert_eq!(log.log.span_id, arrived.span(span).span.span_id, "a log in {span}");
+        }
+        assert_eq!(arrived.logs.len(), 2);
+    }
+    let ids = |arrived: &Arrived| {
+        arrived.spans.iter().map(|span| span.span.span_id.clone()).collect::<HashSet<_>>()
+    };
+    assert!(ids(&first).is_disjoint(&ids(&second)));
 }

@@ -237,7 +237,7 @@ impl<M: Medium> Model<M> {
             assert_eq!(self.journal.pending(signal), expected);
         }
         let (_, bytes) = self.medium.contents();
-        assert!(bytes <= LIMITS.bytes.max(self.opened.1), "{bytes}");
+        assert!(bytes <= (Signal::COUNT as u64 * LIMITS.bytes).max(self.opened.1), "{bytes}");
         assert!(bytes <= self.journal.bytes());
         if self.medium.faults() == self.opened.0 {
             assert_eq!(bytes, self.journal.bytes());
@@ -285,7 +285,8 @@ impl<M: Medium> Model<M> {
         let (front, back) = body.split_at(cut.min(len));
         let now_ms = self.now_ms as u64;
         let header = Header::new(signal, records, now_ms, &[&body]).expect("it is short");
-        let bytes = self.journal.bytes();
+        // Nothing but its own entries keeps a signal from room.
+        let bytes = self.own_bytes(signal);
         // What fails is an item without a body: its number is not used again, and it must never be found.
         let (mut state, mut segment) = (State::Settled, None);
         match self.journal.append(signal, records, &[front, back], now_ms, |_| ()) {
@@ -302,6 +303,12 @@ impl<M: Medium> Model<M> {
         }
         let [is_synced, is_damaged, is_spoiled] = [false; 3];
         self.items.push(Item { header, body, is_synced, is_damaged, is_spoiled, segment, state });
+    }
+
+    /// Bytes of the segments that were made for a signal, and of those that are left alone. Earlier processes may have left segments
+    /// of several signals.
+    fn own_bytes(&self, signal: Signal) -> u64 {
+        self.journal.left_alone + self.journal.bytes_of(signal)
     }
 
     fn spoil(&mut self, signal: Signal, nth: usize) {
