@@ -81,9 +81,11 @@ pub(crate) use request::{RECORD, RESOURCE_RECORDS, SCOPE_RECORDS, content};
 pub(crate) use resource::Resource;
 pub(crate) use resource::Scope;
 #[cfg(all(feature = "spool", target_os = "linux"))]
+pub(crate) use resource::service_name;
+#[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use slot::{
-    FREE, IN_USE, OPEN_SPAN_BYTES, OpenSpanBytes, OpenSpanPlace, RESOURCE_TAG, SCOPE_TAG, SECOND_COPY,
-    SlotHeader, SlotOwner, SlotPlace,
+    CODEWORDS, FREE, MAX_GUARDED, OPEN_SPAN_BYTES, OpenSpanBytes, OpenSpanPlace, RESOURCE_TAG, SCOPE_TAG,
+    SECOND_COPY, SlotHeader, SlotOwner, SlotPlace, decode_codeword, guard, unguard,
 };
 pub(crate) use slot::{OpenSpanSlot, Settler, Slot};
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};

@@ -48,13 +48,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::{SpoolSettings, SpoolSync};
-use crate::process::with_fork_lock;
-use crate::record::Signal;
+use crate::record::{Signal, service_name};
 use clock::{Jump, now_ms};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::{Directory, NewFile};
-use entry::Place;
+use entry::{Owner, Place};
 use estate::{Estate, take_damage, take_over_all, tidy};
 pub use inspect::inspect;
 use journal::{AppendError, Entry, Journal, Limits};
@@ -84,10 +83,8 @@ pub(crate) struct Spool {
     instance: String,
     recorder: Arc<Recorder>,
     journal: Journal<Files>,
-    /// What the journal and the estates may take together; nothing where the file has no room for a header.
-    bytes: u64,
-    /// What it takes over: see [`take_over_all`].
-    of_exporter: Option<String>,
+    /// Owner whose files it takes over; `None` for those of any.
+    wanted: Option<Owner>,
     limits: Limits,
     boot_id: [u8; 16],
     next_tick: Option<Instant>,
@@ -157,8 +154,11 @@ impl Spool {
             sync: settings.sync,
         };
         let boot_id = boot_id();
-        let of_exporter = (!settings.drains).then_some(exporter);
-        let (estates, mut notes) = take_over_all(directory, of_exporter, limits, boot_id)?;
+        let owner = Owner::new(service_name(resource), exporter);
+        let wanted = (!settings.drains).then(|| owner.clone());
+        let (mut estates, mut notes) = take_over_all(directory, wanted.as_ref(), limits, boot_id)?;
+        // of requests, only the headers are read by now
+        let damaged = tidy(&mut estates, &mut notes);
         // a process that dies again and again does not fill the disk
         let left: u64 = estates.iter().map(Estate::bytes).sum();
         let is_full = left > limits.bytes;
@@ -168,7 +168,7 @@ impl Spool {
                 "a process that dies loses its queue: {left} bytes of others are there already"
             ));
         }
-        let (instance, new) = with_fork_lock(|| directory.create_recorder())?;
+        let (instance, new) = directory.create_recorder()?;
         let header = Header {
             slots: if has_queue { slots as u32 } else { 0 },
             open_spans: if has_queue && settings.open_spans { OPEN_SPANS } else { 0 },
@@ -176,23 +176,21 @@ impl Spool {
             created: now_ms(),
             boot_id,
             instance: u64::from_str_radix(&instance, 16).unwrap_or_default(),
-            exporter: exporter.to_owned(),
+            owner: owner.clone(),
         };
         let created = create_recorder(&new, header, resource, !estates.is_empty(), &mut notes);
-        let recorder = created.inspect_err(|_| {
-            // what a full disk has given already
-            let _ = fs::remove_file(directory.recorder_path(&instance));
-        })?;
+        // what a full disk has given already
+        let recorder = created.inspect_err(|_| new.discard())?;
         notes.extend(recorder.unfit().map(|why| format!("a process that dies loses its queue: {why}")));
-        let has_header = recorder.has_header();
-        let (journal, _) = Journal::open(Files::new(directory.path(), &instance), limits)?;
+        let mut files = Files::new(directory.path(), &instance);
+        (files.recorder, files.owner) = (Some(Arc::clone(&recorder)), Some(owner));
+        let (journal, _) = Journal::open(files, limits)?;
         Ok(Self {
             directory: directory.clone(),
             instance,
             recorder,
             journal,
-            bytes: if has_header { limits.bytes } else { 0 },
-            of_exporter: of_exporter.map(str::to_owned),
+            wanted,
             limits,
             boot_id,
             next_tick: None,
@@ -202,7 +200,7 @@ impl Spool {
             estates,
             is_own_loaded: [false; Signal::COUNT],
             loaded_since: [0; Signal::COUNT],
-            damaged: Default::default(),
+            damaged: damaged.map(|of_others| Dropped { own: 0, of_others }),
             notes,
         })
     }
@@ -272,11 +270,11 @@ impl Spool {
 
     /// Takes over what others have left since the last look.
     fn look(&mut self) {
-        let exporter = self.of_exporter.as_deref();
-        match take_over_all(&self.directory, exporter, self.limits, self.boot_id) {
+        match take_over_all(&self.directory, self.wanted.as_ref(), self.limits, self.boot_id) {
             Ok((estates, notes)) => {
                 self.estates.extend(estates);
                 notes.into_iter().for_each(|note| self.note(note));
+                self.tidy();
             }
             Err(error) => self.note(format!("what others have left cannot be looked for: {error}")),
         }
@@ -301,7 +299,7 @@ impl Spool {
         note_entry: impl FnOnce(u32, u32),
     ) -> io::Result<()> {
         let left: u64 = self.estates.iter().map(Estate::bytes).sum();
-        self.journal.limit_to(self.bytes.saturating_sub(left));
+        self.journal.limit_to(self.limits.bytes.saturating_sub(left));
         let note = |Place { segment, offset }| {
             if let (Ok(segment), Ok(offset)) = (segment.try_into(), offset.try_into()) {
                 note_entry(segment, offset);
@@ -330,7 +328,7 @@ impl Spool {
 
     /// Whether it is there only for what others have left.
     pub(crate) fn drains(&self) -> bool {
-        self.of_exporter.is_none()
+        self.wanted.is_none()
     }
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {
@@ -428,14 +426,18 @@ impl Spool {
         }
         // what cannot be removed is found empty by the next process
         let _ = match has_segments {
-            true => self.directory.replace_recorder(&self.instance, &self.recorder.empty_file()),
+            true => {
+                let file = self.recorder.empty_file(self.journal.records());
+                self.directory.replace_recorder(&self.instance, &file)
+            }
             false => fs::remove_file(self.directory.recorder_path(&self.instance)),
         };
+        self.journal.storage_mut().release();
     }
 }
 
-/// A recorder with as much as the disk has room for: where others have left something, a full disk must not be in the way of
-/// its delivery.
+/// A recorder, or where others have left something and the disk has no room, one without a file: it must not be in the way of
+/// their delivery.
 fn create_recorder(
     new: &NewFile,
     header: Header,
@@ -443,20 +445,10 @@ fn create_recorder(
     is_needed: bool,
     notes: &mut Vec<String>,
 ) -> io::Result<Arc<Recorder>> {
-    let has_no_room = |error: &io::Error| {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        is_needed && matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
-    };
-    let error = match Recorder::create(new, header.clone(), resource) {
-        Err(error) if has_no_room(&error) => error,
-        created => return created,
-    };
-    notes.push(format!("a process that dies loses its queue: {error}"));
-    new.file.set_len(0)?;
-    let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..header };
-    match Recorder::create(new, header.clone(), &[]) {
-        Err(error) if has_no_room(&error) => {
-            new.file.set_len(0)?;
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match Recorder::create(new, header.clone(), resource) {
+        Err(error) if is_needed && matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) => {
+            notes.push(format!("a process that dies loses its queue: {error}"));
             Recorder::without_room(new, header)
         }
         created => created,

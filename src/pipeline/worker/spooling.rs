@@ -32,8 +32,18 @@ impl Worker {
             delivery.settled += dropped[delivery.signal as usize].own;
         }
         self.counters.expire(dropped);
+        self.count_damaged();
         (0..self.deliveries.len()).for_each(|at| self.expire_in_hand(at));
         self.report_spool();
+    }
+
+    /// Counts the records that the spool found damaged since the last call. No flush waits for them.
+    fn count_damaged(&mut self) {
+        let Some(damaged) = self.spool.as_mut().map(Spool::take_damaged) else { return };
+        for delivery in &mut self.deliveries {
+            delivery.settled += damaged[delivery.signal as usize].own;
+        }
+        self.counters.damage(damaged);
     }
 
     fn report_spool(&mut self) {
@@ -114,14 +124,11 @@ impl Worker {
     /// Makes the oldest request in the spool the next part.
     pub(super) fn load_spooled(&mut self, at: usize) {
         self.pass_on_to_spool(at);
-        let delivery = &mut self.deliveries[at];
-        let signal = delivery.signal;
+        let signal = self.deliveries[at].signal;
         let Some(spool) = &mut self.spool else { return };
         let request = spool.next(signal);
-        let damaged = spool.take_damaged();
-        // no flush waits for what is lost
-        delivery.settled += damaged[signal as usize].own;
-        self.counters.damage(damaged);
+        self.count_damaged();
+        let delivery = &mut self.deliveries[at];
         match request {
             Ok(None) => delivery.has_spooled = false,
             Ok(Some(request)) => {
