@@ -85,11 +85,11 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
         let done = counts.delivered + counts.lost();
         progress.draw(done, total, || format!("{done} of {total} records"));
     };
-    wait(&events, options, &mut progress, draw);
+    let is_drained = wait(&events, options, &mut progress, draw);
     progress.clear();
     let counts = telemetry.shutdown(END).total();
     let left = left(&before, spool::look(&options.directory)?);
-    let summary = summary(&counts, left, style);
+    let summary = summary(&counts, left, is_drained, style);
     match options.target {
         Target::Stdout => summary.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}"))),
         Target::Collector { .. } => print(&summary)?,
@@ -97,19 +97,20 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     Ok(if left == 0 && counts.lost() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Waits until all is delivered, or will not be.
+/// Waits until all that can be delivered is, and returns true; false if it ends before.
 fn wait(
     events: &mpsc::Receiver<Event>,
     options: &Options,
     progress: &mut Progress<'_>,
     draw: impl Fn(&mut Progress<'_>),
-) {
+) -> bool {
     let until = options.timeout.map(|timeout| Instant::now() + timeout);
     let mut reported = HashSet::new();
     let mut goes_on = (options.target != Target::Stdout).then_some(GOES_ON);
     while until.is_none_or(|until| Instant::now() < until) {
         match events.recv_timeout(TICK) {
-            Ok(Event::Drained | Event::Interrupted) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            Ok(Event::Drained) => return true,
+            Ok(Event::Interrupted) | Err(mpsc::RecvTimeoutError::Disconnected) => return false,
             Ok(Event::Problem(problem)) => {
                 let is_unavailable = problem.kind == ProblemKind::Unavailable;
                 let words = match options.target {
@@ -125,7 +126,7 @@ fn wait(
                 }
                 // output that is not read any more does not come back
                 if options.target == Target::Stdout && is_unavailable {
-                    return;
+                    return false;
                 }
             }
             Err(mpsc::RecvTimeoutError::Timeout) => draw(progress),
@@ -133,6 +134,7 @@ fn wait(
     }
     progress.clear();
     report_error("the time is up");
+    false
 }
 
 /// Records that are there still.
@@ -143,7 +145,7 @@ fn left(before: &[Instance], mut now: Vec<Instance>) -> u64 {
     spool::left(&now)
 }
 
-fn summary(counts: &Counts, left: u64, style: &Style) -> Vec<String> {
+fn summary(counts: &Counts, left: u64, is_drained: bool, style: &Style) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = |ink: Ink, mark: &str, text: &str| {
         let mut line = style.line();
@@ -170,7 +172,8 @@ fn summary(counts: &Counts, left: u64, style: &Style) -> Vec<String> {
         0 => line(Ink::GOOD, check, "nothing is left"),
         _ => {
             let (records, are) = (describe::count(left, "record"), if left == 1 { "is" } else { "are" });
-            line(Ink::WARNING, cross, &format!("{records} {are} left: run it again"));
+            let advice = if is_drained { "standpipe spool shows why" } else { "run it again" };
+            line(Ink::WARNING, cross, &format!("{records} {are} left: {advice}"));
         }
     }
     lines

@@ -264,7 +264,7 @@ const SPOOL: &str = "\
 usage: standpipe spool DIR [--color WHEN] [--ascii]
 
 Shows what exporters keep in the directory of a spool (the setting spool = \"DIR\"): for each of them
-its name, whether its process runs or has ended, the records of each signal that are to be
+its name and service, whether its process runs or has ended, the records of each signal that are to be
 delivered, in how many requests, of what size and for how long they have waited, the spans that
 are open or were interrupted, and what cannot be read. Nothing is changed.
 
@@ -278,8 +278,8 @@ const DRAIN: &str = "\
 usage: standpipe drain DIR --endpoint URL [--grpc] [--header NAME=VALUE]... [--timeout TIME]
        standpipe drain DIR --to-stdout [--timeout TIME]
 
-Sends what processes that have ended left in the directory of a spool, oldest first, whatever the
-names of their exporters were. What a collector has answered for is removed; what it cannot take
+Sends what processes that have ended left in the directory of a spool, oldest first, whatever their
+services and exporters were. What a collector has answered for is removed; what it cannot take
 now is tried again until it can. Exporters that run are left alone. On a terminal a bar shows the
 progress. Ctrl-C or SIGTERM ends it: what is left stays, and the command can be repeated. A request
 that was under way when it was killed is sent again.

@@ -65,8 +65,11 @@ fn draw(directory: &Path, instances: &[Instance], now: SystemTime, style: &Style
 
 fn draw_instance(instance: &Instance, now: SystemTime, style: &Style) -> Vec<String> {
     let mut heading = style.line();
-    let name = instance.exporter.as_deref().unwrap_or("an unknown exporter");
-    heading.put(Ink::PLAIN.bold(), name).space(2);
+    let exporter = instance.exporter.as_deref().unwrap_or("an unknown exporter");
+    heading.put(Ink::PLAIN.bold(), exporter).space(2);
+    if let Some(service) = &instance.service {
+        heading.put(Ink::PLAIN, &format!("of {service}")).space(2);
+    }
     let since = instance
         .started
         .map_or_else(String::new, |started| format!(", started {} ago", age(started, now, style)));

@@ -2,10 +2,11 @@
 //! status `Error` and an attribute that tells why.
 
 use super::request::{RECORD, content};
+use super::schema::{self, Part};
 use super::slot::{RESOURCE_TAG, SCOPE_TAG};
 use super::span::{head, tag};
 use super::wire::encode_field;
-use super::{SpanId, frames};
+use super::{Signal, SpanId, frames};
 
 /// `standpipe.interrupted = true`, a `KeyValue`.
 const ATTRIBUTE: &[u8] = b"\x0a\x15standpipe.interrupted\x12\x02\x10\x01";
@@ -46,7 +47,12 @@ impl InterruptedSpan {
         let Some((head, fields)) = self.record.split_at_checked(head::LEN) else { return false };
         let tags = [(0, tag::TRACE_ID), (head::TRACE_ID + 16, tag::SPAN_ID)];
         let has_tags = tags.iter().all(|(at, tag)| head[*at] == *tag);
-        has_tags && frames(fields).map(<[u8]>::len).sum::<usize>() == fields.len()
+        let is_valid = |part, bytes| schema::is_valid(part, Signal::Traces, bytes);
+        has_tags
+            && frames(fields).map(<[u8]>::len).sum::<usize>() == fields.len()
+            && self.resource.as_deref().is_none_or(|resource| is_valid(Part::Resource, resource))
+            && is_valid(Part::Scope, &self.scope)
+            && is_valid(Part::Record, &self.record)
     }
 
     /// Whether it is to be sent: one whose sampling is decided later may be recorded until then.

@@ -17,6 +17,7 @@
 //! | `buffer.rs` | a record's bytes, its frame, and the pool of storage that a thread reuses |
 //! | `chunk.rs` | framed records back to back, as the queue takes them |
 //! | `request.rs` | the records of a request that is read again |
+//! | `schema.rs` | the fields of every message, to print and to validate requests |
 //! | `slot.rs` | the memory of a chunk, or of an open span, that survives the process |
 //! | `copies.rs` | where the bytes of an open span are copied to, so that they survive the process |
 //! | `interrupted.rs` | what is made of a span that was open when its process died |
@@ -40,6 +41,12 @@ mod metric;
 mod point;
 mod request;
 mod resource;
+#[cfg(any(feature = "console", all(feature = "spool", target_os = "linux")))]
+#[cfg_attr(
+    not(all(feature = "console", feature = "spool", target_os = "linux")),
+    allow(dead_code, reason = "the console prints by it, and the spool validates by it")
+)]
+pub(crate) mod schema;
 mod short_text;
 #[cfg_attr(not(all(feature = "spool", target_os = "linux")), path = "no_slot.rs")]
 mod slot;
@@ -74,9 +81,11 @@ pub(crate) use request::{RECORD, RESOURCE_RECORDS, SCOPE_RECORDS, content};
 pub(crate) use resource::Resource;
 pub(crate) use resource::Scope;
 #[cfg(all(feature = "spool", target_os = "linux"))]
+pub(crate) use resource::service_name;
+#[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use slot::{
-    FREE, IN_USE, LOST, MAPPED, OPEN_SPAN_BYTES, OpenSpanBytes, OpenSpanPlace, RESOURCE_TAG, SCOPE_TAG,
-    SECOND_COPY, SlotHeader, SlotOwner, SlotPlace,
+    CODEWORDS, FREE, LOST, MAPPED, MAX_GUARDED, OPEN_SPAN_BYTES, OpenSpanBytes, OpenSpanPlace, RESOURCE_TAG,
+    SCOPE_TAG, SECOND_COPY, SlotHeader, SlotOwner, SlotPlace, decode_codeword, guard, unguard,
 };
 pub(crate) use slot::{OpenSpanSlot, Settler, Slot};
 pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};

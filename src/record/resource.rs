@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::attribute::{Attribute, key_of_field};
 use super::wire::{Fields, Raw, encode_field};
 #[cfg(all(feature = "spool", target_os = "linux"))]
-use super::{RESOURCE_TAG, SCOPE_TAG};
+use super::{RESOURCE_TAG, SCOPE_TAG, content, frames};
 use super::{Signal, Value};
 
 /// Field numbers as tags: the message in its parent, and the fields of `InstrumentationScope`.
@@ -93,6 +93,16 @@ fn value_of_field(field: &[u8]) -> Option<(u32, Raw<'_>)> {
         })
     };
     Fields::of(inside(inside(field, 1)?, 2)?).next()?.ok()
+}
+
+/// Returns `service.name` of a resource that is encoded as [`Resource::field`] does; empty if it is not set to a string.
+#[cfg(all(feature = "spool", target_os = "linux"))]
+pub(crate) fn service_name(field: &[u8]) -> &str {
+    let mut attributes = frames(content(field).unwrap_or_default());
+    match attributes.find(|field| key_of_field(field) == b"service.name").and_then(value_of_field) {
+        Some((1, Raw::Bytes(text))) => std::str::from_utf8(text).unwrap_or_default(),
+        _ => "",
+    }
 }
 
 fn unknown_service() -> String {

@@ -10,6 +10,10 @@
 //! - free: `state`, then the slot is given to others.
 //!
 //! A span that is still open may lie there as well, in an [`OpenSpanSlot`].
+//!
+//! A disk or a program may flip bits of the file. So every word that changes is redundant by itself, in the one store that
+//! writes it: numbers are multiples of [`GUARD`] (an AN code, which costs one multiplication), and `state` is a codeword of a
+//! Hadamard code. A reader corrects each flipped bit of a word, and recognizes most words with more of them.
 
 use std::fmt;
 use std::hint;
@@ -22,22 +26,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::copies::STROKE;
 use super::{Chunk, Signal};
 
-/// What the file says about one slot. Words of 32 bits: every machine writes them in one step.
+/// What the file says about one slot. Words of 32 bits: every machine writes them in one step. Numbers are guarded.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct SlotHeader {
-    /// [`FREE`] or [`IN_USE`].
+    /// One of [`CODEWORDS`]: free, or in use for a signal.
     pub(crate) state: AtomicU32,
     /// Bytes of whole records.
     pub(crate) committed: AtomicU32,
     /// Bytes of records whose outcome is known: they are not to be sent again.
     pub(crate) settled: AtomicU32,
-    pub(crate) signal: AtomicU32,
     /// Which chunk was begun before which.
     pub(crate) order: AtomicU32,
     /// How many slots in a row it has.
     pub(crate) slots: AtomicU32,
-    /// Bytes that `checksum` is of, and the CRC32C: written by the worker when the chunk is complete.
+    /// Bytes that `checksum` is of, and the CRC32C, which is not guarded: written by the worker when the chunk is complete.
     pub(crate) sealed: AtomicU32,
     pub(crate) checksum: AtomicU32,
     /// Bytes that are settled as soon as an entry of a segment is written, which has their records, and where that will be.
@@ -46,8 +49,32 @@ pub(crate) struct SlotHeader {
     pub(crate) offset: AtomicU32,
 }
 
-pub(crate) const FREE: u32 = 0;
-pub(crate) const IN_USE: u32 = 1;
+/// Words of which any two differ in 16 bits, as they do from words of zeros and of ones: for [`Signal::ALL`], and [`FREE`].
+pub(crate) const CODEWORDS: [u32; 4] = [0x5555_5555, 0x3333_3333, 0x0f0f_0f0f, 0x0000_ffff];
+pub(crate) const FREE: u32 = CODEWORDS[Signal::COUNT];
+
+/// Returns the index of the codeword from which at most seven bits have flipped.
+pub(crate) fn decode_codeword(word: u32) -> Option<usize> {
+    CODEWORDS.iter().position(|codeword| (codeword ^ word).count_ones() < 8)
+}
+
+/// Factor of guarded words. No sum or difference of two powers of two below 2^32 is a multiple of it: that makes two flipped
+/// bits recognizable, and one correctable.
+const GUARD: u32 = 239;
+/// Largest number that can be guarded, about 17 MiB.
+pub(crate) const MAX_GUARDED: u32 = u32::MAX / GUARD;
+
+/// Returns the word that stands for a number up to [`MAX_GUARDED`]. Words have the order of their numbers.
+#[inline(always)]
+pub(crate) fn guard(number: u32) -> u32 {
+    number.wrapping_mul(GUARD)
+}
+
+/// Returns the number of a guarded word in which at most one bit has flipped.
+pub(crate) fn unguard(word: u32) -> Option<u32> {
+    let repaired = (0..u32::BITS).map(|bit| word ^ 1 << bit);
+    [word].into_iter().chain(repaired).find(|word| word % GUARD == 0).map(|word| word / GUARD)
+}
 
 /// Values of `is_mapped` beside 0: the memory of slots is that of the file, or the file was lost and nothing is there.
 pub(crate) const MAPPED: u32 = 1;
@@ -89,22 +116,22 @@ impl SlotPlace {
     }
 
     fn note_entry(&self, end: u32, segment: u32, offset: u32) {
-        if !self.is_mapped() {
+        if !self.is_mapped() || segment.max(offset) > MAX_GUARDED {
             return;
         }
         self.header.spooled.store(0, Ordering::Release);
         #[cfg(test)]
         if is_wrong("note") {
-            self.header.spooled.store(end, Ordering::Release);
+            self.header.spooled.store(guard(end), Ordering::Release);
         }
-        self.header.segment.store(segment, Ordering::Release);
-        self.header.offset.store(offset, Ordering::Release);
-        self.header.spooled.store(end, Ordering::Release);
+        self.header.segment.store(guard(segment), Ordering::Release);
+        self.header.offset.store(guard(offset), Ordering::Release);
+        self.header.spooled.store(guard(end), Ordering::Release);
     }
 
     fn settle(&self, end: u32) {
         if self.is_mapped() && !self.owner.keeps_records() {
-            self.header.settled.fetch_max(end, Ordering::Release);
+            self.header.settled.fetch_max(guard(end), Ordering::Release);
         }
     }
 }
@@ -136,20 +163,19 @@ impl Slot {
 
     /// Begins a chunk.
     pub(crate) fn begin(&mut self, signal: Signal, order: u32, slots: usize) {
-        let header = self.place.header;
+        let (header, state) = (self.place.header, CODEWORDS[signal as usize]);
         self.len = 0;
         #[cfg(test)]
         if is_wrong("begin") {
-            header.state.store(IN_USE, Ordering::Release);
+            header.state.store(state, Ordering::Release);
         }
         header.committed.store(0, Ordering::Release);
         header.settled.store(0, Ordering::Release);
         header.sealed.store(0, Ordering::Release);
         header.spooled.store(0, Ordering::Release);
-        header.signal.store(signal as u32, Ordering::Release);
-        header.order.store(order, Ordering::Release);
-        header.slots.store(slots as u32, Ordering::Release);
-        header.state.store(IN_USE, Ordering::Release);
+        header.order.store(guard(order % MAX_GUARDED), Ordering::Release);
+        header.slots.store(guard(slots as u32), Ordering::Release);
+        header.state.store(state, Ordering::Release);
     }
 
     #[inline(always)]
@@ -181,7 +207,7 @@ impl Slot {
         let end = self.len + bytes.len();
         #[cfg(test)]
         if is_wrong("commit") {
-            self.place.header.committed.store(end as u32, Ordering::Release);
+            self.place.header.committed.store(guard(end as u32), Ordering::Release);
         }
         self.data[self.len..end].copy_from_slice(bytes);
         self.len = end;
@@ -190,7 +216,7 @@ impl Slot {
     /// From now on all that was appended survives the process.
     #[inline(always)]
     pub(crate) fn commit(&self) {
-        self.place.header.committed.store(self.len as u32, Ordering::Release);
+        self.place.header.committed.store(guard(self.len as u32), Ordering::Release);
     }
 
     /// Gives back the slots behind what was appended.
@@ -199,7 +225,7 @@ impl Slot {
             (self.data.len() / Chunk::SLOT_BYTES, self.len.div_ceil(Chunk::SLOT_BYTES).max(1));
         let SlotPlace { header, owner, number, .. } = &self.place;
         if needed < slots && self.place.is_mapped() && !owner.keeps_records() {
-            header.slots.store(needed as u32, Ordering::Release);
+            header.slots.store(guard(needed as u32), Ordering::Release);
             self.data = &mut mem::take(&mut self.data)[..needed * Chunk::SLOT_BYTES];
             owner.take_back(number + needed, slots - needed);
         }
@@ -209,7 +235,7 @@ impl Slot {
     pub(crate) fn seal(&self, checksum: u32) {
         if self.place.is_mapped() {
             self.place.header.checksum.store(checksum, Ordering::Release);
-            self.place.header.sealed.store(self.len as u32, Ordering::Release);
+            self.place.header.sealed.store(guard(self.len as u32), Ordering::Release);
         }
     }
 
@@ -271,7 +297,7 @@ impl Settler {
     fn has_slot(&self) -> bool {
         let header = self.place.header;
         self.place.is_mapped()
-            && header.state.load(Ordering::Acquire) == IN_USE
+            && header.state.load(Ordering::Acquire) != FREE
             && header.order.load(Ordering::Relaxed) == self.order
     }
 }
@@ -284,8 +310,9 @@ impl Drop for Settler {
 
 /// How many bytes of an open span survive the process, with its scope.
 pub(crate) const OPEN_SPAN_BYTES: usize = 1020;
-/// In the word in front of an open span's copies: which of them counts. The other bits are its length, or 0 if no span is open.
-pub(crate) const SECOND_COPY: u32 = 1 << 31;
+/// In the guarded word in front of an open span's copies: which of them counts. The lower bits are its length, or 0 if no span
+/// is open.
+pub(crate) const SECOND_COPY: u32 = 1 << 16;
 
 /// What the file has of one open span. Bytes that were written once never change while they count: a change of them makes
 /// the other copy.
@@ -357,7 +384,7 @@ impl OpenSpanSlot {
         };
         #[cfg(test)]
         if is_wrong("open span") {
-            self.place.committed.store(self.current.which | (self.len + count), Ordering::Release);
+            self.place.committed.store(guard(self.current.which | (self.len + count)), Ordering::Release);
         }
         to.copy_from_slice(bytes);
         self.commit(self.len + count);
@@ -377,7 +404,7 @@ impl OpenSpanSlot {
         }
         #[cfg(test)]
         if is_wrong("open span") {
-            self.place.committed.store(self.current.which | len as u32, Ordering::Release);
+            self.place.committed.store(guard(self.current.which | len as u32), Ordering::Release);
         }
         let OpenSpanCopy { bytes, record_at, .. } = &mut self.current;
         if *record_at == 0 {
@@ -393,7 +420,7 @@ impl OpenSpanSlot {
     #[inline(always)]
     fn commit(&mut self, len: u32) {
         self.len = len;
-        self.place.committed.store(self.current.which | len, Ordering::Release);
+        self.place.committed.store(guard(self.current.which | len), Ordering::Release);
     }
 
     /// The span has ended.

@@ -10,6 +10,8 @@ use crate::record::Signal;
 pub struct Instance {
     /// What its files are named by.
     pub id: String,
+    /// The name of the service whose exporter it is; `None` if it cannot be read.
+    pub service: Option<String>,
     /// The exporter's name; `None` if it cannot be read.
     pub exporter: Option<String>,
     /// Whether it is in use: its process lives, or another one delivers it.
@@ -46,6 +48,12 @@ impl Instance {
     /// Records of all signals.
     pub fn records(&self) -> u64 {
         self.contents.iter().map(|contents| contents.records).sum()
+    }
+
+    /// Notes whose files these are.
+    #[cfg(target_os = "linux")]
+    pub(super) fn set_owner(&mut self, owner: super::entry::Owner) {
+        (self.service, self.exporter) = (Some(owner.service), Some(owner.exporter));
     }
 
     pub(super) fn add(&mut self, signal: Signal, records: u64, bytes: u64, time: Option<SystemTime>) {

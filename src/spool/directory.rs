@@ -1,7 +1,8 @@
 //! The directory of a spool: only its user may use it, and each file in it has one writer.
 //!
-//! `<instance>.recorder` is the flight recorder of one exporter in one process, and its lock; `<instance>-<number>.segment` are
-//! its requests. A file that cannot be locked belongs to a process that lives.
+//! `<instance>.recorder` is the flight recorder of one exporter in one process, and `<instance>-<number>.segment` are its
+//! requests. Each file is complete when it gets its name: until then it is `<instance>.new`. Each is locked by the process that
+//! uses it; a file that cannot be locked belongs to a process that lives.
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -14,18 +15,50 @@ use std::sync::Arc;
 
 use super::recorder::Map;
 use super::storage::{check_file_size, create, open_own, set_aside, user};
+use crate::process::with_fork_lock;
 use crate::record::random;
 
 const RECORDER: &str = ".recorder";
+const NEW: &str = ".new";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Directory(PathBuf);
 
-/// The file of a new recorder, which a child that is forked now may have as well, and its lock, which none has.
+/// A file that has no name of its own yet. A child that is forked now may have the file as well, and none has the lock.
 #[derive(Debug)]
 pub(super) struct NewFile {
     pub(super) file: File,
     pub(super) lock: Arc<Map>,
+    path: PathBuf,
+    name: PathBuf,
+}
+
+impl NewFile {
+    /// Makes a file at `path` that will be named `name`.
+    ///
+    /// # Errors
+    /// When it could not be made, or another process has removed it: that happens to files that have no lock yet.
+    pub(super) fn create(path: PathBuf, name: PathBuf) -> io::Result<Self> {
+        with_fork_lock(|| {
+            let file = create(&path)?;
+            let lock = lock_file(&path).and_then(|lock| Ok(lock.ok_or(io::ErrorKind::ResourceBusy)?));
+            let lock = lock.inspect_err(|_| drop(fs::remove_file(&path)))?;
+            Ok(Self { file, lock: Arc::new(lock), path, name })
+        })
+    }
+
+    /// Gives the file its name, which must be free.
+    pub(super) fn publish(&self) -> io::Result<()> {
+        match fs::symlink_metadata(&self.name) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(&self.path, &self.name),
+        }
+    }
+
+    /// Removes the file, if it has no name yet.
+    pub(super) fn discard(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 impl Directory {
@@ -64,14 +97,13 @@ impl Directory {
         self.0.join(format!("{instance}{RECORDER}"))
     }
 
-    /// A new file for a recorder, locked: the fork lock is held.
+    /// A new file for a recorder, locked.
     pub(super) fn create_recorder(&self) -> io::Result<(String, NewFile)> {
         for _ in 0..16 {
             let instance = instance_name(random());
-            let file = create(&self.recorder_path(&instance))?;
-            // a process that looks for what others have left may have been faster, and have removed it
-            if let Some(lock) = self.lock_recorder(&instance)? {
-                return Ok((instance, NewFile { file, lock: Arc::new(lock) }));
+            match NewFile::create(self.new_path(&instance), self.recorder_path(&instance)) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+                new => return Ok((instance, new?)),
             }
         }
         Err(io::Error::other("another process removes each file that is made there"))
@@ -88,67 +120,71 @@ impl Directory {
         replaced.inspect_err(|_| drop(fs::remove_file(&new)))
     }
 
-    /// Removes the recorder of an instance, or sets it aside, and what a process has left that died while it replaced it.
+    /// Removes the recorder of an instance, or sets it aside.
     pub(super) fn remove_recorder(&self, instance: &str, is_damaged: bool) -> io::Result<()> {
-        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        fs::remove_file(self.new_path(instance))
-            .or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })?;
         let path = self.recorder_path(instance);
         if is_damaged { set_aside(&path) } else { fs::remove_file(path) }
     }
 
+    /// Removes the files of processes that died before these were complete.
+    pub(super) fn remove_incomplete(&self) -> io::Result<()> {
+        for name in self.names()? {
+            let path = self.0.join(&name);
+            let is_incomplete = name.strip_suffix(NEW).is_some_and(is_instance);
+            if is_incomplete && matches!(with_fork_lock(|| lock_file(&path)), Ok(Some(_))) {
+                let _ = fs::remove_file(path);
+            }
+        }
+        Ok(())
+    }
+
     fn new_path(&self, instance: &str) -> PathBuf {
-        self.0.join(format!("{instance}.new"))
+        self.0.join(format!("{instance}{NEW}"))
     }
 
-    /// Locks a recorder for as long as the result lives, which a forked child does not have; `None` if it is locked already, or
-    /// gone. A child that is forked in the middle of it would share the lock: the fork lock is held.
-    pub(super) fn lock_recorder(&self, instance: &str) -> io::Result<Option<Map>> {
-        let path = self.recorder_path(instance);
-        let file = match open_own(&path, OpenOptions::new().read(true).write(true)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        // another process may have delivered and removed it meanwhile
-        if lock(&file)? && is_at(&path, &file)? { Map::to_keep_lock(&file).map(Some) } else { Ok(None) }
+    /// The instances that have a recorder or segments.
+    pub(super) fn instances(&self) -> io::Result<BTreeSet<String>> {
+        let names = self.names()?;
+        Ok(names.iter().filter_map(|name| instance_of(name)).map(str::to_owned).collect())
     }
 
-    /// Whether a process lives that uses a recorder. The look takes a lock for a moment, which hinders no other look.
-    pub(super) fn is_in_use(&self, instance: &str) -> io::Result<bool> {
-        let file = open_own(&self.recorder_path(instance), OpenOptions::new().read(true))?;
-        try_lock(&file, libc::LOCK_SH).map(|is_locked| !is_locked)
-    }
-
-    /// The instances that have segments and no recorder: a process removes its recorder last.
-    pub(super) fn orphans(&self) -> io::Result<BTreeSet<String>> {
-        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
-        let mut orphans = BTreeSet::new();
+    /// The names of all files that can be those of a spool.
+    pub(super) fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
         for entry in fs::read_dir(&self.0)? {
-            let name = entry?.file_name();
-            let instance = name.to_str().and_then(instance_of_segment);
-            let is_orphan =
-                |instance: &&str| !is_there(&self.recorder_path(instance)) && is_there(&self.0.join(&name));
-            orphans.extend(instance.filter(is_orphan).map(str::to_owned));
+            names.extend(entry?.file_name().into_string());
         }
-        Ok(orphans)
-    }
-
-    /// The instances whose recorders are there.
-    pub(super) fn instances(&self) -> io::Result<Vec<String>> {
-        let mut instances = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
-            let name = entry?.file_name();
-            let instance = name.to_str().and_then(|name| name.strip_suffix(RECORDER));
-            instances.extend(instance.filter(|instance| is_instance(instance)).map(str::to_owned));
-        }
-        Ok(instances)
+        Ok(names)
     }
 }
 
-/// The instance whose segment has this name.
-pub(super) fn instance_of_segment(name: &str) -> Option<&str> {
-    let (instance, _) = name.strip_suffix(".segment")?.rsplit_once('-')?;
-    is_instance(instance).then_some(instance)
+/// Locks a file for as long as the result lives, which a forked child does not have; `None` if it is locked already, or
+/// gone. A child that is forked in the middle of it would share the lock: the fork lock is held.
+pub(super) fn lock_file(path: &Path) -> io::Result<Option<Map>> {
+    let file = match open_own(path, OpenOptions::new().read(true).write(true)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    // another process may have delivered and removed it meanwhile
+    if try_lock(&file, libc::LOCK_EX)? && is_at(path, &file)? {
+        Map::to_keep_lock(&file).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Whether a process lives that uses a file. The look takes a lock for a moment, which hinders no other look.
+pub(super) fn is_in_use(path: &Path) -> io::Result<bool> {
+    with_fork_lock(|| {
+        let file = open_own(path, OpenOptions::new().read(true))?;
+        try_lock(&file, libc::LOCK_SH).map(|is_locked| !is_locked)
+    })
+}
+
+/// The instance whose recorder or segment has this name.
+pub(super) fn instance_of(name: &str) -> Option<&str> {
+    let segment = || Some(name.strip_suffix(".segment")?.rsplit_once('-')?.0);
+    name.strip_suffix(RECORDER).or_else(segment).filter(|instance| is_instance(instance))
 }
 
 /// What the files of an instance are named by.
@@ -172,10 +208,6 @@ pub(super) fn is_at(path: &Path, file: &File) -> io::Result<bool> {
 }
 
 /// Locks a file for as long as it is open or mapped; false if it is locked already.
-fn lock(file: &File) -> io::Result<bool> {
-    try_lock(file, libc::LOCK_EX)
-}
-
 #[allow(unsafe_code)]
 fn try_lock(file: &File, kind: c_int) -> io::Result<bool> {
     // SAFETY: a call on an open file

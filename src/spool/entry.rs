@@ -1,13 +1,19 @@
-//! Pure: the header in front of each request in a segment. `proto/spool.md` describes it byte by byte.
+//! Pure: the header of a segment, and the header in front of each request in it. `proto/spool.md` describes the bytes.
 
-use std::array;
+use std::{array, fmt};
 
 use super::crc32c::checksum;
 use crate::record::Signal;
 
 /// No UTF-8 has the first byte, so that a search through damaged requests seldom stops at one.
 pub(crate) const MAGIC: [u8; 4] = [0xf5, b's', b'p', b'l'];
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// First bytes of a segment. They begin like no entry, so that what is left of a segment's header is not taken for one.
+const SEGMENT_MAGIC: [u8; 4] = [0xf6, b's', b'p', b's'];
+/// Bytes of a segment's header in front of the owner's names, and with the longest ones.
+const SEGMENT_HEAD_LEN: usize = 12;
+pub(crate) const MAX_SEGMENT_HEADER_LEN: u64 = SEGMENT_HEAD_LEN as u64 + 2 * (1 + u8::MAX as u64);
 
 pub(crate) const HEADER_LEN: usize = 32;
 /// Where the mark lies in the header. No checksum covers it, so that it can be set in place.
@@ -19,6 +25,85 @@ const DONE: u8 = 0x5a;
 const DAMAGED: u8 = 0xa5;
 /// A longer body is none of ours: what an entry claims to be is read into memory.
 pub(crate) const LONGEST_BODY: u32 = 64 << 20;
+
+/// Whose records files hold: the next start of an exporter delivers what the same exporter of the same service has left,
+/// wherever the collector is by then. Names that begin with the same 255 bytes count as one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) service: String,
+    pub(crate) exporter: String,
+}
+
+impl Owner {
+    pub(crate) fn new(service: &str, exporter: &str) -> Self {
+        let stored = |name: &str| {
+            let end = (0..=name.len().min(u8::MAX.into())).rev().find(|end| name.is_char_boundary(*end));
+            name[..end.unwrap_or(0)].to_owned()
+        };
+        Self { service: stored(service), exporter: stored(exporter) }
+    }
+
+    /// Appends both names, each behind its length in one byte.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        for name in [&self.service, &self.exporter] {
+            out.push(name.len() as u8);
+            out.extend(name.as_bytes());
+        }
+    }
+
+    /// Reads both names at the beginning of `bytes`.
+    pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let mut name = || {
+            let (len, rest) = bytes.split_first()?;
+            let (name, rest) = rest.split_at_checked(usize::from(*len))?;
+            bytes = rest;
+            String::from_utf8(name.to_vec()).ok()
+        };
+        Some(Self { service: name()?, exporter: name()? })
+    }
+
+    /// Returns the header of a segment of this owner.
+    pub(crate) fn segment_header(&self, instance: &str, segment: u64) -> Vec<u8> {
+        let mut header = vec![0; SEGMENT_HEAD_LEN];
+        self.encode(&mut header);
+        let len = header.len() as u16;
+        header[..4].copy_from_slice(&SEGMENT_MAGIC);
+        header[4] = VERSION;
+        header[6..8].copy_from_slice(&len.to_le_bytes());
+        let crc = segment_crc(&header, instance, segment);
+        header[8..12].copy_from_slice(&crc.to_le_bytes());
+        header
+    }
+
+    /// Reads the header at the beginning of a segment: its owner, unless it is damaged, and its length.
+    ///
+    /// # Errors
+    /// The version of a layout that is not known here.
+    pub(crate) fn of_segment(bytes: &[u8], instance: &str, segment: u64) -> Result<Option<(Self, u64)>, u8> {
+        let Some(head) = bytes.first_chunk::<SEGMENT_HEAD_LEN>() else { return Ok(None) };
+        let len = u16::from_le_bytes([head[6], head[7]]);
+        let crc = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+        let header = bytes.get(..len.into()).filter(|header| header.len() >= SEGMENT_HEAD_LEN);
+        match header.filter(|header| segment_crc(header, instance, segment) == crc) {
+            Some(header) => Ok(Self::decode(&header[SEGMENT_HEAD_LEN..]).map(|owner| (owner, len.into()))),
+            None if head[..4] == SEGMENT_MAGIC && head[4] != VERSION => Err(head[4]),
+            None => Ok(None),
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exporter \"{}\" of service \"{}\"", self.exporter, self.service)
+    }
+}
+
+/// Over the file's name, and all of the header but this checksum. Magic and version are those of this layout, whatever bits
+/// of them have flipped.
+fn segment_crc(header: &[u8], instance: &str, segment: u64) -> u32 {
+    let names = &header[SEGMENT_HEAD_LEN..];
+    checksum([instance.as_bytes(), &segment.to_le_bytes(), &SEGMENT_MAGIC, &[VERSION], &header[5..8], names])
+}
 
 /// What is known of an entry without its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +254,7 @@ mod tests {
     /// The example of `proto/spool.md`: other programs and later versions read these bytes.
     #[test]
     fn the_bytes_are_those_of_the_description() {
-        let expected = "f573706c 01020000 0068e5cf8b010000 03000000 04000000";
+        let expected = "f573706c 02020000 0068e5cf8b010000 03000000 04000000";
         let digits: String = header().encode(PLACE).iter().map(|byte| format!("{byte:02x}")).collect();
         let (fields, checksums) = digits.split_at(48);
         assert_eq!(fields, expected.replace(' ', ""));
@@ -205,7 +290,7 @@ mod tests {
     #[test]
     fn another_version_is_not_read_though_its_checksum_is_right() {
         let mut bytes = header().encode(PLACE);
-        bytes[4] = 2;
+        bytes[4] = 3;
         let crc = header_crc(&bytes, PLACE);
         bytes[28..].copy_from_slice(&crc.to_le_bytes());
         assert_eq!(Header::decode(&bytes, PLACE), Decoded::Corrupt);
@@ -217,7 +302,7 @@ mod tests {
         for len in 0..HEADER_LEN {
             assert_eq!(Header::decode(&bytes[..len], PLACE), Decoded::Torn);
         }
-        for other in [&b"{"[..], b"\xf5spl\x02", &[0; HEADER_LEN - 1], &[0; HEADER_LEN]] {
+        for other in [&b"{"[..], b"\xf5spl\x03", &[0; HEADER_LEN - 1], &[0; HEADER_LEN]] {
             assert_eq!(Header::decode(other, PLACE), Decoded::Corrupt, "{other:?}");
         }
     }

@@ -2,13 +2,14 @@
 //! spans that were open.
 
 use std::collections::VecDeque;
-use std::{fmt, io};
+use std::{array, fs, io};
 
 use super::clock::{Jump, now_ms};
-use super::directory::Directory;
+use super::directory::{Directory, lock_file};
+use super::entry::Owner;
 use super::journal::{Entry, Found, Journal, Limits};
-use super::recorder::{Leftover, Map, Place, Unreadable, stored_name};
-use super::storage::{Files, shorten};
+use super::recorder::{Leftover, Map, Place, Unreadable};
+use super::storage::{Files, not_ours, shorten};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
@@ -24,12 +25,14 @@ pub(crate) struct Estate {
     notes: Vec<String>,
     /// What of the recorder's damage and of its unproven chunks was noted.
     noted: (u64, u64),
-    /// `None` if its file cannot be read: that one stays where it is.
-    recorder: Option<Leftover>,
+    /// Records that were in segments and are not there any more, by signal, until they are counted.
+    lost: [u64; Signal::COUNT],
+    recorder: Result<Leftover, Unreadable>,
     loaded: [Option<Source>; Signal::COUNT],
     /// Since when what was in its queues waits, in milliseconds since 1970: the recorder does not tell when they got it.
     taken_over: u64,
-    _lock: Map,
+    /// Of the recorder, unless it is missing. Each segment has its own.
+    _lock: Option<Map>,
 }
 
 /// Where a request that is being sent was.
@@ -39,91 +42,96 @@ enum Source {
     Recorder(Place),
 }
 
-/// Why nothing of an instance can be delivered.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    /// Its process lives, or another delivers it.
-    InUse,
-    /// It was made by an exporter of another name.
-    OtherExporter(String),
-    Unreadable(Unreadable),
-    Io(io::Error),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse => f.write_str("in use"),
-            Self::OtherExporter(name) => {
-                write!(f, "left by an exporter \"{name}\": one of that name delivers it, or standpipe drain")
-            }
-            Self::Unreadable(unreadable) => write!(f, "left alone: {unreadable}"),
-            Self::Io(error) => error.fmt(f),
-        }
-    }
-}
-
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
 impl Estate {
-    /// Takes over what an instance has left, if it is of this exporter, or of any.
+    /// Takes over what an instance has left of this owner, or of any; `None` if its process lives, or another delivers it.
+    ///
+    /// # Errors
+    /// Why nothing of it can be delivered.
     pub(crate) fn take_over(
         directory: &Directory,
         instance: &str,
-        exporter: Option<&str>,
+        wanted: Option<&Owner>,
         limits: Limits,
         boot_id: [u8; 16],
-    ) -> Result<Self, Refusal> {
-        let lock = with_fork_lock(|| directory.lock_recorder(instance))?.ok_or(Refusal::InUse)?;
-        let mut recorder = match Leftover::read(&directory.recorder_path(instance), boot_id)? {
-            Ok(recorder) => Some(recorder),
-            // its process died before it could write anything
-            Err(Unreadable::NotReady) => None,
-            Err(unreadable) => return Err(Refusal::Unreadable(unreadable)),
+    ) -> Result<Option<Self>, String> {
+        let path = directory.recorder_path(instance);
+        let (lock, mut recorder) = match with_fork_lock(|| lock_file(&path)) {
+            Ok(Some(lock)) => (Some(lock), Leftover::read(&path, boot_id)),
+            Ok(None) if fs::symlink_metadata(&path).is_ok() => return Ok(None),
+            Ok(None) => (None, Err(Unreadable::Missing)),
+            Err(error) => (None, Err(error.into())),
         };
-        let of = recorder.as_ref().map(|recorder| recorder.header.exporter.as_str());
-        if exporter.is_some() && of.is_some() && exporter.map(stored_name) != of {
-            return Err(Refusal::OtherExporter(of.unwrap_or_default().to_owned()));
+        let owner = recorder.as_ref().ok().map(|recorder| recorder.header.owner.clone());
+        if wanted.is_some() && owner.is_some() && owner.as_ref() != wanted {
+            return Err(format!("{}: {}", path.display(), not_ours(owner.as_ref())));
         }
-        let files = Files::new(directory.path(), instance);
-        let (mut journal, Found { cut, left_alone }) = Journal::open(files, limits)?;
-        let path = |segment| journal.storage().path(segment);
+        let mut files = Files::new(directory.path(), instance);
+        (files.owner, files.wanted) = (owner, wanted.cloned());
+        let opened = Journal::open(files, limits).map_err(|error| format!("{}: {error}", path.display()));
+        let (mut journal, Found { cut, cut_records, left_alone }) = opened?;
+        // its process lives without its recorder, or is about to end
+        if journal.storage().is_in_use {
+            return Ok(None);
+        }
+        let segment_path = |segment| journal.storage().path(segment);
         let cut = cut.iter().map(|(segment, bytes)| {
             // Nothing can be read there, and the next start is not to report it again.
-            let _ = shorten(&path(*segment), *bytes);
-            format!("{}: {bytes} bytes at the end are cut off", path(*segment).display())
+            let _ = shorten(&segment_path(*segment), *bytes);
+            format!("{}: {bytes} bytes at the end are cut off", segment_path(*segment).display())
         });
         let left_alone_notes = left_alone
             .iter()
-            .map(|(segment, error)| format!("{}: left alone: {error}", path(*segment).display()));
+            .map(|(segment, error)| format!("{}: left alone: {error}", segment_path(*segment).display()));
         let mut notes: Vec<_> = cut.chain(left_alone_notes).collect();
-        if let Some(recorder) = &mut recorder {
-            let left = recorder.leave_to_entries(|place| journal.has_whole(place))?;
-            // before the entries are delivered and gone; where that fails, these slots are not free yet
-            match recorder.note_settled(&left) {
-                Ok(()) => recorder.release_free_slots(),
-                Err(error) => {
-                    let path = directory.recorder_path(instance);
-                    notes.push(format!("{}: a request may be sent twice: {error}", path.display()));
+        let has_pending = Signal::ALL.into_iter().any(|signal| journal.pending(signal).entries > 0);
+        let mut lost = [0; Signal::COUNT];
+        match &mut recorder {
+            // what is there, if anything, is not this owner's
+            Err(Unreadable::Missing) if !has_pending => {}
+            Err(unreadable) => {
+                notes.push(format!("{}: {unreadable}", path.display()));
+                // no queue has these records
+                lost = cut_records;
+            }
+            Ok(recorder) => {
+                let left = recorder
+                    .leave_to_entries(|place| journal.has_whole(place))
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+                // before the entries are delivered and gone; where that fails, these slots are not free yet
+                match recorder.note_settled(&left) {
+                    Ok(()) => recorder.release_free_slots(),
+                    Err(error) => {
+                        notes.push(format!("{}: a request may be sent twice: {error}", path.display()))
+                    }
+                }
+                let found = journal.records();
+                if left_alone.is_empty() {
+                    lost = array::from_fn(|signal| recorder.spooled[signal].saturating_sub(found[signal]));
                 }
             }
         }
-        Ok(Self {
+        let records: u64 = lost.iter().sum();
+        if records > 0 {
+            // so that the next process does not count them again
+            journal.note_records();
+            let segments = directory.path().join(format!("{instance}-*.segment"));
+            let are = if records == 1 { "record is" } else { "records are" };
+            let why = "files were removed, cut off or damaged";
+            notes.push(format!("{}: {records} {are} lost: {why}", segments.display()));
+        }
+        Ok(Some(Self {
             directory: directory.clone(),
             instance: instance.to_owned(),
             journal,
             is_left_alone: !left_alone.is_empty(),
             notes,
             noted: (0, 0),
+            lost,
             recorder,
             loaded: [const { None }; Signal::COUNT],
             taken_over: now_ms(),
             _lock: lock,
-        })
+        }))
     }
 
     /// When its process began, in milliseconds since 1970.
@@ -133,7 +141,7 @@ impl Estate {
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {
         self.journal.pending(signal).entries > 0
-            || self.recorder.as_ref().is_some_and(|recorder| recorder.has(signal))
+            || self.recorder.as_ref().is_ok_and(|recorder| recorder.has(signal))
     }
 
     /// The next request of a signal, oldest first.
@@ -142,7 +150,7 @@ impl Estate {
             self.loaded[signal as usize] = Some(Source::Journal);
             return Ok(Some(entry));
         }
-        let Some(request) = self.recorder.as_mut().and_then(|recorder| recorder.next(signal)) else {
+        let Some(request) = self.recorder.as_mut().ok().and_then(|recorder| recorder.next(signal)) else {
             return Ok(None);
         };
         self.loaded[signal as usize] = Some(Source::Recorder(request.place));
@@ -153,7 +161,7 @@ impl Estate {
     pub(crate) fn settle(&mut self, signal: Signal) -> io::Result<()> {
         match (self.loaded[signal as usize].take(), &self.recorder) {
             (Some(Source::Journal), _) => self.journal.done(signal),
-            (Some(Source::Recorder(place)), Some(recorder)) => recorder.settle(&place),
+            (Some(Source::Recorder(place)), Ok(recorder)) => recorder.settle(&place),
             _ => Ok(()),
         }
     }
@@ -191,13 +199,23 @@ impl Estate {
     /// Moves what is worth reporting to `notes`. Returns the records that are damaged, by signal.
     pub(crate) fn take_damage(&mut self, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
         notes.append(&mut self.notes);
-        let records = take_damage(&mut self.journal, notes);
-        let Some(Leftover { damaged, unproven, .. }) = self.recorder else { return records };
+        let mut records = take_damage(&mut self.journal, notes);
+        add(&mut records, std::mem::take(&mut self.lost));
+        let Ok(Leftover { damaged, unproven, lost, lost_bytes, .. }) = &mut self.recorder else {
+            return records;
+        };
         let path = self.directory.recorder_path(&self.instance);
+        let (damaged, unproven) = (*damaged, *unproven);
         let noted = std::mem::replace(&mut self.noted, (damaged, unproven));
         if damaged > noted.0 {
             let places = describe(damaged - noted.0, "damaged place");
-            notes.push(format!("{}: {places}; the file will be kept as *.damaged", path.display()));
+            let (lost, bytes) = (std::mem::take(lost), std::mem::take(lost_bytes));
+            add(&mut records, lost);
+            let mut what = format!("{} lost", describe(lost.iter().sum(), "record"));
+            if bytes > 0 {
+                what.push_str(&format!(", and an unknown number of records in {bytes} bytes"));
+            }
+            notes.push(format!("{}: {places}: {what}; the file will be kept as *.damaged", path.display()));
         }
         if unproven > noted.1 {
             let chunks = describe(unproven - noted.1, "chunk");
@@ -209,11 +227,15 @@ impl Estate {
 
     /// Removes the files of an instance of which all is settled, or sets its recorder aside if that is damaged.
     pub(crate) fn remove(self, notes: &mut Vec<String>) {
-        // segments that are still there keep their lock
+        // while segments are there, a recorder that is missing is a loss
         if self.is_left_alone || self.journal.has_segments() {
             return;
         }
-        let is_damaged = self.recorder.is_some_and(|recorder| recorder.damaged > 0);
+        let is_damaged = match &self.recorder {
+            Ok(recorder) => recorder.damaged > 0,
+            Err(unreadable) if unreadable.is_damage() => true,
+            Err(_) => return,
+        };
         if let Err(error) = self.directory.remove_recorder(&self.instance, is_damaged) {
             let path = self.directory.recorder_path(&self.instance);
             notes.push(format!("{}: it cannot be removed: {error}", path.display()));
@@ -225,44 +247,37 @@ impl Estate {
 pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
     let mut records = [0; Signal::COUNT];
     for (segment, damage) in journal.take_damage() {
-        records.iter_mut().zip(damage.records).for_each(|(sum, records)| *sum += records);
+        add(&mut records, damage.records);
         notes.push(format!("{}: {damage}", journal.storage().path(segment).display()));
     }
     records
+}
+
+fn add(sums: &mut [u64; Signal::COUNT], records: [u64; Signal::COUNT]) {
+    sums.iter_mut().zip(records).for_each(|(sum, records)| *sum += records);
 }
 
 fn describe(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// All that others have left of this exporter, or of any, oldest first, and what is worth reporting.
+/// All that others have left of this owner, or of any, oldest first, and what is worth reporting.
 pub(super) fn take_over_all(
     directory: &Directory,
-    exporter: Option<&str>,
+    wanted: Option<&Owner>,
     limits: Limits,
     boot_id: [u8; 16],
 ) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
+    directory.remove_incomplete()?;
     let (mut estates, mut notes) = (Vec::new(), Vec::new());
-    for instance in directory.orphans()? {
-        let segments = directory.path().join(format!("{instance}-*.segment"));
-        notes.push(format!("{}: left alone: their recorder is gone", segments.display()));
-    }
     for instance in directory.instances()? {
-        let note = match Estate::take_over(directory, &instance, exporter, limits, boot_id) {
-            Ok(estate) => {
-                estates.push(estate);
-                continue;
-            }
-            Err(Refusal::InUse) => continue,
-            Err(refusal) => refusal,
-        };
-        notes.push(format!("{}: {note}", directory.recorder_path(&instance).display()));
+        match Estate::take_over(directory, &instance, wanted, limits, boot_id) {
+            Ok(estate) => estates.extend(estate),
+            Err(note) => notes.push(note),
+        }
     }
     estates.sort_by_key(Estate::created);
-    let mut estates = estates.into();
-    // of requests, only the headers are read by now
-    tidy(&mut estates, &mut notes);
-    Ok((estates, notes))
+    Ok((estates.into(), notes))
 }
 
 /// Notes what was found damaged in estates, and removes those of which all is settled. Returns the damaged records.
@@ -270,7 +285,7 @@ pub(super) fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [
     let mut damaged = [0; Signal::COUNT];
     for mut estate in std::mem::take(estates) {
         let records = estate.take_damage(notes);
-        damaged.iter_mut().zip(records).for_each(|(sum, records)| *sum += records);
+        add(&mut damaged, records);
         match estate.is_settled() {
             true => estate.remove(notes),
             false => estates.push_back(estate),

@@ -1,4 +1,4 @@
-//! What is in a directory: read and never changed, so that it may be looked at while processes use it. Each recorder is locked
+//! What is in a directory: read and never changed, so that it may be looked at while processes use it. Each file is locked
 //! for a moment, to see whether its process lives: one that would take it over just then does so at its next look.
 
 use std::collections::BTreeSet;
@@ -9,12 +9,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::contents::Instance;
 use super::crc32c::checksum;
-use super::directory::{Directory, instance_of_segment, is_instance};
+use super::directory::{Directory, instance_of, is_in_use};
 use super::entry::{HEADER_LEN, Place};
-use super::recorder::Leftover;
+use super::recorder::{Leftover, Unreadable};
 use super::scan::scan;
 use super::storage::{DAMAGED, Files, Storage};
-use crate::process::with_fork_lock;
 use crate::record::Signal;
 
 /// What each process has in the directory of a spool, the one that began first at the beginning. Of one that runs, what it moves
@@ -34,72 +33,44 @@ pub fn inspect(directory: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
 
 /// All that files are named by.
 fn ids(directory: &Directory) -> io::Result<BTreeSet<String>> {
-    let mut ids = BTreeSet::from_iter(directory.instances()?);
-    for entry in fs::read_dir(directory.path())? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        let name = name.strip_suffix(DAMAGED).unwrap_or(&name);
-        let recorder = name.strip_suffix(".recorder").filter(|id| is_instance(id));
-        ids.extend(recorder.or(instance_of_segment(name)).map(str::to_owned));
-    }
-    Ok(ids)
+    let names = directory.names()?;
+    let ids = names.iter().filter_map(|name| instance_of(name.strip_suffix(DAMAGED).unwrap_or(name)));
+    Ok(ids.map(str::to_owned).collect())
 }
 
 /// `None` if it is gone meanwhile.
 fn instance(directory: &Directory, id: String) -> io::Result<Option<Instance>> {
     let mut instance = Instance { id, ..Instance::default() };
     let path = directory.recorder_path(&instance.id);
-    let is_in_use = is_in_use(directory, &instance);
-    instance.is_running = matches!(is_in_use, Ok(true));
+    instance.is_running = is_in_use(&path).unwrap_or(false);
     let entries = read_segments(directory, &mut instance)?;
-    match is_in_use {
-        Ok(_) => {
-            if let Err(error) = read_recorder(directory, &path, &entries, &mut instance) {
-                instance.problems.push(format!("{}: {error}", path.display()));
-            }
-        }
-        // without segments, it is gone, or only what was set aside is there
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if directory.orphans()?.contains(&instance.id) {
-                let what = format!(
-                    "{}-*.segment: no process will deliver them: their recorder is gone",
-                    instance.id
-                );
-                instance.problems.push(what);
-            }
-        }
-        Err(error) => {
-            instance
-                .problems
-                .push(format!("{}: {error}; no process will deliver what is there", path.display()));
-        }
-    }
+    read_recorder(&path, &entries, &mut instance)?;
     find_damaged(directory, &mut instance)?;
-    let is_gone = instance.bytes == 0 && !path.exists();
+    let is_gone = instance.bytes == 0 && !path.exists() && instance.problems.is_empty();
     Ok((!is_gone).then_some(instance))
 }
 
-/// A child that is forked in the middle of the look would share its lock.
-fn is_in_use(directory: &Directory, instance: &Instance) -> io::Result<bool> {
-    with_fork_lock(|| directory.is_in_use(&instance.id))
-}
-
 /// Counts what is there and in none of these entries.
-fn read_recorder(
-    directory: &Directory,
-    path: &Path,
-    entries: &[Place],
-    instance: &mut Instance,
-) -> io::Result<()> {
-    instance.bytes += fs::symlink_metadata(path)?.len();
-    let mut left = match Leftover::read(path, super::boot_id())? {
+fn read_recorder(path: &Path, entries: &[Place], instance: &mut Instance) -> io::Result<()> {
+    let read = match fs::symlink_metadata(path) {
+        Ok(metadata) => {
+            instance.bytes += metadata.len();
+            Leftover::read(path, super::boot_id())
+        }
+        // only what was set aside is there, or in use
+        Err(_) if entries.is_empty() || instance.is_running => return Ok(()),
+        Err(_) => Err(Unreadable::Missing),
+    };
+    let mut left = match read {
         Ok(left) => left,
         Err(unreadable) => {
             instance.problems.push(format!("{}.recorder: {unreadable}", instance.id));
             return Ok(());
         }
     };
+    let in_segments = instance.records();
     left.leave_to_entries(|place| Ok(entries.contains(&place)))?;
-    instance.exporter = Some(left.header.exporter.clone());
+    instance.set_owner(left.header.owner.clone());
     instance.started = time(left.header.created);
     for signal in Signal::ALL {
         while let Some(request) = left.next(signal) {
@@ -108,10 +79,12 @@ fn read_recorder(
         }
     }
     // what a process changes or removes meanwhile only seems to be damaged
-    if instance.is_running || !matches!(is_in_use(directory, instance), Ok(false)) {
+    if instance.is_running || !matches!(is_in_use(path), Ok(false)) {
         return Ok(());
     }
+    let spooled: u64 = left.spooled.iter().sum();
     for (number, what) in [
+        (spooled.saturating_sub(in_segments), "records of segments are missing or damaged"),
         (left.damaged, "damaged places"),
         (left.unproven, "chunks that may not have reached the disk before the system ended"),
     ] {
@@ -126,10 +99,11 @@ fn read_recorder(
 fn read_segments(directory: &Directory, instance: &mut Instance) -> io::Result<Vec<Place>> {
     let mut entries = Vec::new();
     let mut files = Files::new(directory.path(), &instance.id);
-    let mut segments = files.list()?;
+    let mut segments = files.segments()?;
     segments.sort_by_key(|(number, _)| *number);
     for (number, len) in segments {
         let name = format!("{}-{number}.segment", instance.id);
+        instance.is_running |= is_in_use(&files.path(number)).unwrap_or(false);
         let read = len.and_then(|len| read_segment(&mut files, number, len, instance, &mut entries));
         match read {
             Ok((damaged, cut)) => {
@@ -172,7 +146,9 @@ fn read_segment(
     entries: &mut Vec<Place>,
 ) -> io::Result<(u64, u64)> {
     instance.bytes += len;
-    let found = scan(files, number, len)?;
+    let (owner, start) = files.owner_of(number, len)?;
+    owner.into_iter().for_each(|owner| instance.set_owner(owner));
+    let found = scan(files, number, start..len)?;
     let mut damaged = found.damaged_bytes;
     for &(offset, header) in &found.pending {
         let mut body = vec![0; header.body_len as usize];

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind::{NotFound, UnexpectedEof};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 use std::{array, io, mem};
 
@@ -59,6 +60,8 @@ pub(crate) struct Limits {
 pub(crate) struct Found {
     /// Segments that end with a part of an entry, as an append that did not succeed leaves it, and how long it is.
     pub(crate) cut: Vec<(u64, u64)>,
+    /// Records of these entries, by signal, as far as their headers tell.
+    pub(crate) cut_records: [u64; Signal::COUNT],
     /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
     pub(crate) left_alone: Vec<(u64, io::Error)>,
 }
@@ -141,9 +144,9 @@ impl<S: Storage> Journal<S> {
             last_sync: None,
         };
         let mut found = Found::default();
-        for (id, len) in listed {
-            let bytes = *len.as_ref().unwrap_or(&0);
-            if let Err(error) = len.and_then(|len| journal.adopt(id, len, &mut found.cut)) {
+        for (id, range) in listed {
+            let bytes = range.as_ref().map_or(0, |range| range.end);
+            if let Err(error) = range.and_then(|range| journal.adopt(id, range, &mut found)) {
                 journal.left_alone = journal.left_alone.saturating_add(bytes);
                 found.left_alone.push((id, error));
             }
@@ -152,11 +155,17 @@ impl<S: Storage> Journal<S> {
         Ok((journal, found))
     }
 
-    fn adopt(&mut self, id: u64, len: u64, cut: &mut Vec<(u64, u64)>) -> io::Result<()> {
-        let scan = scan(&mut self.storage, id, len)?;
+    fn adopt(&mut self, id: u64, range: Range<u64>, found: &mut Found) -> io::Result<()> {
+        let len = range.end;
+        let mut scan = scan(&mut self.storage, id, range)?;
         if scan.cut_bytes > 0 {
-            cut.push((id, scan.cut_bytes));
+            found.cut.push((id, scan.cut_bytes));
         }
+        if let Some(header) = scan.cut {
+            found.cut_records[header.signal as usize] += u64::from(header.records);
+        }
+        // a segment is never without a header
+        scan.damaged_places += u64::from(len == 0 && self.storage.header_len() > 0);
         if scan.damaged_places > 0 {
             let (places, bytes) = (scan.damaged_places, scan.damaged_bytes);
             self.damage.insert(id, Damage { places, bytes, ..Damage::default() });
@@ -188,11 +197,14 @@ impl<S: Storage> Journal<S> {
     ) -> Result<(), AppendError> {
         self.sweep();
         let header = Header::new(signal, records, now_ms, body).ok_or(AppendError::Full)?;
-        let bytes = self.left_alone.saturating_add(self.bytes_of(signal)).saturating_add(header.entry_len());
+        let place = self.place_for(&header);
+        let segment_header = if place.is_some() { 0 } else { self.storage.header_len() };
+        let own = self.left_alone.saturating_add(self.bytes_of(signal));
+        let bytes = own.saturating_add(segment_header + header.entry_len());
         if bytes > self.limits.bytes || self.lanes[signal as usize].slots.len() >= MOST_ENTRIES {
             return Err(AppendError::Full);
         }
-        let place = self.place_for(&header).map_err(AppendError::Io)?;
+        let place = place.map_or_else(|| self.begin_segment(signal), Ok).map_err(AppendError::Io)?;
         let encoded = header.encode(place);
         let pieces: Vec<&[u8]> = [&encoded[..]].into_iter().chain(body.iter().copied()).collect();
         note(place);
@@ -209,28 +221,40 @@ impl<S: Storage> Journal<S> {
             return Err(AppendError::Io(error));
         }
         self.lanes[signal as usize].push(Slot { place, header });
+        self.note_records();
         Ok(())
     }
 
-    /// The end of the signal's current segment, or the beginning of a new one.
-    fn place_for(&mut self, header: &Header) -> io::Result<Place> {
-        let signal = header.signal;
-        let current = self.current[signal as usize]
+    /// The end of the signal's current segment, if it has room.
+    fn place_for(&self, header: &Header) -> Option<Place> {
+        let current = self.current[header.signal as usize]
             .and_then(|id| Some(Place { segment: id, offset: self.segments.get(&id)?.bytes }));
         let fits = |place: &Place| {
             place.offset + header.entry_len() <= self.limits.segment_bytes.min(LONGEST_SEGMENT)
         };
-        if let Some(place) = current.filter(fits) {
-            return Ok(place);
-        }
+        current.filter(fits)
+    }
+
+    fn begin_segment(&mut self, signal: Signal) -> io::Result<Place> {
         // A number is tried once: the call may fail and yet leave a file.
         let id = self.next_segment;
         self.next_segment = id.saturating_add(1);
         self.current[signal as usize] = None;
         self.storage.create(id)?;
-        self.segments.insert(id, Segment { signal, bytes: 0, left: 0, is_synced: false, is_damaged: false });
+        let bytes = self.storage.header_len();
+        self.segments.insert(id, Segment { signal, bytes, left: 0, is_synced: false, is_damaged: false });
         self.current[signal as usize] = Some(id);
-        Ok(Place { segment: id, offset: 0 })
+        Ok(Place { segment: id, offset: bytes })
+    }
+
+    /// Has the storage note how many records are pending: a later process that finds fewer knows what was lost.
+    pub(crate) fn note_records(&mut self) {
+        self.storage.note_records(self.records());
+    }
+
+    /// Records that are pending, by signal.
+    pub(crate) fn records(&self) -> [u64; Signal::COUNT] {
+        Signal::ALL.map(|signal| self.lanes[signal as usize].records)
     }
 
     /// Takes the oldest entry of a signal in hand; none while another one is. Damaged entries are skipped and counted.
@@ -344,6 +368,10 @@ impl<S: Storage> Journal<S> {
         &self.storage
     }
 
+    pub(crate) fn storage_mut(&mut self) -> &mut S {
+        &mut self.storage
+    }
+
     /// Whether segments are left, be it only because they could not be removed.
     pub(crate) fn has_segments(&self) -> bool {
         !self.segments.is_empty()
@@ -426,6 +454,9 @@ impl<S: Storage> Journal<S> {
             if let Some(segment) = self.segments.get_mut(&place.segment) {
                 segment.left -= 1;
             }
+        }
+        if !slots.is_empty() {
+            self.note_records();
         }
         self.sweep();
         let mut result = Ok(());

@@ -48,13 +48,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::{SpoolSettings, SpoolSync};
-use crate::process::with_fork_lock;
-use crate::record::Signal;
+use crate::record::{Signal, service_name};
 use clock::{Jump, now_ms};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::{Directory, NewFile};
-use entry::Place;
+use entry::{Owner, Place};
 use estate::{Estate, take_damage, take_over_all, tidy};
 pub use inspect::inspect;
 use journal::{AppendError, Entry, Journal, Limits};
@@ -84,12 +83,10 @@ pub(crate) struct Spool {
     instance: String,
     recorder: Arc<Recorder>,
     journal: Journal<Files>,
-    /// What the journal and the estates may take together, in equal parts for the signals; nothing where the file has no room for
-    /// a header.
-    bytes: u64,
+    /// Signals that the exporter takes. Each has an equal part of `limits.bytes`.
     signals: u64,
-    /// What it takes over: see [`take_over_all`].
-    of_exporter: Option<String>,
+    /// Owner whose files it takes over; `None` for those of any.
+    wanted: Option<Owner>,
     limits: Limits,
     boot_id: [u8; 16],
     next_tick: Option<Instant>,
@@ -160,8 +157,11 @@ impl Spool {
             sync: settings.sync,
         };
         let boot_id = boot_id();
-        let of_exporter = (!settings.drains).then_some(exporter);
-        let (estates, mut notes) = take_over_all(directory, of_exporter, limits, boot_id)?;
+        let owner = Owner::new(service_name(resource), exporter);
+        let wanted = (!settings.drains).then(|| owner.clone());
+        let (mut estates, mut notes) = take_over_all(directory, wanted.as_ref(), limits, boot_id)?;
+        // of requests, only the headers are read by now
+        let damaged = tidy(&mut estates, &mut notes);
         // a process that dies again and again does not fill the disk
         let left: u64 = estates.iter().map(Estate::bytes).sum();
         let is_full = left > limits.bytes;
@@ -171,7 +171,7 @@ impl Spool {
                 "a process that dies loses its queue: {left} bytes of others are there already"
             ));
         }
-        let (instance, new) = with_fork_lock(|| directory.create_recorder())?;
+        let (instance, new) = directory.create_recorder()?;
         let header = Header {
             slots: if has_queue { slots as u32 } else { 0 },
             open_spans: if has_queue && settings.open_spans { OPEN_SPANS } else { 0 },
@@ -179,24 +179,22 @@ impl Spool {
             created: now_ms(),
             boot_id,
             instance: u64::from_str_radix(&instance, 16).unwrap_or_default(),
-            exporter: exporter.to_owned(),
+            owner: owner.clone(),
         };
         let created = create_recorder(&new, header, resource, !estates.is_empty(), &mut notes);
-        let recorder = created.inspect_err(|_| {
-            // what a full disk has given already
-            let _ = fs::remove_file(directory.recorder_path(&instance));
-        })?;
+        // what a full disk has given already
+        let recorder = created.inspect_err(|_| new.discard())?;
         notes.extend(recorder.unfit().map(|why| format!("a process that dies loses its queue: {why}")));
-        let has_header = recorder.has_header();
-        let (journal, _) = Journal::open(Files::new(directory.path(), &instance), limits)?;
+        let mut files = Files::new(directory.path(), &instance);
+        (files.recorder, files.owner) = (Some(Arc::clone(&recorder)), Some(owner));
+        let (journal, _) = Journal::open(files, limits)?;
         Ok(Self {
             directory: directory.clone(),
             instance,
             recorder,
             journal,
-            bytes: if has_header { limits.bytes } else { 0 },
             signals: signals.max(1) as u64,
-            of_exporter: of_exporter.map(str::to_owned),
+            wanted,
             limits,
             boot_id,
             next_tick: None,
@@ -206,7 +204,7 @@ impl Spool {
             estates,
             is_own_loaded: [false; Signal::COUNT],
             loaded_since: [0; Signal::COUNT],
-            damaged: Default::default(),
+            damaged: damaged.map(|of_others| Dropped { own: 0, of_others }),
             notes,
         })
     }
@@ -282,11 +280,11 @@ impl Spool {
 
     /// Takes over what others have left since the last look.
     fn look(&mut self) {
-        let exporter = self.of_exporter.as_deref();
-        match take_over_all(&self.directory, exporter, self.limits, self.boot_id) {
+        match take_over_all(&self.directory, self.wanted.as_ref(), self.limits, self.boot_id) {
             Ok((estates, notes)) => {
                 self.estates.extend(estates);
                 notes.into_iter().for_each(|note| self.note(note));
+                self.tidy();
             }
             Err(error) => self.note(format!("what others have left cannot be looked for: {error}")),
         }
@@ -331,7 +329,7 @@ impl Spool {
         let sum = |bytes: &dyn Fn(&Estate) -> u64| self.estates.iter().map(bytes).sum::<u64>();
         let of_signals: u64 = Signal::ALL.into_iter().map(|of| sum(&|estate| estate.bytes_of(of))).sum();
         let of_none = sum(&Estate::bytes).saturating_sub(of_signals);
-        let share = self.bytes.saturating_sub(of_none) / self.signals;
+        let share = self.limits.bytes.saturating_sub(of_none) / self.signals;
         share.saturating_sub(sum(&|estate| estate.bytes_of(signal)))
     }
 
@@ -349,7 +347,7 @@ impl Spool {
 
     /// Whether it is there only for what others have left.
     pub(crate) fn drains(&self) -> bool {
-        self.of_exporter.is_none()
+        self.wanted.is_none()
     }
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {
@@ -447,9 +445,13 @@ impl Spool {
         }
         // what cannot be removed is found empty by the next process
         let _ = match has_segments {
-            true => self.directory.replace_recorder(&self.instance, &self.recorder.empty_file()),
+            true => {
+                let file = self.recorder.empty_file(self.journal.records());
+                self.directory.replace_recorder(&self.instance, &file)
+            }
             false => fs::remove_file(self.directory.recorder_path(&self.instance)),
         };
+        self.journal.storage_mut().release();
     }
 }
 
@@ -462,8 +464,8 @@ impl Drop for Spool {
     }
 }
 
-/// A recorder with as much as the disk has room for: where others have left something, a full disk must not be in the way of
-/// its delivery.
+/// A recorder, or where others have left something and the disk has no room, one without a file: it must not be in the way of
+/// their delivery.
 fn create_recorder(
     new: &NewFile,
     header: Header,
@@ -471,20 +473,10 @@ fn create_recorder(
     is_needed: bool,
     notes: &mut Vec<String>,
 ) -> io::Result<Arc<Recorder>> {
-    let has_no_room = |error: &io::Error| {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        is_needed && matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
-    };
-    let error = match Recorder::create(new, header.clone(), resource) {
-        Err(error) if has_no_room(&error) => error,
-        created => return created,
-    };
-    notes.push(format!("a process that dies loses its queue: {error}"));
-    new.file.set_len(0)?;
-    let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..header };
-    match Recorder::create(new, header.clone(), &[]) {
-        Err(error) if has_no_room(&error) => {
-            new.file.set_len(0)?;
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match Recorder::create(new, header.clone(), resource) {
+        Err(error) if is_needed && matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) => {
+            notes.push(format!("a process that dies loses its queue: {error}"));
             Recorder::without_room(new, header)
         }
         created => created,

@@ -1,5 +1,6 @@
-//! Which entries does a segment hold? The walk goes from header to header and, behind damage, on to the next intact one.
+//! Finds the entries of a segment: walks from header to header and, behind damage, on to the next intact one.
 
+use std::ops::Range;
 use std::{fmt, io};
 
 use super::entry::{Decoded, HEADER_LEN, Header, MAGIC, Mark, Place};
@@ -24,6 +25,8 @@ pub(crate) struct Scan {
     pub(crate) had_damage: bool,
     /// Bytes at the end of an append that did not succeed: its process died, or the disk was full.
     pub(crate) cut_bytes: u64,
+    /// Header of the entry that they are of, if all of it is there.
+    pub(crate) cut: Option<Header>,
 }
 
 /// What cannot be delivered because its bytes have changed.
@@ -39,35 +42,39 @@ pub(crate) struct Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { places: number, bytes, .. } = self;
+        let records = match self.records.iter().sum::<u64>() {
+            0 => "an unknown number of records is".to_owned(),
+            1 => "1 record is".to_owned(),
+            records => format!("{records} records are"),
+        };
         if self.is_gone {
-            return write!(f, "another program has removed the file; requests lost with it: {}", self.places);
+            return write!(f, "another program has removed the file: {records} lost");
         }
-        let places = if self.places == 1 { "place" } else { "places" };
+        let places = if *number == 1 { "place" } else { "places" };
         write!(
             f,
-            "{} damaged {places} of {} bytes; the file will be kept as *.damaged",
-            self.places, self.bytes
+            "{number} damaged {places} of {bytes} bytes: {records} lost; the file will be kept as *.damaged"
         )
     }
 }
 
-/// Looks through a segment of `len` bytes.
+/// Looks through a segment whose entries are in this range.
 ///
 /// # Errors
 ///
-/// The segment cannot be read or is too long, or not one entry in it is recognised: it may belong to a later version or to
-/// another program.
-pub(crate) fn scan(storage: &mut impl Storage, segment: u64, len: u64) -> io::Result<Scan> {
+/// The segment cannot be read or is too long.
+pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) -> io::Result<Scan> {
+    let len = range.end;
     if len > LONGEST_SEGMENT {
-        return Err(invalid("it is longer than a segment can be"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is longer than a segment can be"));
     }
     let mut window = Window { storage, segment, len, start: 0, bytes: Vec::new() };
     let mut scan = Scan::default();
-    let (mut offset, mut is_recognized, mut is_damaged) = (0, len == 0, false);
+    let (mut offset, mut is_damaged) = (range.start, false);
     while offset < len {
         let bytes = window.at(offset)?;
         let decoded = Header::decode(bytes, Place { segment, offset });
-        is_recognized |= decoded != Decoded::Corrupt;
         match decoded {
             Decoded::Valid { header, mark } if header.entry_len() <= len - offset => {
                 match mark {
@@ -85,6 +92,10 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, len: u64) -> io::Re
             // nothing is ever written behind it
             Decoded::Valid { .. } | Decoded::Torn => {
                 scan.cut_bytes = len - offset;
+                scan.cut = match decoded {
+                    Decoded::Valid { header, mark: Mark::Pending } => Some(header),
+                    _ => None,
+                };
                 break;
             }
             Decoded::Corrupt => {
@@ -97,11 +108,7 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, len: u64) -> io::Re
             }
         }
     }
-    if is_recognized { Ok(scan) } else { Err(invalid("no entry of a known layout is in it")) }
-}
-
-fn invalid(reason: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, reason)
+    Ok(scan)
 }
 
 /// The part of a segment that is in memory.

@@ -1,19 +1,33 @@
 //! Where segments are kept: what a journal needs of a file system, and files that provide it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::directory::{NewFile, lock_file};
+use super::entry::{MAX_SEGMENT_HEADER_LEN, Owner};
+use super::recorder::{Map, Recorder, note_spooled};
+use crate::process::with_fork_lock;
+use crate::record::Signal;
 
 /// The end of the name of a file that was set aside.
 pub(super) const DAMAGED: &str = ".damaged";
 
 /// Numbered segments of bytes. Each call may fail, and then may have had a part of its effect.
 pub(crate) trait Storage {
-    /// Number and length of every segment, in any order; instead of the length, why one cannot be used.
-    fn list(&mut self) -> io::Result<Vec<(u64, io::Result<u64>)>>;
-    /// Makes an empty segment, which must not exist.
+    /// Number of every segment that no other process uses, in any order, and the range of its entries, which begins with 0 if
+    /// its header is damaged; instead of the range, why one cannot be used.
+    fn list(&mut self) -> io::Result<Vec<(u64, io::Result<Range<u64>>)>>;
+    /// Bytes of a new segment.
+    fn header_len(&self) -> u64 {
+        0
+    }
+    /// Makes a segment without entries, which must not exist.
     fn create(&mut self, segment: u64) -> io::Result<()>;
     /// Writes all pieces to the end of a segment, one behind the other.
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()>;
@@ -26,6 +40,8 @@ pub(crate) trait Storage {
     fn remove(&mut self, segment: u64) -> io::Result<()>;
     /// Keeps a segment under another name, so that it is not listed any more.
     fn set_aside(&mut self, segment: u64) -> io::Result<()>;
+    /// Notes how many records are in all segments, by signal: later than they come, and earlier than they go.
+    fn note_records(&mut self, _records: [u64; Signal::COUNT]) {}
 }
 
 /// Whether a call failed for want of memory or descriptors: that says nothing of the segment, however long it lasts.
@@ -33,18 +49,27 @@ pub(super) fn lacks_resources(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
-/// Segments as files `<instance>-<number>.segment` of a directory. No file stays open between two calls: each is one request's
-/// worth of work, and a forked child inherits nothing.
-#[derive(Debug)]
+/// Segments as files `<instance>-<number>.segment` of a directory, each with its owner in front, and locked while it is in
+/// use. No file stays open between two calls: each is one request's worth of work, and a forked child inherits nothing.
+#[derive(Debug, Default)]
 pub(crate) struct Files {
     directory: PathBuf,
     instance: String,
+    /// The recorder of this process; `None` if another process has left the segments.
+    pub(super) recorder: Option<Arc<Recorder>>,
+    /// Owner of new segments, and of those whose header is damaged; `None` if it is unknown.
+    pub(super) owner: Option<Owner>,
+    /// Owner whose segments are listed; `None` for any.
+    pub(super) wanted: Option<Owner>,
+    locks: BTreeMap<u64, Arc<Map>>,
+    /// Whether the last list left out segments that another process uses.
+    pub(super) is_in_use: bool,
 }
 
 impl Files {
     /// The directory must be there, and other users must not be able to write to it.
     pub(crate) fn new(directory: impl Into<PathBuf>, instance: impl Into<String>) -> Self {
-        Self { directory: directory.into(), instance: instance.into() }
+        Self { directory: directory.into(), instance: instance.into(), ..Self::default() }
     }
 
     pub(super) fn path(&self, segment: u64) -> PathBuf {
@@ -65,6 +90,62 @@ impl Files {
 
     fn open(&self, segment: u64, options: &mut OpenOptions) -> io::Result<File> {
         open_own(&self.path(segment), options)
+    }
+
+    /// Leaves all segments to other processes.
+    pub(super) fn release(&mut self) {
+        self.locks.clear();
+    }
+
+    /// Number and length of every segment, in use or not; instead of the length, why one cannot be used.
+    pub(super) fn segments(&self) -> io::Result<Vec<(u64, io::Result<u64>)>> {
+        let mut segments = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            if let Some(number) = self.number(&entry.file_name()) {
+                let checked = entry.metadata().and_then(|metadata| check(&metadata).map(|()| metadata.len()));
+                segments.push((number, checked));
+            }
+        }
+        Ok(segments)
+    }
+
+    /// Returns the owner of a segment, if it is known, and where the entries begin: at 0 if the header is damaged.
+    ///
+    /// # Errors
+    /// When the segment cannot be read, or has a layout that is not known here.
+    pub(super) fn owner_of(&self, segment: u64, len: u64) -> io::Result<(Option<Owner>, u64)> {
+        let mut bytes = vec![0; MAX_SEGMENT_HEADER_LEN.min(len) as usize];
+        self.open(segment, OpenOptions::new().read(true))?.read_exact(&mut bytes)?;
+        match Owner::of_segment(&bytes, &self.instance, segment) {
+            Ok(Some((owner, start))) => Ok((Some(owner), start)),
+            Ok(None) => Ok((self.owner.clone(), 0)),
+            Err(version) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("its layout has the version {version}, which is not known here"),
+            )),
+        }
+    }
+
+    /// Locks a segment, unless another process uses it or owns it. Returns the range of its entries.
+    fn claim(&mut self, segment: u64, len: u64) -> io::Result<Option<Range<u64>>> {
+        let Some(lock) = with_fork_lock(|| lock_file(&self.path(segment)))? else { return Ok(None) };
+        let (owner, start) = self.owner_of(segment, len)?;
+        if self.wanted.is_some() && owner != self.wanted {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, not_ours(owner.as_ref())));
+        }
+        self.locks.insert(segment, Arc::new(lock));
+        Ok(Some(start..len))
+    }
+}
+
+/// Says why another owner's files are not delivered, and what to do.
+pub(super) fn not_ours(owner: Option<&Owner>) -> String {
+    match owner {
+        Some(owner) => format!(
+            "left by {owner}, which delivers it at its next start, or run standpipe drain; give each service a directory"
+        ),
+        None => "its header is damaged, which names its owner: standpipe drain delivers it".to_owned(),
     }
 }
 
@@ -140,24 +221,31 @@ pub(super) fn check_file_size(end: u64) -> io::Result<()> {
 }
 
 impl Storage for Files {
-    fn list(&mut self) -> io::Result<Vec<(u64, io::Result<u64>)>> {
+    fn list(&mut self) -> io::Result<Vec<(u64, io::Result<Range<u64>>)>> {
         #[cfg(test)]
         faults::strike()?;
-        let mut segments = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
-            let entry = entry?;
-            if let Some(number) = self.number(&entry.file_name()) {
-                let checked = entry.metadata().and_then(|metadata| check(&metadata).map(|()| metadata.len()));
-                segments.push((number, checked));
-            }
-        }
-        Ok(segments)
+        let segments = self.segments()?.into_iter().filter_map(|(number, len)| {
+            let claimed = len.and_then(|len| self.claim(number, len)).transpose();
+            self.is_in_use |= claimed.is_none();
+            Some((number, claimed?))
+        });
+        Ok(segments.collect())
+    }
+
+    fn header_len(&self) -> u64 {
+        self.owner.clone().unwrap_or_default().segment_header(&self.instance, 0).len() as u64
     }
 
     fn create(&mut self, segment: u64) -> io::Result<()> {
         #[cfg(test)]
         faults::strike()?;
-        create(&self.path(segment)).map(drop)
+        let header = self.owner.clone().unwrap_or_default().segment_header(&self.instance, segment);
+        check_file_size(header.len() as u64)?;
+        let new = NewFile::create(self.directory.join(format!("{}.new", self.instance)), self.path(segment))?;
+        let written = new.file.write_all_at(&header, 0).and_then(|()| new.publish());
+        written.inspect_err(|_| new.discard())?;
+        self.locks.insert(segment, new.lock);
+        Ok(())
     }
 
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()> {
@@ -209,13 +297,28 @@ impl Storage for Files {
     fn remove(&mut self, segment: u64) -> io::Result<()> {
         #[cfg(test)]
         faults::strike()?;
-        fs::remove_file(self.path(segment))
+        fs::remove_file(self.path(segment))?;
+        self.locks.remove(&segment);
+        Ok(())
     }
 
     fn set_aside(&mut self, segment: u64) -> io::Result<()> {
         #[cfg(test)]
         faults::strike()?;
-        set_aside(&self.path(segment))
+        set_aside(&self.path(segment))?;
+        self.locks.remove(&segment);
+        Ok(())
+    }
+
+    fn note_records(&mut self, records: [u64; Signal::COUNT]) {
+        match &self.recorder {
+            Some(recorder) => recorder.note_spooled(records),
+            None => {
+                let path = self.directory.join(format!("{}.recorder", self.instance));
+                // without a recorder, there is nothing to note
+                let _ = note_spooled(&path, records);
+            }
+        }
     }
 }
 

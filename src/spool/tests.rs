@@ -9,16 +9,20 @@ use std::thread;
 
 use super::clock::NOW_MS;
 use super::*;
-use crate::process::watch;
+use crate::process::{watch, with_fork_lock};
 use crate::record::wire::encode_field;
-use crate::record::{Chunk, Scope, SlotHeader, SpanHead, SpanId, SpanKind, SpanRecord, TraceId};
-use recorder::stored_name;
+use crate::record::{
+    Chunk, Resource, Scope, SlotHeader, SpanHead, SpanId, SpanKind, SpanRecord, TraceId, Value,
+};
 
 mod left_to_entries;
+mod recovery;
 
 const SLOTS: usize = 4;
 /// An empty `Resource`, as field 1 of `ResourceSpans`.
 const RESOURCE: &[u8] = &[0x0a, 0x00];
+/// Where the first entry of a segment of the exporter `otlp` begins.
+const ENTRIES_AT: usize = 18;
 
 /// A directory that is removed at the end.
 struct Folder(PathBuf);
@@ -41,6 +45,19 @@ impl Folder {
 
     fn open_as(&self, exporter: &str) -> Spool {
         Spool::open(&self.settings(), exporter, RESOURCE, SLOTS, 1).unwrap().unwrap()
+    }
+
+    /// The spool of an exporter `otlp` of another service.
+    fn open_of(&self, service: &str) -> Spool {
+        let mut resource = Resource::default();
+        resource.set("service.name", Value::Str(service));
+        Spool::open(&self.settings(), "otlp", &resource.field(), SLOTS, 1).unwrap().unwrap()
+    }
+
+    /// As `standpipe drain` opens it.
+    fn open_to_drain(&self) -> Spool {
+        let settings = SpoolSettings { drains: true, ..self.settings() };
+        Spool::open(&settings, "otlp", RESOURCE, 0, 1).unwrap().unwrap()
     }
 
     /// What a process leaves that dies with these requests on disk.
@@ -122,10 +139,11 @@ impl Drop for Folder {
     }
 }
 
-/// A framed record.
+/// A framed log record that has nothing but the id of a trace.
 fn record() -> Vec<u8> {
-    let mut frame = Vec::new();
-    encode_field(0x12, b"record", &mut frame);
+    let (mut record, mut frame) = (Vec::new(), Vec::new());
+    encode_field(0x4a, &[7; 16], &mut record);
+    encode_field(0x12, &record, &mut frame);
     frame
 }
 
@@ -146,8 +164,8 @@ fn drain_signal(spool: &mut Spool, signal: Signal) -> Vec<Vec<u8>> {
 #[test]
 fn a_long_name_is_stored_and_compared_as_far_as_there_is_room() {
     let name = "ü".repeat(200);
-    assert_eq!(stored_name(&name).chars().count(), 127);
-    assert_eq!(stored_name(&format!("x{name}")).len(), 255);
+    assert_eq!(Owner::new(&name, "").service.chars().count(), 127);
+    assert_eq!(Owner::new("", &format!("x{name}")).exporter.len(), 255);
     let folder = Folder::new("long-name");
     folder.leave(&name, &[b"body"]);
     assert_eq!(folder.open_as("other").take_notes().len(), 1);
@@ -173,7 +191,8 @@ fn what_another_exporter_has_left_is_reported_with_advice() {
     folder.leave("b", &[b"body"]);
     let path = folder.file(".recorder");
     let expected = format!(
-        "{}: left by an exporter \"b\": one of that name delivers it, or standpipe drain",
+        "{}: left by exporter \"b\" of service \"\", which delivers it at its next start, or run standpipe drain; give each \
+         service a directory",
         path.display()
     );
     assert_eq!(folder.open_as("a").take_notes(), [expected]);
@@ -197,7 +216,7 @@ fn a_recorder_under_another_name_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_recorder_is_left_alone_and_what_was_never_used_is_removed() {
+fn leaves_files_that_are_no_recorders_alone_and_removes_incomplete_ones() {
     let folder = Folder::new("no-recorder");
     let write = |name: &str, bytes: &[u8]| fs::write(folder.0.join(name), bytes).unwrap();
     write("notes.recorder", b"hello");
@@ -207,16 +226,21 @@ fn what_is_no_recorder_is_left_alone_and_what_was_never_used_is_removed() {
     let mut page = vec![0; 10_000];
     page[4095] = 1;
     write("0000000000000002.recorder", &page);
-    let left_alone = folder.names();
-    write("0000000000000003.recorder", b"");
-    write("0000000000000004.recorder", &[0; 10_000]);
     write("0000000000000005.recorder", &[&b"SPFLIGHT"[..], &2u32.to_ne_bytes(), &[0; 4084]].concat());
+    write("+0000000000000aa.new", b"");
+    let left_alone = folder.names();
+    write("0000000000000003.new", b"");
+    write("0000000000000004.new", &[0; 10_000]);
     let mut spool = folder.open();
     let mut notes = spool.take_notes();
     notes.sort();
-    let note =
-        |name: &str| format!("{}: left alone: it is no flight recorder", folder.0.join(name).display());
-    assert_eq!(notes, [note("0000000000000001.recorder"), note("0000000000000002.recorder")]);
+    let note = |name: &str, why| format!("{}: left alone: {why}", folder.0.join(name).display());
+    let expected = [
+        note("0000000000000001.recorder", "it is no flight recorder"),
+        note("0000000000000002.recorder", "it is no flight recorder"),
+        note("0000000000000005.recorder", "its layout has the version 2, which is not known here"),
+    ];
+    assert_eq!(notes, expected);
     spool.close();
     assert_eq!(folder.names(), left_alone);
 }
@@ -273,7 +297,7 @@ fn what_seems_to_be_damaged_in_use_is_no_problem_before_its_process_has_ended() 
     let mut spool = folder.open();
     spool.tick(Instant::now());
     // the state of a slot, as it may be read while it is used again
-    folder.edit(".recorder", |bytes| bytes[2 * 4096] = 9);
+    folder.edit(".recorder", |bytes| bytes[2 * 4096..][..4].fill(0));
     let found = inspect(&folder.0).unwrap();
     assert_eq!((found[0].is_running, &found[0].problems[..]), (true, &[][..]));
     drop(spool);
@@ -291,11 +315,11 @@ fn what_is_damaged_is_counted_reported_and_kept() {
     folder.leave("otlp", &[b"first", b"second", b"third"]);
     let (segment, recorder) = (folder.file(".segment"), folder.file(".recorder"));
     // the body of the second entry
-    folder.edit(".segment", |bytes| bytes[2 * 32 + 5] ^= 1);
+    folder.edit(".segment", |bytes| bytes[ENTRIES_AT + 2 * 32 + 5] ^= 1);
     let mut spool = folder.open();
     assert_eq!(spool.take_notes(), Vec::<String>::new(), "of requests, only the headers are read");
     assert_eq!(drain(&mut spool), [&b"first"[..], b"third"]);
-    let words = "1 damaged place of 38 bytes; the file will be kept as *.damaged";
+    let words = "1 damaged place of 38 bytes: 10 records are lost; the file will be kept as *.damaged";
     assert_eq!(spool.take_notes(), [format!("{}: {words}", segment.display())]);
     assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 0, of_others: 10 });
     assert_eq!(of_logs(spool.take_damaged()), Dropped::default());
@@ -316,14 +340,17 @@ fn what_is_damaged_is_counted_reported_and_kept() {
 fn damage_of_a_header_and_of_this_process_is_reported_as_well() {
     let folder = Folder::new("damaged-header");
     folder.leave("otlp", &[b"first", b"second"]);
-    folder.edit(".segment", |bytes| bytes[0] ^= 1);
+    folder.edit(".segment", |bytes| bytes[ENTRIES_AT] ^= 1);
     let segment = folder.file(".segment");
     let mut spool = folder.open();
-    let words = "1 damaged place of 37 bytes; the file will be kept as *.damaged";
-    assert_eq!(spool.take_notes(), [format!("{}: {words}", segment.display())]);
+    let notes = spool.take_notes();
+    let words = "1 damaged place of 37 bytes: an unknown number of records is lost; the file will be kept as *.damaged";
+    assert!(notes.contains(&format!("{}: {words}", segment.display())), "{notes:?}");
+    assert!(notes.len() == 2 && notes[0].contains("-*.segment: 10 records are lost: "), "{notes:?}");
+    assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 0, of_others: 10 });
     assert_eq!(drain(&mut spool), [b"second"]);
     spool.append(Signal::Logs, 7, &[b"own"], |_, _| ()).unwrap();
-    folder.edit(".segment", |bytes| bytes[32] ^= 1);
+    folder.edit(".segment", |bytes| bytes[ENTRIES_AT + 32] ^= 1);
     assert_eq!(drain(&mut spool), Vec::<Vec<u8>>::new());
     assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 7, of_others: 0 });
     assert_eq!(spool.take_notes().len(), 1);
@@ -372,10 +399,10 @@ fn gives_each_signal_its_part_whatever_another_one_or_another_process_has_left()
 #[test]
 fn the_end_of_an_append_that_was_under_way_is_no_damage() {
     let folder = Folder::new("cut");
-    folder.leave("otlp", &[b"first", b"second"]);
-    folder.edit(".segment", |bytes| bytes.truncate(37 + 33));
+    folder.leave("otlp", &[b"first"]);
+    folder.edit(".segment", |bytes| bytes.extend_from_within(ENTRIES_AT..ENTRIES_AT + 4));
     let segment = folder.file(".segment");
-    let words = "33 bytes at the end are cut off";
+    let words = "4 bytes at the end are cut off";
     let found = inspect(&folder.0).unwrap();
     let name = segment.file_name().unwrap().to_str().unwrap();
     assert_eq!(found[0].problems, [format!("{name}: {words}")]);
@@ -399,17 +426,18 @@ fn a_recorder_with_damage_is_kept_whole() {
     let (recorder, slot_headers) = (folder.file(".recorder"), 2 * 4096);
     // the state of another slot: whether it is free is unknown
     folder.edit(".recorder", |bytes| {
-        bytes[slot_headers + size_of::<SlotHeader>()] = 9;
+        bytes[slot_headers + size_of::<SlotHeader>()..][..4].fill(0);
         bytes[slot_headers + 4096 + Chunk::SLOT_BYTES..][..4].copy_from_slice(b"data");
     });
     let mut whole = fs::read(&recorder).unwrap();
     let mut spool = folder.open();
-    let words = "1 damaged place; the file will be kept as *.damaged";
+    let words = "1 damaged place: 0 records lost, and an unknown number of records in 4096 bytes; the file will be kept as \
+                 *.damaged";
     assert_eq!(spool.take_notes(), [format!("{}: {words}", recorder.display())]);
     assert_eq!(drain(&mut spool).len(), 1);
     spool.close();
     // but for the slot that was delivered
-    whole[slot_headers..][..4].fill(0);
+    whole[slot_headers..][..4].copy_from_slice(&crate::record::FREE.to_ne_bytes());
     assert!(fs::read(folder.file(".recorder.damaged")).unwrap() == whole);
     assert_eq!(folder.names().len(), 1);
 }
@@ -501,46 +529,32 @@ fn a_clock_that_is_set_forward_makes_nothing_older() {
 }
 
 #[test]
-fn segments_that_nothing_can_deliver_are_reported_and_stay() {
+fn reports_a_segment_of_another_version_and_leaves_it() {
     let folder = Folder::new("left-alone");
     folder.leave("otlp", &[b"body"]);
-    let recorder = folder.file(".recorder");
-    folder.edit(".segment", |bytes| bytes.fill(0));
+    folder.edit(".segment", |bytes| {
+        bytes[4] = 9;
+        bytes[8] ^= 1;
+    });
     let left_alone = folder.names();
-    let expected =
-        format!("{}: left alone: no entry of a known layout is in it", folder.file(".segment").display());
+    let words = "its layout has the version 9, which is not known here";
     let mut spool = folder.open();
-    assert_eq!(spool.take_notes(), [expected]);
+    let path = folder.file(".segment");
+    assert_eq!(spool.take_notes(), [format!("{}: left alone: {words}", path.display())]);
     spool.close();
     assert_eq!(folder.names(), left_alone);
-    fs::remove_file(&recorder).unwrap();
-    let instance = recorder.file_stem().unwrap().to_str().unwrap();
-    let pattern = folder.0.join(format!("{instance}-*.segment"));
-    let mut spool = folder.open();
-    assert_eq!(spool.take_notes(), [format!("{}: left alone: their recorder is gone", pattern.display())]);
-    spool.close();
-    let found = inspect(&folder.0).unwrap();
-    assert!(
-        found[0].problems[1].ends_with("no process will deliver them: their recorder is gone"),
-        "{found:?}"
-    );
 }
 
 #[test]
-fn what_cannot_be_removed_is_a_note_and_what_was_half_replaced_goes_too() {
+fn reports_a_recorder_that_cannot_be_set_aside() {
     let folder = Folder::new("removal");
     folder.open().tick(Instant::now());
     let recorder = folder.file(".recorder");
-    fs::create_dir(recorder.with_extension("new")).unwrap();
-    let mut spool = folder.open();
-    let notes = spool.take_notes();
+    fs::write(&recorder, "").unwrap();
+    fs::create_dir(recorder.with_extension("recorder.damaged")).unwrap();
+    let notes = folder.open().take_notes();
     let expected = format!("{}: it cannot be removed: ", recorder.display());
-    assert!(notes.len() == 1 && notes[0].starts_with(&expected), "{notes:?}");
-    spool.close();
-    fs::remove_dir(recorder.with_extension("new")).unwrap();
-    fs::write(recorder.with_extension("new"), "half").unwrap();
-    folder.open().close();
-    assert_eq!(folder.names(), Vec::<String>::new());
+    assert!(notes.len() == 2 && notes[1].starts_with(&expected), "{notes:?}");
 }
 
 /// A forked child that does nothing, and ends with this.

@@ -68,11 +68,11 @@ fn spool_shows_what_each_process_has_left_and_changes_nothing() {
     let text = show(spool.path());
     for expected in [
         ": 703 records of 2 processes that ended",
-        "eu  ended, started ",
+        "eu  of shop  ended, started ",
         "700 spans",
         "1 log record",
-        "us  ended",
-        "running  running",
+        "us  of shop  ended",
+        "running  of shop  running",
         "waiting for ",
         "to send it: standpipe drain ",
     ] {
@@ -193,7 +193,7 @@ fn what_is_damaged_is_shown_and_the_rest_delivered() {
     let segment =
         files(spool.path()).into_keys().find(|path| path.extension().unwrap() == "segment").unwrap();
     let mut bytes = fs::read(&segment).unwrap();
-    bytes[200] ^= 1;
+    bytes[300] ^= 1;
     fs::write(&segment, bytes).unwrap();
     let text = show(spool.path());
     assert!(!text.contains("700 spans") && text.contains("damaged bytes"), "{text}");
@@ -203,6 +203,35 @@ fn what_is_damaged_is_shown_and_the_rest_delivered() {
     let lost = text.lines().find_map(|line| line.strip_suffix(": damaged")).expect(&text);
     let lost: u64 = lost.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(lost > 0 && receiver.span_count() + lost == 700, "{text}");
+}
+
+#[test]
+fn drain_delivers_segments_without_a_recorder_or_a_readable_owner() {
+    for damages_owner in [false, true] {
+        let spool = private();
+        leave("eu", spool.path(), 1999);
+        for path in files(spool.path()).into_keys() {
+            match path.extension().and_then(|end| end.to_str()) {
+                Some("recorder") => fs::remove_file(path).unwrap(),
+                Some("segment") if damages_owner => {
+                    let mut bytes = fs::read(&path).unwrap();
+                    bytes[12] ^= 1;
+                    fs::write(&path, bytes).unwrap();
+                }
+                _ => {}
+            }
+        }
+        let shown = show(spool.path());
+        assert!(shown.contains("2000 records of 1 process that ended"), "{shown}");
+        assert!(shown.contains("the flight recorder is missing"), "{shown}");
+        assert_eq!(shown.contains("eu  of shop"), !damages_owner, "{shown}");
+        let receiver = Receiver::start().unwrap();
+        let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
+        assert_eq!((code, &*text), (Some(0), "✓ delivered 2000 records\n✓ nothing is left\n"), "{errors}");
+        assert_eq!((receiver.span_count(), receiver.log_count()), (1999, 1));
+        let (code, text, _) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
+        assert_eq!((code, &*text), (Some(0), "✓ nothing is left\n"));
+    }
 }
 
 #[test]

@@ -370,19 +370,24 @@ fn processes_that_share_a_directory_leave_each_others_files_alone() {
 }
 
 #[test]
-fn an_exporter_delivers_only_what_one_of_its_name_has_left_and_reports_the_rest() {
+fn delivers_only_records_of_the_same_service_and_exporter_and_reports_the_rest() {
     let spool = private();
     let telemetry = start(exporter(NOWHERE, spool.path()).named("eu"));
     emit(&telemetry.tracer("shop"), 0, 0..10);
     drop(telemetry.shutdown(PATIENCE));
     let receiver = Receiver::start().unwrap();
-    let (sender, problems) = std::sync::mpsc::channel();
-    let other = exporter(&receiver.endpoint(), spool.path()).named("us");
-    let hook = move |problem: &Problem| sender.send(problem.clone()).unwrap();
-    let telemetry = Telemetry::start(Config::new().exporter(other).on_problem(hook)).unwrap();
-    let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
-    assert!(problem.to_string().contains("left by an exporter \"eu\""), "{problem}");
-    assert_eq!(telemetry.shutdown(PATIENCE).total().recovered, 0);
+    for (service, name) in [("shop", "us"), ("bank", "eu")] {
+        let (sender, problems) = std::sync::mpsc::channel();
+        let other = exporter(&receiver.endpoint(), spool.path()).named(name);
+        let hook = move |problem: &Problem| sender.send(problem.clone()).unwrap();
+        let config = Config::new().service_name(service).exporter(other).on_problem(hook);
+        let telemetry = Telemetry::start(config).unwrap();
+        let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
+        let words = "left by exporter \"eu\" of service \"shop\"";
+        assert!(problem.to_string().contains(words), "{problem}");
+        assert_eq!(telemetry.shutdown(PATIENCE).total().recovered, 0);
+    }
+    assert_eq!(receiver.span_count(), 0);
     let same = start(exporter(&receiver.endpoint(), spool.path()).named("eu"));
     assert_eq!(same.shutdown(PATIENCE).total().recovered, 10);
 }
@@ -518,7 +523,8 @@ fn the_ledger_knows_which_records_the_flight_recorder_had_no_room_for() {
         .queue_records(100_000)
         .spool_bytes(1 << 20)
         .when_full(WhenFull::DropNewest);
-    let telemetry = Telemetry::start(Config::new().exporter(exporter).on_problem(hook)).unwrap();
+    let config = Config::new().service_name("shop").exporter(exporter).on_problem(hook);
+    let telemetry = Telemetry::start(config).unwrap();
     // each record begins a run, and the name of its scope takes more room than the record, which the queue does not count
     let tracers = ["a", "b"].map(|name| telemetry.tracer(&name.repeat(2000)));
     (0..40_000).for_each(|number| tracers[number % 2].build("work").start().end());
@@ -672,8 +678,8 @@ fn a_start_without_room_delivers_what_others_have_left() {
             limit_files_to(room);
             let (sender, problems) = std::sync::mpsc::channel();
             let hook = move |problem: &Problem| drop(sender.send(problem.clone()));
-            let config =
-                Config::new().exporter(exporter(&receiver.endpoint(), spool.path())).on_problem(hook);
+            let exporter = exporter(&receiver.endpoint(), spool.path());
+            let config = Config::new().service_name("shop").exporter(exporter).on_problem(hook);
             let telemetry = Telemetry::start(config).unwrap();
             let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
             assert!(

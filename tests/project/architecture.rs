@@ -48,8 +48,8 @@ const LAYERS: &[Row] = &[
     row("spool",           &["process", "record", "config"],                  &[]),
     // pure: the format of an entry
     row("spool/entry*", &["record", "spool::crc32c"],                         &[]),
-    row("spool/storage*", &[],                                                &["libc"]),
-    row("spool/directory*", &["record", "spool"],                             &["libc"]),
+    row("spool/storage*", &["process", "record", "spool"],                    &["libc"]),
+    row("spool/directory*", &["process", "record", "spool"],                  &["libc"]),
     row("spool/recorder*", &["record", "spool"],                              &["libc"]),
     // one exporter from queue to verdict, and the fan-out over exporters
     row("pipeline",        &["process", "record", "context", "config", "metrics", "transport", "spool"], &["crossbeam_channel", "serde"]),

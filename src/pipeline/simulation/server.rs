@@ -205,8 +205,8 @@ pub(super) fn numbers(body: &[u8]) -> Option<Vec<usize>> {
     for resource in frames(body) {
         for scope in frames(content(resource)?).filter(|field| field[0] == SCOPE_RECORDS) {
             for record in frames(content(scope)?).filter(|field| field[0] == RECORD) {
-                let number = content(record)?.first_chunk()?;
-                numbers.push(u64::from_le_bytes(*number) as usize);
+                let number = content(content(record)?)?.get(..8)?;
+                numbers.push(std::str::from_utf8(number).ok()?.parse().ok()?);
             }
         }
     }

@@ -33,6 +33,7 @@ impl Worker {
         }
         let mut expired = dropped.each_ref().map(|dropped| dropped.own + dropped.of_others);
         self.counters.expire(dropped);
+        self.count_damaged();
         for at in 0..self.deliveries.len() {
             expired[self.deliveries[at].signal as usize] += self.expire_in_hand(at);
         }
@@ -41,6 +42,15 @@ impl Worker {
             self.reporter.report(signal, ProblemKind::GaveUp, what);
         }
         self.report_spool();
+    }
+
+    /// Counts the records that the spool found damaged since the last call. No flush waits for them.
+    fn count_damaged(&mut self) {
+        let Some(damaged) = self.spool.as_mut().map(Spool::take_damaged) else { return };
+        for delivery in &mut self.deliveries {
+            delivery.settled += damaged[delivery.signal as usize].own;
+        }
+        self.counters.damage(damaged);
     }
 
     fn report_spool(&mut self) {
@@ -128,14 +138,11 @@ impl Worker {
     /// Makes the oldest request in the spool the next part.
     pub(super) fn load_spooled(&mut self, at: usize) {
         self.pass_on_to_spool(at);
-        let delivery = &mut self.deliveries[at];
-        let signal = delivery.signal;
+        let signal = self.deliveries[at].signal;
         let Some(spool) = &mut self.spool else { return };
         let request = spool.next(signal);
-        let damaged = spool.take_damaged();
-        // no flush waits for what is lost
-        delivery.settled += damaged[signal as usize].own;
-        self.counters.damage(damaged);
+        self.count_damaged();
+        let delivery = &mut self.deliveries[at];
         match request {
             Ok(None) => delivery.has_spooled = false,
             Ok(Some(request)) => {

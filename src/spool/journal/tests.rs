@@ -140,7 +140,8 @@ fn an_entry_that_cannot_be_read_stays_and_one_that_has_changed_does_not() {
     assert_eq!(journal.pending(Signal::Logs).entries, 2);
     disk.edit(0, |bytes| bytes[HEADER_LEN] ^= 1);
     assert_eq!(journal.drain_texts(Signal::Logs), ["second"]);
-    let damage = Damage { places: 1, bytes: HEADER_LEN as u64 + 5, records: [0, 5, 0], is_gone: false };
+    let (bytes, records) = (HEADER_LEN as u64 + 5, [0, 5, 0]);
+    let damage = Damage { places: 1, bytes, records, is_gone: false };
     assert_eq!((journal.take_all_damage(), journal.take_all_damage()), (damage, Damage::default()));
     assert_eq!((disk.lens(), disk.aside()), (vec![], vec![0]), "what is damaged is kept");
 }
@@ -196,28 +197,23 @@ fn a_removal_that_failed_is_made_up_for_and_disturbs_no_sync() {
 }
 
 #[test]
-fn what_is_not_recognised_is_neither_used_nor_removed() {
+fn sets_segments_without_an_entry_aside_and_uses_no_number_again() {
     let disk = Disk::default();
-    let (mut journal, _) = open(&disk);
-    journal.append_text(Signal::Logs, "from a later version");
-    disk.edit(0, |bytes| bytes[4] = 2);
-    let later = disk.bytes();
     disk.edit(3, |bytes| bytes.extend(b"something else"));
-    disk.edit(4, |_| {});
-    let (mut journal, found) = open_with(&disk, Limits { bytes: later + 14 + 40, ..LIMITS });
-    let words: Vec<_> = found.left_alone.iter().map(|(id, error)| format!("{id}: {error}")).collect();
-    let expected = "no entry of a known layout is in it";
-    assert_eq!(words, [format!("0: {expected}"), format!("3: {expected}")]);
-    assert!(
-        matches!(journal.append(Signal::Logs, 1, &[b"nine byte"], 0, |_| ()), Err(AppendError::Full)),
-        "both count"
-    );
+    disk.edit(4, |bytes| bytes.extend([0; 500]));
+    disk.edit(5, |_| {});
+    let (mut journal, found) = open(&disk);
+    assert!(found.left_alone.is_empty(), "{found:?}");
+    let damage = journal.take_damage().into_iter().map(|(id, damage)| (id, damage.to_string()));
+    let words = |bytes| {
+        format!(
+            "1 damaged place of {bytes} bytes: an unknown number of records is lost; the file will be kept as *.damaged"
+        )
+    };
+    assert_eq!(damage.collect::<Vec<_>>(), [(3, words(14)), (4, words(500))]);
+    assert_eq!(disk.aside(), [3, 4]);
     journal.append_text(Signal::Logs, "8 bytes.");
-    assert_eq!(
-        disk.lens(),
-        [(0, later), (3, 14), (5, 40)],
-        "an empty one is gone, and no number is used again"
-    );
+    assert_eq!(disk.lens(), [(6, 40)], "an empty one is gone, and no number is used again");
 }
 
 #[test]
@@ -231,7 +227,8 @@ fn a_file_that_is_too_long_is_not_searched() {
 #[test]
 fn numbers_that_are_used_up_are_an_error() {
     let disk = Disk::default();
-    disk.edit(u64::MAX, |bytes| bytes.extend(b"something else"));
+    let header = Header::new(Signal::Logs, 1, 0, &[]).expect("it is short");
+    disk.edit(u64::MAX, |bytes| bytes.extend(header.encode(Place { segment: u64::MAX, offset: 0 })));
     let (mut journal, _) = open(&disk);
     assert!(matches!(journal.append(Signal::Logs, 1, &[], 0, |_| ()), Err(AppendError::Io(_))));
 }

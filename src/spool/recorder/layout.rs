@@ -1,12 +1,13 @@
 //! Pure: where everything is in the file of a flight recorder. `proto/spool.md` describes it byte by byte.
 
-use std::fmt;
+use std::{fmt, io};
 
-use crate::record::{Chunk, OpenSpanBytes, SlotHeader};
+use crate::record::{CODEWORDS, Chunk, OpenSpanBytes, Signal, SlotHeader};
 use crate::spool::checksum;
+use crate::spool::entry::Owner;
 
-const MAGIC: [u8; 8] = *b"SPFLIGHT";
-const VERSION: u32 = 2;
+pub(super) const MAGIC: [u8; 8] = *b"SPFLIGHT";
+const VERSION: u32 = 3;
 /// A file is read on machines of the byte order that it was written on.
 const BYTE_ORDER: u32 = 0x0102_0304;
 pub(super) const PAGE: usize = 4096;
@@ -17,18 +18,18 @@ pub(super) const OPEN_SPAN_SLOT_BYTES: usize = size_of::<OpenSpanBytes>();
 const MOST_SLOTS: u32 = 1 << 23;
 const MOST_RESOURCE_BYTES: u32 = 16 << 20;
 const MOST_OPEN_SPANS: u32 = 1 << 16;
-const MOST_NAME_BYTES: usize = 255;
 
 /// Places in the header.
 const CHECKSUM_AT: usize = 28;
 pub(super) const READY_AT: usize = 68;
 pub(super) const ALIVE_AT: usize = 72;
-const NAME_AT: usize = 76;
+/// Guarded numbers of the records in segments, by signal: never more than there are, so that fewer prove a loss.
+pub(super) const SPOOLED_AT: usize = 76;
+const OWNER_AT: usize = SPOOLED_AT + 4 * Signal::COUNT;
 
-/// What stands at [`READY_AT`], after 0: the file can be read; and its exporter has ended in order, so that what is there of
-/// open spans does not count.
-pub(super) const READY: u32 = 1;
-pub(super) const CLOSED: u32 = 2;
+/// The words at [`READY_AT`]: the exporter is at work; and it has ended in order, so that open spans do not count.
+pub(super) const READY: u32 = CODEWORDS[0];
+pub(super) const CLOSED: u32 = CODEWORDS[1];
 /// What a unit at [`ALIVE_AT`] is.
 pub(super) const ALIVE_MS: u64 = 100;
 
@@ -45,25 +46,26 @@ pub(crate) struct Header {
     pub(crate) boot_id: [u8; 16],
     /// What its files are named by.
     pub(crate) instance: u64,
-    /// The exporter whose records these are, as [`stored_name`] has it.
-    pub(crate) exporter: String,
+    pub(crate) owner: Owner,
 }
 
 /// Why a file is not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Unreadable {
-    /// Its process died before the first record.
-    NotReady,
+    Missing,
+    /// It is empty, or its first page is all zero.
+    Blank,
     NotARecorder,
     OtherVersion(u32),
     OtherByteOrder,
     Damaged,
     /// Another file is the one that its process wrote.
     Renamed,
+    Io(io::Error),
 }
 
 impl Header {
-    /// The first page, without the mark that the file is ready.
+    /// The first page of a file that is ready, without records in segments.
     pub(super) fn to_page(&self, resource: &[u8]) -> Vec<u8> {
         let mut page = Vec::with_capacity(PAGE);
         page.extend(MAGIC);
@@ -75,11 +77,10 @@ impl Header {
         // in the order of the name's digits
         page.extend(self.instance.to_be_bytes());
         page.extend(self.open_spans.to_ne_bytes());
-        // not ready, and alive at the start
-        page.extend([0; NAME_AT - READY_AT]);
-        let name = stored_name(&self.exporter);
-        page.push(name.len() as u8);
-        page.extend(name.as_bytes());
+        page.extend(READY.to_ne_bytes());
+        // alive at the start
+        page.extend([0; OWNER_AT - ALIVE_AT]);
+        self.owner.encode(&mut page);
         page.resize(PAGE, 0);
         let checksum = checksum_of(&page, resource);
         page[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&checksum.to_ne_bytes());
@@ -94,15 +95,12 @@ impl Header {
     pub(super) fn read(page: &[u8; PAGE]) -> Result<Self, Unreadable> {
         let word = |at: usize| u32::from_ne_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
         match () {
-            () if *page == [0; PAGE] => return Err(Unreadable::NotReady),
+            () if *page == [0; PAGE] => return Err(Unreadable::Blank),
             () if page[..8] != MAGIC => return Err(Unreadable::NotARecorder),
             () if word(12) == BYTE_ORDER.swap_bytes() => return Err(Unreadable::OtherByteOrder),
             () if word(8) != VERSION => return Err(Unreadable::OtherVersion(word(8))),
-            () if word(READY_AT) == 0 => return Err(Unreadable::NotReady),
             () => {}
         }
-        let name_bytes = page[NAME_AT] as usize;
-        let name = &page[NAME_AT + 1..NAME_AT + 1 + name_bytes];
         let header = Self {
             slots: word(20),
             resource_bytes: word(24),
@@ -110,7 +108,7 @@ impl Header {
             created: u64::from_ne_bytes(page[32..40].try_into().map_err(|_| Unreadable::Damaged)?),
             boot_id: page[40..56].try_into().map_err(|_| Unreadable::Damaged)?,
             instance: u64::from_be_bytes(page[56..64].try_into().map_err(|_| Unreadable::Damaged)?),
-            exporter: String::from_utf8(name.to_vec()).map_err(|_| Unreadable::Damaged)?,
+            owner: Owner::decode(&page[OWNER_AT..]).ok_or(Unreadable::Damaged)?,
         };
         let is_sound = word(12) == BYTE_ORDER
             && word(16) as usize == SLOT_BYTES
@@ -137,31 +135,43 @@ impl Header {
     }
 }
 
-/// As much of an exporter's name as the header has room for: exporters whose names begin alike are one.
-pub(crate) fn stored_name(name: &str) -> &str {
-    let mut end = name.len().min(MOST_NAME_BYTES);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    &name[..end]
-}
-
 /// Of the first page and the resource, but for what changes.
 fn checksum_of(page: &[u8], resource: &[u8]) -> u32 {
-    checksum([&page[..CHECKSUM_AT], &page[CHECKSUM_AT + 4..READY_AT], &page[NAME_AT..], resource])
+    checksum([&page[..CHECKSUM_AT], &page[CHECKSUM_AT + 4..READY_AT], &page[OWNER_AT..], resource])
+}
+
+impl Unreadable {
+    /// Whether the file was a recorder of this library, and no version of it can read the file any more.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Blank | Self::Damaged)
+    }
+}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LOST: &str = "an unknown number of queued records is lost";
+        const KEPT: &str = "the file will be kept as *.damaged";
         match self {
-            Self::NotReady => f.write_str("it was never used"),
-            Self::NotARecorder => f.write_str("it is no flight recorder"),
-            Self::OtherVersion(version) => {
-                write!(f, "its layout has the version {version}, which is not known here")
+            Self::Missing => write!(f, "the flight recorder is missing: {LOST}"),
+            Self::Blank => write!(f, "the flight recorder is empty or zeroed: {LOST}; {KEPT}"),
+            Self::Damaged => {
+                write!(f, "the flight recorder is cut off or its header is damaged: {LOST}; {KEPT}")
             }
-            Self::OtherByteOrder => f.write_str("it was written on a machine of another byte order"),
-            Self::Damaged => f.write_str("its header is damaged"),
-            Self::Renamed => f.write_str("it is a copy or renamed"),
+            Self::NotARecorder => f.write_str("left alone: it is no flight recorder"),
+            Self::OtherVersion(version) => {
+                write!(f, "left alone: its layout has the version {version}, which is not known here")
+            }
+            Self::OtherByteOrder => {
+                f.write_str("left alone: it was written on a machine of another byte order")
+            }
+            Self::Renamed => f.write_str("left alone: it is a copy or renamed"),
+            Self::Io(error) => write!(f, "left alone: it cannot be read: {error}"),
         }
     }
 }

@@ -11,14 +11,15 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::layout::{
-    ALIVE_AT, ALIVE_MS, Header, OPEN_SPAN_SLOT_BYTES, PAGE, READY, READY_AT, SLOT_BYTES, SLOT_HEADER_BYTES,
-    Unreadable,
+    ALIVE_AT, ALIVE_MS, CLOSED, Header, MAGIC, OPEN_SPAN_SLOT_BYTES, PAGE, READY_AT, SLOT_BYTES,
+    SLOT_HEADER_BYTES, SPOOLED_AT, Unreadable,
 };
+use crate::record::schema::{self, Part};
 use crate::record::wire::encode_field;
 use crate::record::{
-    Chunk, FREE, IN_USE, InterruptedSpan, OPEN_SPAN_BYTES, RECORD, RESOURCE_RECORDS, RESOURCE_TAG,
-    SCOPE_RECORDS, SCOPE_TAG, SECOND_COPY, Signal, SlotHeader, SpanId, content, frames, records_in,
-    span_id_of,
+    Chunk, FREE, InterruptedSpan, OPEN_SPAN_BYTES, RECORD, RESOURCE_RECORDS, RESOURCE_TAG, SCOPE_RECORDS,
+    SCOPE_TAG, SECOND_COPY, Signal, SlotHeader, SpanId, content, decode_codeword, frames, guard, records_in,
+    span_id_of, unguard,
 };
 use crate::spool::checksum;
 use crate::spool::directory::instance_name;
@@ -41,8 +42,13 @@ pub(crate) struct Leftover {
     last_alive: u64,
     /// Whether the system was started again since: then only checksums prove what is there.
     is_of_other_boot: bool,
+    /// Records that were in segments when the process died, by signal, or fewer.
+    pub(crate) spooled: [u64; Signal::COUNT],
     /// Chunks and open spans in which something could not be read.
     pub(crate) damaged: u64,
+    /// Records in them that are lost, by signal, and bytes in which an unknown number of others is.
+    pub(crate) lost: [u64; Signal::COUNT],
+    pub(crate) lost_bytes: u64,
     /// Chunks that may not have reached the disk before the system was started again.
     pub(crate) unproven: u64,
 }
@@ -82,61 +88,63 @@ pub(crate) struct LeftRequest {
 
 impl Leftover {
     /// Reads what the file says about its chunks.
-    pub(crate) fn read(path: &Path, boot_id: [u8; 16]) -> io::Result<Result<Self, Unreadable>> {
+    pub(crate) fn read(path: &Path, boot_id: [u8; 16]) -> Result<Self, Unreadable> {
         let file = open_own(path, OpenOptions::new().read(true))?;
         let bytes = file.metadata()?.len();
         let mut page = [0; PAGE];
-        match bytes {
-            0 => return Ok(Err(Unreadable::NotReady)),
-            _ if bytes < PAGE as u64 => return Ok(Err(Unreadable::NotARecorder)),
-            _ => file.read_exact_at(&mut page, 0)?,
-        }
+        let page_bytes = PAGE.min(bytes as usize);
+        file.read_exact_at(&mut page[..page_bytes], 0)?;
+        let is_cut =
+            (1..PAGE).contains(&page_bytes) && MAGIC.iter().zip(&page[..page_bytes]).all(|(a, b)| a == b);
         let header = match Header::read(&page) {
-            Ok(header) if header.data_at() as u64 > bytes => return Ok(Err(Unreadable::Damaged)),
-            Ok(header) => header,
-            Err(unreadable) => return Ok(Err(unreadable)),
+            _ if is_cut => {
+                return Err(Unreadable::Damaged);
+            }
+            Ok(header) if header.data_at() as u64 > bytes => return Err(Unreadable::Damaged),
+            header => header?,
         };
         let mut resource = vec![0; header.resource_bytes as usize];
         file.read_exact_at(&mut resource, PAGE as u64)?;
         if !Header::is_intact(&page, &resource) {
-            return Ok(Err(Unreadable::Damaged));
+            return Err(Unreadable::Damaged);
         }
         if path.file_stem().and_then(OsStr::to_str) != Some(&instance_name(header.instance)) {
-            return Ok(Err(Unreadable::Renamed));
+            return Err(Unreadable::Renamed);
         }
         let mut slot_headers = vec![0; header.slots as usize * SLOT_HEADER_BYTES];
         file.read_exact_at(&mut slot_headers, header.slot_headers_at() as u64)?;
-        let mut damaged = 0;
-        let mut chunks: Vec<_> = (0u32..)
-            .zip(slot_headers.chunks_exact(SLOT_HEADER_BYTES))
-            .filter(|(_, header)| word(header, 0) != FREE)
-            .filter_map(|(number, slot)| {
-                let chunk = LeftChunk::read(number, slot, header.slots);
-                damaged += u64::from(chunk.is_none());
-                chunk
-            })
-            .filter(|chunk| chunk.committed > chunk.settled)
-            .collect();
+        let (mut chunks, mut damaged) = (Vec::new(), 0);
+        for (number, slot) in (0u32..).zip(slot_headers.chunks_exact(SLOT_HEADER_BYTES)) {
+            match LeftChunk::read(number, slot, header.slots) {
+                Some(chunk) => chunks.extend(chunk.filter(|chunk| chunk.committed > chunk.settled)),
+                None => damaged += 1,
+            }
+        }
         chunks.sort_by_key(|chunk| chunk.order);
         let is_of_other_boot = header.boot_id != boot_id;
-        let (interrupted, last_alive) = (BTreeMap::new(), 0);
-        let (path, chunks) = (path.to_owned(), chunks.into());
+        let spooled = |signal| unguard(word(&page, SPOOLED_AT / 4 + signal as usize)).unwrap_or(0).into();
         let mut left = Self {
-            path,
+            path: path.to_owned(),
             header,
             resource,
-            chunks,
-            interrupted,
-            last_alive,
+            chunks: chunks.into(),
+            interrupted: BTreeMap::new(),
+            last_alive: 0,
             is_of_other_boot,
+            // which of two files reached the disk last, nobody knows after another start of the system
+            spooled: if is_of_other_boot { [0; Signal::COUNT] } else { Signal::ALL.map(spooled) },
             damaged,
+            lost: [0; Signal::COUNT],
+            lost_bytes: damaged * SLOT_BYTES as u64,
             unproven: 0,
         };
         // what has no checksum proves nothing after another start of the system
-        if word(&page, READY_AT / 4) == READY && !is_of_other_boot {
-            left.read_open_spans(&file, u64::from(word(&page, ALIVE_AT / 4)) * ALIVE_MS)?;
+        let is_closed = decode_codeword(word(&page, READY_AT / 4)) == decode_codeword(CLOSED);
+        if !is_closed && !is_of_other_boot {
+            let alive = unguard(word(&page, ALIVE_AT / 4)).unwrap_or(0);
+            left.read_open_spans(&file, u64::from(alive) * ALIVE_MS)?;
         }
-        Ok(Ok(left))
+        Ok(left)
     }
 
     fn read_open_spans(&mut self, file: &File, alive_ms: u64) -> io::Result<()> {
@@ -144,19 +152,25 @@ impl Leftover {
         file.read_exact_at(&mut places, self.header.open_spans_at() as u64)?;
         self.last_alive = self.header.created.saturating_add(alive_ms).saturating_mul(1_000_000);
         for (number, place) in (0u32..).zip(places.chunks_exact(OPEN_SPAN_SLOT_BYTES)) {
-            let committed = word(place, 0);
-            let (len, second) = ((committed & !SECOND_COPY) as usize, committed & SECOND_COPY != 0);
-            let copy = place[8..].chunks_exact(OPEN_SPAN_BYTES).nth(usize::from(second));
-            if len == 0 {
+            let committed = unguard(word(place, 0));
+            if committed == Some(0) {
                 continue;
             }
-            match copy.and_then(|copy| InterruptedSpan::read(copy.get(..len)?)) {
+            let copy = committed.and_then(|committed| {
+                let copies = &mut place[8..].chunks_exact(OPEN_SPAN_BYTES);
+                let copy = copies.nth(usize::from(committed & SECOND_COPY != 0))?;
+                copy.get(..(committed & !SECOND_COPY) as usize)
+            });
+            match copy.and_then(InterruptedSpan::read) {
                 Some(span) if !span.is_sampled() => {}
                 Some(span) => {
                     self.last_alive = self.last_alive.max(span.last_time());
                     self.interrupted.insert(span.span_id(), (number, span));
                 }
-                None => self.damaged += 1,
+                None => {
+                    self.damaged += 1;
+                    self.lost[Signal::Traces as usize] += 1;
+                }
             }
         }
         Ok(())
@@ -200,7 +214,7 @@ impl Leftover {
         slots.iter().try_for_each(|(number, settled)| {
             let at = (self.slot_header_at(*number) + offset_of!(SlotHeader, settled)) as u64;
             check_file_size(at + 4)?;
-            file.write_all_at(&settled.to_ne_bytes(), at)
+            file.write_all_at(&guard(*settled).to_ne_bytes(), at)
         })
     }
 
@@ -274,23 +288,29 @@ impl Leftover {
         let mut data = vec![0; chunk.committed as usize];
         let at = self.header.data_at() as u64 + u64::from(chunk.number) * SLOT_BYTES as u64;
         let file = open_own(&self.path, OpenOptions::new().read(true));
-        let is_read = file.and_then(|file| file.read_exact_at(&mut data, at)).is_ok();
-        let is_proven = chunk.sealed == chunk.committed && checksum([&data[..]]) == chunk.checksum;
-        match is_proven {
-            _ if !is_read => self.damaged += 1,
-            false if self.is_of_other_boot => self.unproven += 1,
-            false if chunk.sealed != 0 => self.damaged += 1,
-            _ => return self.request_of(chunk, &data),
+        if file.and_then(|file| file.read_exact_at(&mut data, at)).is_err() {
+            self.damaged += 1;
+            self.lost_bytes += u64::from(chunk.committed - chunk.settled);
+            return None;
         }
-        None
-    }
-
-    fn request_of(&mut self, chunk: &LeftChunk, data: &[u8]) -> Option<LeftRequest> {
+        // no bit of the data changes a single one of the checksum: that one has flipped itself
+        let is_proven =
+            chunk.sealed == chunk.committed && (checksum([&data[..]]) ^ chunk.checksum).count_ones() <= 1;
+        let proof = match is_proven {
+            true => Proof::Checksum,
+            false if self.is_of_other_boot => {
+                self.unproven += 1;
+                return None;
+            }
+            false if chunk.sealed == 0 => Proof::Framing,
+            false => Proof::None,
+        };
         let has_ended = chunk.signal == Signal::Traces && !self.interrupted.is_empty();
-        let open_spans = if has_ended { self.forget_ended(data) } else { Vec::new() };
-        let ((body, records), is_whole) =
-            request_of(chunk.signal, data, chunk.settled as usize, &self.resource);
-        self.damaged += u64::from(!is_whole);
+        let open_spans = if has_ended { self.forget_ended(&data) } else { Vec::new() };
+        let ((body, records), lost_records, lost_bytes) = rebuild(chunk, &data, &self.resource, proof);
+        self.damaged += u64::from(lost_records > 0 || lost_bytes > 0);
+        self.lost[chunk.signal as usize] += lost_records;
+        self.lost_bytes += lost_bytes as u64;
         let place = Place { slot: Some(chunk.number), open_spans };
         (records > 0).then_some(LeftRequest { place, signal: chunk.signal, records, body })
     }
@@ -298,12 +318,13 @@ impl Leftover {
     /// The collector has answered: what is there is not to be sent again.
     pub(crate) fn settle(&self, place: &Place) -> io::Result<()> {
         let file = open_own(&self.path, OpenOptions::new().write(true))?;
-        let clear = |at: usize| {
+        let clear = |(at, word): (usize, u32)| {
             check_file_size(at as u64 + 4)?;
-            file.write_all_at(&FREE.to_ne_bytes(), at as u64)
+            file.write_all_at(&word.to_ne_bytes(), at as u64)
         };
-        let open_span = |number: &u32| self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES;
-        let slot = |number| self.slot_header_at(number);
+        let open_span =
+            |number: &u32| (self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES, 0);
+        let slot = |number| (self.slot_header_at(number), FREE);
         // the slot last: while it is there, the spans in it are known to have ended
         place.open_spans.iter().map(open_span).chain(place.slot.map(slot)).try_for_each(clear)
     }
@@ -325,30 +346,33 @@ impl LeftChunk {
         self.committed.div_ceil(SLOT_BYTES as u32)
     }
 
-    /// `None` if it cannot be what a recorder wrote.
-    fn read(number: u32, header: &[u8], all_slots: u32) -> Option<Self> {
-        let [state, committed, settled, signal, order, slots, sealed, checksum, spooled, segment, offset] =
-            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|at| word(header, at));
-        let signal = Signal::ALL.into_iter().find(|known| *known as u32 == signal)?;
-        let is_sound = state == IN_USE
-            && slots > 0
-            && number.checked_add(slots).is_some_and(|end| end <= all_slots)
-            && u64::from(committed) <= u64::from(slots) * SLOT_BYTES as u64
-            && settled <= committed
-            && sealed <= committed
-            && spooled <= committed;
-        let entry = EntryPlace { segment: segment.into(), offset: offset.into() };
-        is_sound.then_some(Self {
+    /// Reads the header of a slot: no chunk if the slot is free, and `None` if no recorder wrote that.
+    fn read(number: u32, header: &[u8], all_slots: u32) -> Option<Option<Self>> {
+        let Some(&signal) = Signal::ALL.get(decode_codeword(word(header, 0))?) else { return Some(None) };
+        let number_at = |at| unguard(word(header, at));
+        // a chunk that is sealed does not grow
+        let (sealed, committed) = (number_at(5), number_at(1));
+        let committed = committed.or(sealed.filter(|sealed| *sealed > 0))?;
+        let entry = number_at(8).zip(number_at(9));
+        let (segment, offset) = entry.unwrap_or_default();
+        let chunk = Self {
             number,
             signal,
-            order,
             committed,
-            settled,
-            sealed,
-            checksum,
-            spooled,
-            entry,
-        })
+            // what is unknown may be sent once more
+            settled: number_at(2).filter(|settled| *settled <= committed).unwrap_or(0),
+            order: number_at(3).unwrap_or(0),
+            sealed: sealed.unwrap_or(0),
+            checksum: word(header, 6),
+            spooled: number_at(7).filter(|end| entry.is_some() && *end <= committed).unwrap_or(0),
+            entry: EntryPlace { segment: segment.into(), offset: offset.into() },
+        };
+        let slots = number_at(4).unwrap_or(chunk.slots().max(1));
+        let is_sound = slots > 0
+            && number.checked_add(slots).is_some_and(|end| end <= all_slots)
+            && chunk.slots() <= slots
+            && chunk.sealed <= committed;
+        is_sound.then_some(Some(chunk))
     }
 }
 
@@ -356,24 +380,85 @@ fn word(header: &[u8], at: usize) -> u32 {
     header[4 * at..4 * at + 4].try_into().map_or(0, u32::from_ne_bytes)
 }
 
-/// The records of a chunk from `settled` on, as a request with their number; and whether all could be read.
-fn request_of(signal: Signal, data: &[u8], settled: usize, resource: &[u8]) -> ((Vec<u8>, u64), bool) {
+/// Why the bytes of a chunk are believed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    Checksum,
+    /// The process died before it wrote a checksum: what is well-formed is believed.
+    Framing,
+    None,
+}
+
+/// Makes a request of the records of a chunk from `settled` on. Returns its body and records; the records that are lost; and
+/// the bytes at the end in which no record can be told from the next.
+fn rebuild(chunk: &LeftChunk, data: &[u8], resource: &[u8], proof: Proof) -> ((Vec<u8>, u64), u64, usize) {
+    let (end, damaged) = match proof {
+        Proof::Checksum => (data.len(), None),
+        Proof::Framing | Proof::None => examine(chunk.signal, data),
+    };
+    // a number in the middle of a frame is wrong: better twice than never
+    let mut starts = offsets(&data[..end]).map(|(start, _)| start);
+    let settled =
+        Some(chunk.settled as usize).filter(|settled| *settled >= end || starts.any(|at| at == *settled));
+    let settled = settled.unwrap_or(0);
     let mut request = RequestWriter::default();
-    let (mut own_resource, mut has_scope, mut end) = (None, false, 0);
-    for frame in frames(data) {
+    let (mut own_resource, mut scope_is_whole, mut lost_records, mut read) = (None, None, 0, 0);
+    for (start, frame) in offsets(&data[..end]) {
+        let is_whole = damaged != Some(start);
         match (frame[0], content(frame)) {
-            (RESOURCE_TAG, resource) => own_resource = resource,
+            (RESOURCE_TAG, Some(resource)) => own_resource = Some((resource, is_whole)),
             (SCOPE_TAG, Some(scope)) => {
-                request.begin_scope(own_resource.take().unwrap_or(resource), scope);
-                has_scope = true;
+                let (resource, resource_is_whole) = own_resource.take().unwrap_or((resource, true));
+                scope_is_whole = Some(is_whole && resource_is_whole);
+                request.begin_scope(resource, scope);
             }
-            (RECORD, _) if has_scope && end < settled => {}
-            (RECORD, _) if has_scope => request.append(frame, records_in(signal, frame) as u64),
+            (RECORD, _) if scope_is_whole.is_some() => {
+                let records = records_in(chunk.signal, frame) as u64;
+                match is_whole && scope_is_whole == Some(true) && proof != Proof::None {
+                    _ if start < settled => {}
+                    true => request.append(frame, records),
+                    false => lost_records += records.max(1),
+                }
+            }
             _ => break,
         }
-        end += frame.len();
+        read = start + frame.len();
     }
-    (request.finish(), end == data.len())
+    (request.finish(), lost_records, data.len() - read.max(settled))
+}
+
+/// Returns how far the frames of a chunk can be told from each other, and where the only damaged one begins, if one is
+/// damaged. The length of a damaged frame is believed if all others are intact: then it leads from one to the next.
+fn examine(signal: Signal, data: &[u8]) -> (usize, Option<usize>) {
+    let (mut end, mut damaged) = (0, None);
+    for (start, frame) in offsets(data) {
+        let part = match frame[0] {
+            RESOURCE_TAG => Part::Resource,
+            SCOPE_TAG => Part::Scope,
+            RECORD => Part::Record,
+            _ => break,
+        };
+        let is_valid = |bytes: &[u8]| !bytes.is_empty() && schema::is_valid(part, signal, bytes);
+        if !content(frame).is_some_and(is_valid) {
+            if let Some(first) = damaged {
+                return (first, None);
+            }
+            damaged = Some(start);
+        }
+        end = start + frame.len();
+    }
+    match damaged {
+        Some(first) if end < data.len() => (first, None),
+        _ => (end, damaged),
+    }
+}
+
+/// The frames, each with its offset.
+fn offsets(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    frames(data).scan(0, |end, frame| {
+        let start = std::mem::replace(end, *end + frame.len());
+        Some((start, frame))
+    })
 }
 
 /// A request, scope by scope.

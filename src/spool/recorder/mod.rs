@@ -12,22 +12,27 @@ mod map;
 #[allow(unsafe_code)]
 mod sigbus;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::record::{
-    Chunk, LOST, OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader, SlotOwner, SlotPlace,
+    Chunk, FREE, LOST, MAX_GUARDED, OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader,
+    SlotOwner, SlotPlace, guard,
 };
 use crate::spool::directory::NewFile;
 use crate::spool::now_ms;
-use crate::spool::storage::check_file_size;
-use layout::{ALIVE_AT, ALIVE_MS, CLOSED, OPEN_SPAN_SLOT_BYTES, PAGE, READY, READY_AT, SLOT_BYTES};
-pub(super) use layout::{Header, Unreadable, stored_name};
+use crate::spool::storage::{check_file_size, open_own};
+use layout::SPOOLED_AT;
+use layout::{
+    ALIVE_AT, ALIVE_MS, CLOSED, OPEN_SPAN_SLOT_BYTES, PAGE, READY_AT, SLOT_BYTES, SLOT_HEADER_BYTES,
+};
+pub(super) use layout::{Header, Unreadable};
 pub(super) use leftover::{Leftover, Place};
 use map::ForkFlag;
 pub(super) use map::Map;
@@ -61,12 +66,10 @@ struct Pool {
 }
 
 impl Recorder {
-    /// Fills the file of a recorder with as many slots as `header` asks for. It is empty, and this process's alone.
-    pub(super) fn create(
-        NewFile { file, lock }: &NewFile,
-        mut header: Header,
-        resource: &[u8],
-    ) -> io::Result<Arc<Self>> {
+    /// Fills the file of a recorder with as many slots as `header` asks for, and gives it its name. The file is empty, and
+    /// this process's alone. A file that has its name is complete: a blank one is damage.
+    pub(super) fn create(new: &NewFile, mut header: Header, resource: &[u8]) -> io::Result<Arc<Self>> {
+        let file = &new.file;
         let unfit = check_file_system(file).err();
         if unfit.is_some() {
             (header.slots, header.open_spans) = (0, 0);
@@ -75,15 +78,21 @@ impl Recorder {
         allocate(file, header.file_bytes())?;
         file.write_all_at(&header.to_page(resource), 0)?;
         file.write_all_at(resource, PAGE as u64)?;
+        let mut slot_header = [0; SLOT_HEADER_BYTES];
+        slot_header[..4].copy_from_slice(&FREE.to_ne_bytes());
+        file.write_all_at(&slot_header.repeat(header.slots as usize), header.slot_headers_at() as u64)?;
         let too_large = |_| io::Error::from(io::ErrorKind::OutOfMemory);
         let map = Map::of_file(file, usize::try_from(header.file_bytes()).map_err(too_large)?)?;
-        file.write_all_at(&READY.to_ne_bytes(), READY_AT as u64)?;
-        Self::of_map(map, lock, header, unfit)
+        let recorder = Self::of_map(map, &new.lock, header, unfit)?;
+        new.publish()?;
+        Ok(recorder)
     }
 
-    /// A recorder without slots whose file stays empty: the disk has no room for a page.
-    pub(super) fn without_room(NewFile { file, lock }: &NewFile, header: Header) -> io::Result<Arc<Self>> {
-        Self::of_map(Map::to_keep_lock(file)?, lock, Header { slots: 0, open_spans: 0, ..header }, None)
+    /// A recorder without slots and without a file that has a name: the disk has no room for a page.
+    pub(super) fn without_room(new: &NewFile, header: Header) -> io::Result<Arc<Self>> {
+        new.discard();
+        let map = Map::to_keep_lock(&new.file)?;
+        Self::of_map(map, &new.lock, Header { slots: 0, open_spans: 0, ..header }, None)
     }
 
     fn of_map(map: Map, lock: &Arc<Map>, header: Header, unfit: Option<io::Error>) -> io::Result<Arc<Self>> {
@@ -113,7 +122,8 @@ impl Recorder {
         let bytes = bytes.max(1);
         let [wanted, needed] =
             [Chunk::BYTES / bytes, 1].map(|records| (records.max(1) * bytes).div_ceil(SLOT_BYTES));
-        let taken = lock(&self.pool).take(wanted, needed);
+        let is_countable = needed * SLOT_BYTES <= MAX_GUARDED as usize;
+        let taken = is_countable.then(|| lock(&self.pool).take(wanted, needed)).flatten();
         let Some((number, slots)) = taken else {
             self.has_missed.store(true, Ordering::SeqCst);
             return None;
@@ -173,8 +183,14 @@ impl Recorder {
     pub(super) fn note_alive(&self) {
         if self.has_open_spans() {
             let since = now_ms().saturating_sub(self.header.created) / ALIVE_MS;
-            self.store(ALIVE_AT, u32::try_from(since).unwrap_or(u32::MAX));
+            self.store(ALIVE_AT, guard(since.min(MAX_GUARDED.into()) as u32));
         }
+    }
+
+    /// Notes how many records are in segments, by signal.
+    pub(super) fn note_spooled(&self, records: [u64; Signal::COUNT]) {
+        let words = guarded(records).into_iter().enumerate();
+        words.for_each(|(signal, word)| self.store(SPOOLED_AT + 4 * signal, word));
     }
 
     /// Sets a word of the first page.
@@ -212,16 +228,20 @@ impl Recorder {
         self.keeps_records.store(true, Ordering::SeqCst);
     }
 
-    /// The file of a recorder without slots.
-    pub(super) fn empty_file(&self) -> Vec<u8> {
+    /// The file of a recorder without slots, whose segments have these records.
+    pub(super) fn empty_file(&self, spooled: [u64; Signal::COUNT]) -> Vec<u8> {
         let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..self.header.clone() };
         let mut page = header.to_page(&[]);
         page[READY_AT..][..4].copy_from_slice(&CLOSED.to_ne_bytes());
+        page.splice(
+            SPOOLED_AT..SPOOLED_AT + 4 * Signal::COUNT,
+            guarded(spooled).into_iter().flat_map(u32::to_ne_bytes),
+        );
         page
     }
 
-    /// Whether the disk had room for it: otherwise no other process learns whose its segments are.
-    pub(super) fn has_header(&self) -> bool {
+    /// Whether the disk had room for its first page.
+    fn has_header(&self) -> bool {
         self.map.bytes() >= PAGE
     }
 
@@ -239,6 +259,18 @@ impl Recorder {
     pub(super) fn unfit(&self) -> Option<&io::Error> {
         self.unfit.as_ref()
     }
+}
+
+/// Has the recorder of another process say how many records are in segments.
+pub(super) fn note_spooled(path: &Path, records: [u64; Signal::COUNT]) -> io::Result<()> {
+    check_file_size(PAGE as u64)?;
+    let file = open_own(path, OpenOptions::new().write(true))?;
+    file.write_all_at(guarded(records).map(u32::to_ne_bytes).as_flattened(), SPOOLED_AT as u64)
+}
+
+/// The words that stand for numbers of records, or for the largest one that can be guarded.
+fn guarded(records: [u64; Signal::COUNT]) -> [u32; Signal::COUNT] {
+    records.map(|records| guard(records.min(MAX_GUARDED.into()) as u32))
 }
 
 fn lock(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message;
 
 use super::layout::SLOT_HEADER_BYTES;
 use super::*;
@@ -20,10 +22,11 @@ use crate::pipeline::ledger::Counters;
 use crate::pipeline::problems::ProblemReporter;
 use crate::pipeline::queue::{Queue, Shared};
 use crate::process::with_fork_lock;
-use crate::record::{Chunk, Scope, content, frames};
+use crate::record::wire::encode_field;
+use crate::record::{Chunk, Scope, SpanRecord, Status, Value, content, frames};
 use crate::spool::checksum;
 use crate::spool::directory::Directory;
-use crate::spool::entry::Place as EntryPlace;
+use crate::spool::entry::{Owner, Place as EntryPlace};
 
 mod open_spans;
 
@@ -40,7 +43,7 @@ impl Folder {
 
     fn recorder(&self) -> PathBuf {
         let directory = Directory::open(&self.0).unwrap();
-        directory.recorder_path(&directory.instances().unwrap()[0])
+        directory.recorder_path(directory.instances().unwrap().first().unwrap())
     }
 }
 
@@ -59,7 +62,7 @@ fn create(folder: &Path, slots: u32) -> Arc<Recorder> {
         created: 7,
         boot_id: [1; 16],
         instance: u64::from_str_radix(&instance, 16).unwrap(),
-        exporter: "otlp".to_owned(),
+        owner: Owner::new("shop", "otlp"),
     };
     Recorder::create(&file, header, RESOURCE).unwrap()
 }
@@ -67,10 +70,11 @@ fn create(folder: &Path, slots: u32) -> Arc<Recorder> {
 /// An empty `Resource`, as field 1 of `ResourceSpans`.
 const RESOURCE: &[u8] = &[0x0a, 0x00];
 
-/// A framed record that is known by its number, of `4 * words` bytes.
+/// A framed span that is known by its number, which its name repeats: `4 * words` bytes and two headers.
 fn record(number: u32, words: usize) -> Vec<u8> {
-    let mut frame = Vec::new();
-    crate::record::wire::encode_field(0x12, &number.to_be_bytes().repeat(words), &mut frame);
+    let (mut span, mut frame) = (Vec::new(), Vec::new());
+    encode_field(0x2a, format!("{number:04}").repeat(words).as_bytes(), &mut span);
+    encode_field(0x12, &span, &mut frame);
     frame
 }
 
@@ -91,19 +95,22 @@ fn recovered_beside(
     has_entry: impl Fn(EntryPlace) -> bool,
 ) -> Result<(BTreeSet<u32>, u64, u64), &'static str> {
     let mut numbers = BTreeSet::new();
-    let Ok(mut leftover) = Leftover::read(path, boot_id).unwrap() else { return Ok((numbers, 1, 0)) };
+    let Ok(mut leftover) = Leftover::read(path, boot_id) else { return Ok((numbers, 1, 0)) };
     leftover.leave_to_entries(|place| Ok(has_entry(place))).unwrap();
     for signal in Signal::ALL {
         while let Some(request) = leftover.next(signal) {
             let chunk = Chunk::of_request(signal, &request.body).expect("it is a request");
             for run in chunk.runs() {
                 for frame in frames(chunk.bytes(run.start, run.end)) {
-                    let words = content(frame).unwrap();
-                    let Some(number) = words.first_chunk() else { return Err("a record is torn") };
+                    let words = content(frame).and_then(content).unwrap();
+                    let number = words.get(..4).unwrap_or_default();
+                    let Ok(known) = String::from_utf8_lossy(number).parse() else {
+                        return Err("a record is torn");
+                    };
                     if !words.chunks(4).all(|word| word == number) {
                         return Err("a record is torn");
                     }
-                    if !numbers.insert(u32::from_be_bytes(*number)) {
+                    if !numbers.insert(known) {
                         return Err("a record is there twice");
                     }
                 }
@@ -388,11 +395,11 @@ fn a_record_is_found_from_the_instruction_on_that_accepts_it_and_never_torn() {
 fn slots_that_a_chunk_does_not_need_are_free_for_others() {
     let folder = Folder::new("shrunk");
     let recorder = create(&folder.0, 9);
-    let scope = Arc::new(Scope::new(Signal::Logs, "a", ""));
+    let scope = Arc::new(Scope::new(Signal::Traces, "a", ""));
     let chunk_of = |number, words| {
         let frame = record(number, words);
-        let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
-        chunk.move_to(recorder.take(Signal::Logs, scope.run_header().len() + frame.len())?);
+        let mut chunk = Chunk::with_capacity(Signal::Traces, 0);
+        chunk.move_to(recorder.take(Signal::Traces, scope.run_header().len() + frame.len())?);
         chunk.append(&scope, &frame, 1);
         chunk.shrink();
         Some(chunk)
@@ -409,10 +416,10 @@ fn slots_that_a_chunk_does_not_need_are_free_for_others() {
 /// A file with three chunks: one that is complete, one that is partly settled, and one that is being filled.
 fn three_chunks(folder: &Folder) -> PathBuf {
     let recorder = create(&folder.0, 3);
-    let scope = Arc::new(Scope::new(Signal::Logs, "a", ""));
+    let scope = Arc::new(Scope::new(Signal::Traces, "a", ""));
     let chunk_of = |numbers: Range<u32>| {
-        let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
-        chunk.move_to(recorder.take(Signal::Logs, 0).unwrap());
+        let mut chunk = Chunk::with_capacity(Signal::Traces, 0);
+        chunk.move_to(recorder.take(Signal::Traces, 0).unwrap());
         numbers.for_each(|number| chunk.append(&scope, &record(number, 8), 1));
         chunk
     };
@@ -460,6 +467,89 @@ fn whatever_byte_has_changed_no_record_is_found_that_was_not_there() {
         }
         file.write_all_at(&byte, at).unwrap();
     }
+}
+
+#[test]
+fn delivers_every_record_whatever_bit_of_a_slot_header_has_flipped() {
+    let folder = Folder::new("header-flips");
+    let path = three_chunks(&folder);
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let all: BTreeSet<u32> = (0..5).chain(7..15).collect();
+    let headers = 2 * PAGE as u64;
+    for bit in 0..3 * SLOT_HEADER_BYTES as u64 * 8 {
+        let (at, mut byte) = (headers + bit / 8, [0]);
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1 << (bit % 8)], at).unwrap();
+        assert_eq!(recovered(&path, [1; 16]), Ok((all.clone(), 0)), "bit {bit}");
+        file.write_all_at(&byte, at).unwrap();
+    }
+}
+
+/// A file with an open chunk of these many spans with all kinds of fields, and a free slot.
+fn open_chunk(folder: &Folder, spans: u8) -> PathBuf {
+    let recorder = create(&folder.0, 2);
+    let mut chunk = Chunk::with_capacity(Signal::Traces, 0);
+    chunk.move_to(recorder.take(Signal::Traces, 0).unwrap());
+    let scopes = ["shop", "bank"].map(|name| Arc::new(Scope::new(Signal::Traces, name, "1.0")));
+    for id in 0..spans {
+        let mut span = SpanRecord::default();
+        span.limit(&Default::default(), usize::MAX);
+        span.begin(&open_spans::head("checkout", id + 1));
+        span.set("text", Value::Str("\u{fc}ber"));
+        span.set("list", Value::Ints(&[1, -2]));
+        span.open_event("event", 20);
+        span.set_in_sub_message("key", Value::Bool(true));
+        span.end_sub_message();
+        span.set_status(Status::Error("failed"));
+        chunk.append(&scopes[usize::from(id / 3) % 2], span.finish(30).unwrap(), 1);
+    }
+    recorder.close();
+    drop(chunk);
+    folder.recorder()
+}
+
+#[test]
+fn sends_only_requests_that_decode_and_counts_the_rest_whatever_bit_of_an_open_chunk_has_flipped() {
+    let folder = Folder::new("open-flips");
+    let path = open_chunk(&folder, 5);
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let mut page = [0; PAGE];
+    file.read_exact_at(&mut page, 0).unwrap();
+    let data_at = Header::read(&page).unwrap().data_at() as u64;
+    let mut damaged_records = 0;
+    let mut look = |what: &str| {
+        let mut left = Leftover::read(&path, [1; 16]).unwrap();
+        let (mut spans, mut records) = (Vec::new(), 0);
+        while let Some(request) = left.next(Signal::Traces) {
+            let decoded = ExportTraceServiceRequest::decode(&request.body[..]).expect(what);
+            let scopes = decoded.resource_spans.into_iter().flat_map(|of_resource| of_resource.scope_spans);
+            spans.extend(scopes.flat_map(|of_scope| of_scope.spans));
+            records += request.records;
+        }
+        let lost = left.lost[Signal::Traces as usize];
+        assert!(records + lost == 5 || left.lost_bytes > 0, "{what}: {records} delivered, {lost} lost");
+        assert_eq!(
+            (left.damaged > 0, records),
+            (lost > 0 || left.lost_bytes > 0, spans.len() as u64),
+            "{what}"
+        );
+        damaged_records += lost;
+        spans
+    };
+    let intact = look("intact");
+    assert_eq!(intact.len(), 5);
+    let mut slot = [0; SLOT_BYTES];
+    file.read_exact_at(&mut slot, data_at).unwrap();
+    let bytes = slot.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
+    for bit in 0..bytes * 8 {
+        let (at, mut byte) = (data_at + bit / 8, [0]);
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1 << (bit % 8)], at).unwrap();
+        let altered = look(&format!("bit {bit}")).iter().filter(|span| !intact.contains(span)).count();
+        assert!(altered <= 1, "bit {bit}: no part of a span is taken for another one");
+        file.write_all_at(&byte, at).unwrap();
+    }
+    assert!(damaged_records > 100, "{damaged_records}");
 }
 
 #[test]

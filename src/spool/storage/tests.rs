@@ -22,7 +22,7 @@ impl Directory {
     }
 
     fn list(&self) -> Vec<(u64, Result<u64, String>)> {
-        let mut list = self.files().list().expect("it can be listed");
+        let mut list = self.files().segments().expect("it can be listed");
         list.sort_by_key(|(number, _)| *number);
         list.into_iter().map(|(number, len)| (number, len.map_err(|error| error.to_string()))).collect()
     }
@@ -50,13 +50,17 @@ fn segments_are_files_for_their_user_alone() {
     files.append(7, &[b"", b"ab", b"", b"cd"]).expect("there is room");
     files.append(7, &[b"", b""]).expect("nothing is to be done");
     files.append(7, &[b"e"]).expect("there is room");
-    files.write_byte(7, 1, b'B').expect("it is there");
+    let start = files.header_len();
+    files.write_byte(7, start + 1, b'B').expect("it is there");
     files.sync(7).expect("it is there");
-    assert_eq!(directory.list(), [(7, Ok(5))]);
+    assert_eq!(directory.list(), [(7, Ok(start + 5))]);
     let mut buffer = [0; 4];
-    files.read(7, 1, &mut buffer).expect("it is there");
+    files.read(7, start + 1, &mut buffer).expect("it is there");
     assert_eq!(&buffer, b"Bcde");
-    assert_eq!(files.read(7, 2, &mut buffer).expect_err("it ends").kind(), io::ErrorKind::UnexpectedEof);
+    assert_eq!(
+        files.read(7, start + 2, &mut buffer).expect_err("it ends").kind(),
+        io::ErrorKind::UnexpectedEof
+    );
     let metadata = fs::metadata(directory.0.join("a-b-7.segment")).expect("so it is named");
     assert_eq!(metadata.mode() & 0o777, 0o600);
     files.remove(7).expect("it is there");
@@ -72,7 +76,7 @@ fn more_pieces_than_one_call_takes_are_written_in_order() {
     let pieces: Vec<&[u8]> = body.chunks(7).collect();
     files.append(0, &pieces).expect("there is room");
     let mut read = vec![0; body.len()];
-    files.read(0, 0, &mut read).expect("it is there");
+    files.read(0, files.header_len(), &mut read).expect("it is there");
     assert!(read == body);
 }
 
@@ -124,5 +128,48 @@ fn a_backup_by_links_is_no_reason_to_refuse_a_segment() {
     files.create(0).expect("it is new");
     fs::hard_link(files.path(0), directory.0.join("backup")).expect("a link can be made");
     files.append(0, &[b"body"]).expect("there is room");
-    assert_eq!(directory.list(), [(0, Ok(4))]);
+    assert_eq!(directory.list(), [(0, Ok(files.header_len() + 4))]);
+}
+
+#[test]
+fn lists_the_segments_of_one_owner_that_no_other_process_uses() {
+    let directory = Directory::new("owners");
+    let (shop, bank) = (Owner::new("shop", "otlp"), Owner::new("bank", "otlp"));
+    let open = |owner: Option<&Owner>, wanted: Option<&Owner>| Files {
+        owner: owner.cloned(),
+        wanted: wanted.cloned(),
+        ..directory.files()
+    };
+    let numbers = |files: &mut Files| {
+        let mut listed = files.list().expect("it can be listed");
+        listed.sort_by_key(|(number, _)| *number);
+        let range = |range: io::Result<Range<u64>>| range.map_err(|error| error.to_string());
+        listed.into_iter().map(|(number, listed)| (number, range(listed))).collect::<Vec<_>>()
+    };
+    let mut lives = open(Some(&shop), None);
+    lives.create(0).expect("it is new");
+    let mut dies = open(Some(&bank), None);
+    [1, 2, 3].iter().for_each(|number| dies.create(*number).expect("it is new"));
+    drop(dies);
+    let len = open(Some(&bank), None).header_len();
+    let cut = OpenOptions::new().write(true).open(lives.path(2)).expect("it is there");
+    cut.set_len(len - 1).expect("it can be cut");
+    cut.write_all_at(b"\x09", 4).expect("it can be written");
+    let damaged = OpenOptions::new().write(true).open(lives.path(3)).expect("it is there");
+    damaged.write_all_at(b"!", len - 1).expect("it can be written");
+    let other_version = || Err("its layout has the version 9, which is not known here".to_owned());
+    let by_bank = "left by exporter \"otlp\" of service \"bank\", which delivers it at its next start, or run standpipe \
+                   drain; give each service a directory";
+    let unknown = "its header is damaged, which names its owner: standpipe drain delivers it";
+    let expected = [(1, Err(by_bank.to_owned())), (2, other_version()), (3, Err(unknown.to_owned()))];
+    assert_eq!(numbers(&mut open(None, Some(&shop))), expected, "the first is in use");
+    let known = [(1, Ok(len..len)), (2, other_version()), (3, Ok(0..len))];
+    assert_eq!(
+        numbers(&mut open(Some(&bank), Some(&bank))),
+        known,
+        "the recorder names the owner of the last"
+    );
+    let mut drains = open(None, None);
+    assert_eq!(numbers(&mut drains), known);
+    assert_eq!(numbers(&mut open(None, None)), [(2, other_version())], "the others are locked");
 }

@@ -1,23 +1,20 @@
-//! One request as one line of OTLP JSON: walks the wire format along the [schema](super::schema).
+//! One request as one line of OTLP JSON: walks the wire format along the [schema].
 
 use std::fmt::Display;
 use std::io::Write;
 
-use super::schema::{self, Field, Kind, Message, Presence};
 use crate::config::escape::shows_itself;
 use crate::record::Signal;
-use crate::record::wire::{Fields, Malformed, Raw, WireType};
+use crate::record::schema::{self, Field, Kind, MAX_DEPTH, Message, Presence};
+use crate::record::wire::{Fields, Malformed, Raw};
 use crate::transport::base64;
-
-/// A request and the messages within messages in it, as far as decoders go.
-const DEEPEST: u32 = 1 + 100;
 
 /// Appends the request as JSON, without the end of the line.
 ///
 /// # Errors
 /// When the bytes are no request of this signal; then what was appended is no JSON.
 pub(crate) fn write(out: &mut Vec<u8>, signal: Signal, request: &[u8]) -> Result<(), Malformed> {
-    message(out, schema::request(signal), request, DEEPEST)
+    message(out, schema::request(signal), request, MAX_DEPTH)
 }
 
 /// Fields come in any order, and those that repeat come apart: so each is gathered by a walk of its own.
@@ -71,7 +68,7 @@ fn name(out: &mut Vec<u8>, field: &Field) {
 /// One value of a repeated field, or many numbers packed into one.
 fn element(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<(), Malformed> {
     let packed = match value {
-        Raw::Bytes(bytes) => number_type(kind).map(|wire_type| (Fields::of(bytes), wire_type)),
+        Raw::Bytes(bytes) => kind.number_type().map(|wire_type| (Fields::of(bytes), wire_type)),
         _ => None,
     };
     let Some((mut numbers, wire_type)) = packed else {
@@ -83,18 +80,6 @@ fn element(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<
         single(out, kind, numbers.value(wire_type)?, depth)?;
     }
     Ok(())
-}
-
-/// The wire type of a number of this kind in a packed field; `None` for what is no number.
-fn number_type(kind: Kind) -> Option<WireType> {
-    match kind {
-        Kind::Bool | Kind::Int32 | Kind::Uint32 | Kind::Sint32 | Kind::Int64 | Kind::Uint64 => {
-            Some(WireType::Varint)
-        }
-        Kind::Fixed32 => Some(WireType::ThirtyTwoBit),
-        Kind::Fixed64 | Kind::Sfixed64 | Kind::Double => Some(WireType::SixtyFourBit),
-        Kind::Text | Kind::Id | Kind::Bytes | Kind::Message(_) => None,
-    }
 }
 
 fn single(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<(), Malformed> {

@@ -1,7 +1,6 @@
 //! OTLP JSON on standard output: one request, one line.
 
 pub(super) mod json;
-mod schema;
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -88,7 +88,8 @@ fn allow_tracing_by(process: libc::c_ulong) {
 }
 
 /// Which calls of the worker fail, by each name that a machine may have for them, with what, and which of them, as strace has it.
-const FAULTS: [(&str, &str, &str, &str); 7] = [
+const FAULTS: [(&str, &str, &str, &str); 8] = [
+    ("create", "?rename,?renameat,?renameat2", "EIO", "1"),
     ("append", "?writev", "ENOSPC", "2+3"),
     ("mark", "write", "EIO", "2+3"),
     ("sync", "fdatasync,fsync", "EIO", "2+3"),
@@ -96,11 +97,12 @@ const FAULTS: [(&str, &str, &str, &str); 7] = [
     ("open", "openat", "EMFILE", "2..8+3"),
     // the worker waits for five seconds before it reads again
     ("read", "?read,?pread64", "EIO", "2"),
-    (AT_THE_END, "?rename,?renameat,?renameat2", "EIO", "1+"),
+    // the first one gives a segment its name
+    (AT_THE_END, "?rename,?renameat,?renameat2", "EIO", "2+"),
 ];
 
 /// The call that is made only if an exporter ends and leaves requests.
-const AT_THE_END: &str = "rename";
+const AT_THE_END: &str = "replace";
 const RECORDS: u64 = 3000;
 
 #[test]

@@ -298,10 +298,12 @@ impl World {
         drop(dice);
         let (scope, made) = (&self.scopes[signal as usize][at], clock::now());
         let number = self.books.borrow_mut()[signal as usize].add(made, at);
-        let mut content = vec![0; len as usize];
-        content[..8].copy_from_slice(&number.to_le_bytes());
-        let mut frame = Vec::new();
-        encode_field(0x12, &content, &mut frame);
+        let mut text = format!("{number:08}").into_bytes();
+        text.resize(len as usize, 0);
+        let (mut record, mut frame) = (Vec::new(), Vec::new());
+        // a text in the records of all signals
+        encode_field(0x1a, &text, &mut record);
+        encode_field(0x12, &record, &mut frame);
         let is_done = handle.try_enqueue(scope, &frame, 1);
         if !is_done && self.is_free() {
             self.note(|| format!("a caller waits with {signal} {number}"));

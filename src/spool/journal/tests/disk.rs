@@ -134,9 +134,9 @@ impl Disk {
 }
 
 impl Storage for Disk {
-    fn list(&mut self) -> io::Result<Vec<(u64, io::Result<u64>)>> {
+    fn list(&mut self) -> io::Result<Vec<(u64, io::Result<Range<u64>>)>> {
         let list = |files: &BTreeMap<u64, Vec<u8>>| {
-            files.iter().rev().map(|(id, bytes)| (*id, Ok(bytes.len() as u64))).collect()
+            files.iter().rev().map(|(id, bytes)| (*id, Ok(0..bytes.len() as u64))).collect()
         };
         self.whole(|state| Ok(list(&state.files)))
     }

@@ -62,6 +62,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 trait Medium {
     type Storage: Storage;
     fn storage(&self) -> Self::Storage;
+    /// A storage of nothing, which keeps no lock.
+    fn nothing(&self) -> Self::Storage;
     /// All segments, and their bytes.
     fn contents(&self) -> (usize, u64);
     /// The calls that have failed.
@@ -84,6 +86,10 @@ impl Medium for Disk {
 
     fn storage(&self) -> Disk {
         self.clone()
+    }
+
+    fn nothing(&self) -> Disk {
+        Disk::default()
     }
 
     fn contents(&self) -> (usize, u64) {
@@ -139,6 +145,10 @@ impl Medium for Directory {
 
     fn storage(&self) -> Files {
         Files::new(&self.0, "model")
+    }
+
+    fn nothing(&self) -> Files {
+        Files::new(&self.0, "nothing")
     }
 
     fn contents(&self) -> (usize, u64) {
@@ -295,7 +305,9 @@ impl<M: Medium> Model<M> {
                 state = State::Pending;
                 segment = self.journal.lanes[signal as usize].slots.back().map(|slot| slot.place.segment);
             }
-            Err(AppendError::Full) => assert!(bytes + header.entry_len() > LIMITS.bytes),
+            Err(AppendError::Full) => {
+                assert!(bytes + self.medium.storage().header_len() + header.entry_len() > LIMITS.bytes)
+            }
             Err(AppendError::Io(_)) => assert!(self.medium.faults() > faults),
         }
         if state == State::Settled {
@@ -386,6 +398,7 @@ impl<M: Medium> Model<M> {
     /// The next process, after power loss if there is a seed.
     fn reopen(&mut self, power_loss: Option<u64>) {
         let is_power_loss = power_loss.is_some_and(|seed| self.medium.lose_power(seed));
+        self.journal = Journal::open(self.medium.nothing(), LIMITS).expect("nothing fails").0;
         // A fault that is armed meets the opening. That process ends at once.
         let _ = Journal::open(self.medium.storage(), LIMITS);
         self.medium.arm(None);

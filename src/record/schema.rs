@@ -1,24 +1,29 @@
-//! What OTLP's messages look like: the number, the JSON name and the kind of each field.
+//! The messages of OTLP: the number, the JSON name and the kind of each field.
 //!
-//! Two fields that only profiles use are left out; what is not listed here is not printed.
+//! The console prints requests by this table, and the spool validates records by it. Two fields that only profiles use are
+//! left out: they are not printed, and no record of this library has them.
 
-use crate::record::Signal;
+use super::Signal;
+use super::wire::{Fields, Raw, WireType};
+
+/// Maximum nesting depth of messages in a request, as far as decoders go.
+pub(crate) const MAX_DEPTH: u32 = 1 + 100;
 
 /// The fields of a message, in the order in which they are printed.
-pub(super) struct Message {
-    pub(super) fields: &'static [Field],
+pub(crate) struct Message {
+    pub(crate) fields: &'static [Field],
 }
 
-pub(super) struct Field {
-    pub(super) number: u8,
-    pub(super) kind: Kind,
-    pub(super) presence: Presence,
-    pub(super) name: &'static str,
+pub(crate) struct Field {
+    pub(crate) number: u8,
+    pub(crate) kind: Kind,
+    pub(crate) presence: Presence,
+    pub(crate) name: &'static str,
 }
 
 /// How often a field can occur, and how its absence is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(crate) enum Presence {
     /// Zero and empty are the same as not there, and are not printed.
     Implicit,
     /// Printed if it is present, also if it is zero or empty.
@@ -30,7 +35,7 @@ pub(super) enum Presence {
 
 /// The type of a field: how it is encoded and how it is printed.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Bool,
     /// Enumerations, too: they are printed as numbers.
     Int32,
@@ -50,8 +55,72 @@ pub(super) enum Kind {
     Message(u8),
 }
 
+impl Kind {
+    /// Wire type of a number of this kind; `None` for length-delimited kinds.
+    pub(crate) fn number_type(self) -> Option<WireType> {
+        match self {
+            Bool | Int32 | Uint32 | Sint32 | Int64 | Uint64 => Some(WireType::Varint),
+            Fixed32 => Some(WireType::ThirtyTwoBit),
+            Fixed64 | Sfixed64 | Double => Some(WireType::SixtyFourBit),
+            Text | Id | Bytes | Of(_) => None,
+        }
+    }
+}
+
+/// Message types that are validated before a request is rebuilt from the bytes of a dead process.
+#[derive(Clone, Copy)]
+pub(crate) enum Part {
+    /// `ResourceSpans` and its counterparts.
+    Resource,
+    /// `ScopeSpans` and its counterparts.
+    Scope,
+    /// `Span`, `LogRecord` or `Metric`.
+    Record,
+}
+
+/// Returns whether every decoder accepts these bytes as a message of this signal. Unknown fields, repeated ones that may be
+/// there once, and ids of other lengths are refused: the writer has none, so damage made them.
+pub(crate) fn is_valid(part: Part, signal: Signal, bytes: &[u8]) -> bool {
+    let parts = match signal {
+        Signal::Traces => [RESOURCE_SPANS, SCOPE_SPANS, SPAN],
+        Signal::Logs => [RESOURCE_LOGS, SCOPE_LOGS, LOG_RECORD],
+        Signal::Metrics => [RESOURCE_METRICS, SCOPE_METRICS, METRIC],
+    };
+    is_message(message(parts[part as usize]), bytes, MAX_DEPTH)
+}
+
+fn is_message(known: &Message, bytes: &[u8], depth: u32) -> bool {
+    let is_packed = |kind: Kind, bytes| {
+        let mut numbers = Fields::of(bytes);
+        kind.number_type().is_some_and(|wire_type| {
+            while !numbers.is_empty() && numbers.value(wire_type).is_ok() {}
+            numbers.is_empty()
+        })
+    };
+    let is_value = |field: &Field, value| match (field.kind, value) {
+        (Of(index), Raw::Bytes(bytes)) => depth > 0 && is_message(message(index), bytes, depth - 1),
+        (Text, Raw::Bytes(bytes)) => std::str::from_utf8(bytes).is_ok(),
+        (Id, Raw::Bytes(id)) => matches!(id.len(), 0 | 8 | 16),
+        (Bytes, Raw::Bytes(_)) => true,
+        (kind, Raw::Bytes(bytes)) => field.presence == Presence::Repeated && is_packed(kind, bytes),
+        (kind, Raw::Varint(_)) => kind.number_type() == Some(WireType::Varint),
+        (kind, Raw::Four(_)) => kind.number_type() == Some(WireType::ThirtyTwoBit),
+        (kind, Raw::Eight(_)) => kind.number_type() == Some(WireType::SixtyFourBit),
+    };
+    let mut seen = 0u32;
+    Fields::of(bytes).all(|field| {
+        let Ok((number, value)) = field else { return false };
+        let Some(field) = known.fields.iter().find(|field| u32::from(field.number) == number) else {
+            return false;
+        };
+        let is_first = seen & 1 << number == 0 || field.presence == Presence::Repeated;
+        seen |= 1 << number;
+        is_first && is_value(field, value)
+    })
+}
+
 /// The message that a request of this signal is.
-pub(super) fn request(signal: Signal) -> &'static Message {
+pub(crate) fn request(signal: Signal) -> &'static Message {
     match signal {
         Signal::Traces => message(TRACES_REQUEST),
         Signal::Logs => message(LOGS_REQUEST),
@@ -59,7 +128,7 @@ pub(super) fn request(signal: Signal) -> &'static Message {
     }
 }
 
-pub(super) fn message(index: u8) -> &'static Message {
+pub(crate) fn message(index: u8) -> &'static Message {
     &MESSAGES[usize::from(index)]
 }
 
