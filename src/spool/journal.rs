@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind::{NotFound, UnexpectedEof};
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use std::{array, fmt, io, mem};
+use std::{array, io, mem};
 
 use super::clock::Jump;
 use super::crc32c::checksum;
 use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
-use super::scan::{LONGEST_SEGMENT, scan};
+use super::scan::{Damage, Found, LONGEST_SEGMENT, scan};
 use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
 use crate::record::Signal;
@@ -28,7 +28,7 @@ const MOST_FAILED_READS: u32 = 24;
 /// Entries in segments, and what is known of them. Bodies stay in the storage.
 #[derive(Debug)]
 pub(crate) struct Journal<S> {
-    storage: S,
+    pub(super) storage: S,
     limits: Limits,
     segments: BTreeMap<u64, Segment>,
     /// The segment that appends go to. Those of an earlier process, and one whose end is uncertain, get no more entries.
@@ -52,26 +52,6 @@ pub(crate) struct Limits {
     /// Of one segment, unless a single entry is larger.
     pub(crate) segment_bytes: u64,
     pub(crate) sync: SpoolSync,
-}
-
-/// What a journal found when it was opened, apart from its entries.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// Segments that end with a part of an entry, as an append that did not succeed leaves it, and how long it is.
-    pub(crate) cut: Vec<(u64, u64)>,
-    /// Records of these entries, by signal, as far as their headers tell.
-    pub(crate) cut_records: [u64; Signal::COUNT],
-    /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
-    pub(crate) left_alone: Vec<(u64, io::Error)>,
-}
-
-/// What cannot be delivered because its bytes have changed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Damage {
-    pub(crate) places: u64,
-    pub(crate) bytes: u64,
-    /// Records of entries whose header is intact; a damaged header hides how many there were.
-    pub(crate) records: [u64; Signal::COUNT],
 }
 
 /// What waits for the collector, the entry in hand included.
@@ -369,10 +349,6 @@ impl<S: Storage> Journal<S> {
         &self.storage
     }
 
-    pub(crate) fn storage_mut(&mut self) -> &mut S {
-        &mut self.storage
-    }
-
     /// Whether segments are left, be it only because they could not be removed.
     pub(crate) fn has_segments(&self) -> bool {
         !self.segments.is_empty()
@@ -472,21 +448,6 @@ impl<S: Storage> Journal<S> {
             result.map_or_else(|error| error.kind() == NotFound, |()| true)
         };
         self.segments.retain(|id, segment| segment.left > 0 || !is_gone(*id, segment.is_damaged));
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places = if self.places == 1 { "place" } else { "places" };
-        let records = match self.records.iter().sum::<u64>() {
-            0 => "an unknown number of records is".to_owned(),
-            records => format!("{records} records are"),
-        };
-        let Self { places: number, bytes, .. } = self;
-        write!(
-            f,
-            "{number} damaged {places} of {bytes} bytes: {records} lost; the file will be kept as *.damaged"
-        )
     }
 }
 

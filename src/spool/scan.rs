@@ -1,10 +1,11 @@
 //! Finds the entries of a segment: walks from header to header and, behind damage, on to the next intact one.
 
-use std::io;
 use std::ops::Range;
+use std::{fmt, io};
 
 use super::entry::{Decoded, HEADER_LEN, Header, MAGIC, Mark, Place};
 use super::storage::Storage;
+use crate::record::Signal;
 
 /// Read at once: many small entries, or little more than the header of a large one.
 const WINDOW: u64 = 16 << 10;
@@ -26,6 +27,41 @@ pub(crate) struct Scan {
     pub(crate) cut_bytes: u64,
     /// Header of the entry that they are of, if all of it is there.
     pub(crate) cut: Option<Header>,
+}
+
+/// What a journal found when it was opened, apart from its entries.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Segments that end with a part of an entry, as an append that did not succeed leaves it, and how long it is.
+    pub(crate) cut: Vec<(u64, u64)>,
+    /// Records of these entries, by signal, as far as their headers tell.
+    pub(crate) cut_records: [u64; Signal::COUNT],
+    /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
+    pub(crate) left_alone: Vec<(u64, io::Error)>,
+}
+
+/// What cannot be delivered because its bytes have changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) places: u64,
+    pub(crate) bytes: u64,
+    /// Records of entries whose header is intact; a damaged header hides how many there were.
+    pub(crate) records: [u64; Signal::COUNT],
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = if self.places == 1 { "place" } else { "places" };
+        let records = match self.records.iter().sum::<u64>() {
+            0 => "an unknown number of records is".to_owned(),
+            records => format!("{records} records are"),
+        };
+        let Self { places: number, bytes, .. } = self;
+        write!(
+            f,
+            "{number} damaged {places} of {bytes} bytes: {records} lost; the file will be kept as *.damaged"
+        )
+    }
 }
 
 /// Looks through a segment whose entries are in this range.
