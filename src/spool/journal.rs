@@ -15,7 +15,7 @@ use std::{array, io, mem};
 use super::clock::Jump;
 use super::crc32c::checksum;
 use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
-use super::scan::{Damage, LONGEST_SEGMENT, scan};
+use super::scan::{Damage, Found, LONGEST_SEGMENT, scan};
 use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
 use crate::record::Signal;
@@ -29,7 +29,7 @@ const MOST_FAILED_READS: u32 = 24;
 /// Entries in segments, and what is known of them. Bodies stay in the storage.
 #[derive(Debug)]
 pub(crate) struct Journal<S> {
-    storage: S,
+    pub(super) storage: S,
     limits: Limits,
     segments: BTreeMap<u64, Segment>,
     /// The segment of each signal that appends go to: none of an earlier process, and none whose end is uncertain.
@@ -53,17 +53,6 @@ pub(crate) struct Limits {
     /// Of one segment, unless a single entry is larger.
     pub(crate) segment_bytes: u64,
     pub(crate) sync: SpoolSync,
-}
-
-/// What a journal found when it was opened, apart from its entries.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// Segments that end with a part of an entry, as an append that did not succeed leaves it, and how long it is.
-    pub(crate) cut: Vec<(u64, u64)>,
-    /// Records of these entries, by signal, as far as their headers tell.
-    pub(crate) cut_records: [u64; Signal::COUNT],
-    /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
-    pub(crate) left_alone: Vec<(u64, io::Error)>,
 }
 
 /// What waits for the collector, the entry in hand included.
@@ -366,10 +355,6 @@ impl<S: Storage> Journal<S> {
 
     pub(crate) fn storage(&self) -> &S {
         &self.storage
-    }
-
-    pub(crate) fn storage_mut(&mut self) -> &mut S {
-        &mut self.storage
     }
 
     /// Whether segments are left, be it only because they could not be removed.

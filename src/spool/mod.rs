@@ -451,7 +451,7 @@ impl Spool {
             }
             false => fs::remove_file(self.directory.recorder_path(&self.instance)),
         };
-        self.journal.storage_mut().release();
+        self.journal.storage.release();
     }
 }
 

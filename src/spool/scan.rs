@@ -29,6 +29,17 @@ pub(crate) struct Scan {
     pub(crate) cut: Option<Header>,
 }
 
+/// What a journal found when it was opened, apart from its entries.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Segments that end with a part of an entry, as an append that did not succeed leaves it, and how long it is.
+    pub(crate) cut: Vec<(u64, u64)>,
+    /// Records of these entries, by signal, as far as their headers tell.
+    pub(crate) cut_records: [u64; Signal::COUNT],
+    /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
+    pub(crate) left_alone: Vec<(u64, io::Error)>,
+}
+
 /// What cannot be delivered because its bytes have changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Damage {

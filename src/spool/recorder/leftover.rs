@@ -396,11 +396,10 @@ fn rebuild(chunk: &LeftChunk, data: &[u8], resource: &[u8], proof: Proof) -> ((V
         Proof::Checksum => (data.len(), None),
         Proof::Framing | Proof::None => examine(chunk.signal, data),
     };
-    // a number in the middle of a frame is wrong: better twice than never
+    // in the middle of a frame, it is wrong: better twice than never
     let mut starts = offsets(&data[..end]).map(|(start, _)| start);
-    let settled =
-        Some(chunk.settled as usize).filter(|settled| *settled >= end || starts.any(|at| at == *settled));
-    let settled = settled.unwrap_or(0);
+    let settled = chunk.settled as usize;
+    let settled = if settled >= end || starts.any(|at| at == settled) { settled } else { 0 };
     let mut request = RequestWriter::default();
     let (mut own_resource, mut scope_is_whole, mut lost_records, mut read) = (None, None, 0, 0);
     for (start, frame) in offsets(&data[..end]) {
