@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, Ledger, Telemetry};
 
 use crate::support::figures;
-use crate::support::scene::{LONG, NOISE, closed_endpoint, open_at};
+use crate::support::scene::{LONG, NOISE, SetWhenDropped, closed_endpoint, open_at};
 use crate::support::stubborn::{SlowReader, Unanswered};
 use crate::support::tls::{TestCa, TlsFront};
 
@@ -302,6 +303,23 @@ fn a_collector_that_comes_back_within_the_budget_gets_everything() {
 }
 
 #[test]
+fn a_busy_collector_gets_at_most_one_attempt_in_100_ms_and_a_last_one() {
+    for answer in [Answer::status(503), Answer::status(503).retry_after("0")] {
+        let receiver = receiver_that(answer);
+        // so that no attempt is made before the shutdown, and back-offs are short
+        let moment = Duration::from_millis(1);
+        let telemetry =
+            start([Exporter::http(receiver.endpoint()).linger(LONG).retry_delays(moment, moment)]);
+        emit(&telemetry, SPANS);
+        let begun = Instant::now();
+        let ledger = telemetry.shutdown(2 * BUDGET);
+        let most = 2 + begun.elapsed().as_millis() / 100;
+        let attempts = u128::from(ledger.exporters[0].attempts);
+        assert!((2..=most).contains(&attempts), "{attempts} attempts, {most} at most: {ledger}");
+    }
+}
+
+#[test]
 fn a_shutdown_uses_its_budget_though_the_time_of_a_batch_is_up() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503), Answer::status(503)]);
@@ -448,6 +466,30 @@ fn callers_that_wait_for_room_go_on_at_shutdown_and_their_spans_are_counted() {
     let counts = telemetry.ledger().total();
     assert_eq!((counts.accepted, counts.dropped.shutdown), (1, 1), "{counts}");
     assert_eq!(counts.not_enqueued.after_shutdown, CALLERS, "{counts}");
+}
+
+#[test]
+fn delivers_and_shuts_down_though_callers_flush_all_the_time_without_waiting() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start([Exporter::http(receiver.endpoint()).throttle(Duration::ZERO)]);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _ends_callers = SetWhenDropped(&is_over);
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    let _ = telemetry.flush(Duration::ZERO);
+                }
+            });
+        }
+        for round in 1..=3 {
+            emit(&telemetry, SPANS);
+            assert!(receiver.wait_for_spans(round * SPANS, LONG), "{}", telemetry.ledger());
+        }
+        emit(&telemetry, SPANS);
+        let ledger = shutdown_in_time(&telemetry, PATIENCE);
+        assert_eq!(ledger.total().delivered, 4 * SPANS, "{ledger}");
+    });
 }
 
 #[test]

@@ -353,13 +353,16 @@ impl World {
         self.attempt.get().into_iter().for_each(|signal| attempts[signal as usize] -= 1);
         self.attempts_before.set(attempts);
         self.budget.set(budget);
+        for book in &mut *self.books.borrow_mut() {
+            (book.later_before_stop, book.time_in_stop) = (book.later, Duration::ZERO);
+        }
         self.commands.set(self.commands.get() + 1);
         match &*self.exporter() {
             Exporter::Thread { handle, .. } => {
                 handle.start_stop(now + budget);
                 let mut agenda = self.agenda.borrow_mut();
                 agenda.extend([
-                    (now + budget / 2, Action::CutOldAttempt),
+                    (now + budget / Signal::COUNT as u32, Action::CutOldAttempt),
                     (now + budget, Action::Interrupt),
                     (now + budget + LAST_GRACE, Action::FinishStop),
                 ]);
@@ -412,6 +415,10 @@ impl World {
         self.attempt.set(Some(payload.signal));
         simulated::World::pass(self, Some(deadline.min(now + reply.after)), &is_broken);
         self.attempt.set(None);
+        if let Some(by) = self.stop_by.get() {
+            let begun = now.max(by - self.budget.get());
+            self.books.borrow_mut()[at].time_in_stop += clock::now() - begun;
+        }
         let is_late = is_broken() || now + reply.after > deadline;
         self.note(|| format!("{} {numbers:?}, late: {is_late}, {reply:?}", payload.signal));
         let verdict = self.books.borrow_mut()[at].reply(reply, is_late, &numbers, body.len());
