@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, Ledger, Telemetry};
 
 use crate::support::figures;
-use crate::support::scene::{LONG, NOISE, SetWhenDropped, closed_endpoint, open_at};
+use crate::support::scene::{LONG, NOISE, closed_endpoint, open_at};
 use crate::support::stubborn::{SlowReader, Unanswered};
 use crate::support::tls::{TestCa, TlsFront};
 
@@ -466,30 +465,6 @@ fn callers_that_wait_for_room_go_on_at_shutdown_and_their_spans_are_counted() {
     let counts = telemetry.ledger().total();
     assert_eq!((counts.accepted, counts.dropped.shutdown), (1, 1), "{counts}");
     assert_eq!(counts.not_enqueued.after_shutdown, CALLERS, "{counts}");
-}
-
-#[test]
-fn delivers_and_shuts_down_though_callers_flush_all_the_time_without_waiting() {
-    let receiver = Receiver::start().unwrap();
-    let telemetry = start([Exporter::http(receiver.endpoint()).throttle(Duration::ZERO)]);
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _ends_callers = SetWhenDropped(&is_over);
-        for _ in 0..8 {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::SeqCst) {
-                    let _ = telemetry.flush(Duration::ZERO);
-                }
-            });
-        }
-        for round in 1..=3 {
-            emit(&telemetry, SPANS);
-            assert!(receiver.wait_for_spans(round * SPANS, LONG), "{}", telemetry.ledger());
-        }
-        emit(&telemetry, SPANS);
-        let ledger = shutdown_in_time(&telemetry, PATIENCE);
-        assert_eq!(ledger.total().delivered, 4 * SPANS, "{ledger}");
-    });
 }
 
 #[test]

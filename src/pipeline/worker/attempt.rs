@@ -54,8 +54,7 @@ impl Worker {
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         let deadline = self.attempt_deadline(at, give_up, now);
         let deadline = self.attempts_end_by().map_or(deadline, |by| deadline.min(by));
-        let has_thread = self.state.turn.is_none() && !clock::is_simulated();
-        let verdict = match has_thread && self.spool.is_some() {
+        let verdict = match self.state.turn.is_none() && self.spool.is_some() {
             true => self.send_beside(at, &part, deadline),
             false => self.send(&part, deadline),
         };

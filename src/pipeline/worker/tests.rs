@@ -1,5 +1,7 @@
 use std::sync::mpsc;
 use std::thread;
+#[cfg(all(feature = "spool", target_os = "linux"))]
+use std::{cell::Cell, panic::resume_unwind, rc::Rc};
 
 use crossbeam_channel::{Sender, bounded};
 
@@ -8,7 +10,7 @@ use super::*;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, SpoolSettings, WhenFull};
 use crate::pipeline::batch::{Batch, Next};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
-use crate::pipeline::ledger::Counts;
+use crate::pipeline::ledger::{Counts, Outcome};
 use crate::pipeline::queue::{Queue, Shared};
 use crate::pipeline::retry::{NextStep, Pause};
 use crate::pipeline::throttle::Throttle;
@@ -597,4 +599,38 @@ fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
     assert!(!answered.is_spooled() && numbers(&answered.body().concat()) == [2]);
     drop(worker);
     std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[cfg(all(feature = "spool", target_os = "linux"))]
+#[test]
+fn counts_every_record_once_when_the_disk_panics_during_an_attempt() {
+    // at its first call, at its second call, and so on
+    for calls in 0..20_u32 {
+        let (mut worker, directory) = worker_with_spool("panics");
+        let sent = batch_of(&mut worker, 1);
+        let queue = Arc::clone(&worker.deliveries[0].queue);
+        enqueue_until_it_is_pressing(&queue, 2);
+        let (left, has_panicked) = (Cell::new(calls), Rc::new(Cell::new(false)));
+        let panics = Rc::clone(&has_panicked);
+        crate::spool::faults::set(Some(Box::new(move || {
+            if left.replace(left.get().saturating_sub(1)) == 0 && !panics.replace(true) {
+                resume_unwind(Box::new("on purpose"));
+            }
+            false
+        })));
+        worker.relieve_queues(0, &sent);
+        crate::spool::faults::set(None);
+        let sent = worker.exchange_if_spooled(0, sent, Some(&Verdict::Accepted)).expect("it was sent");
+        worker.deliveries[0].settle(sent.origin, Outcome::Delivered, sent.records);
+        worker.release_part(0, sent);
+        let counts = worker.counters.read("memory", || [queue.accepted(), 0, 0]).traces;
+        assert_eq!((counts.delivered, counts.in_flight), (1, queue.level().0 as u64), "{calls}: {counts}");
+        let is_drained = queue.level().0 == 0;
+        assert!(
+            has_panicked.get() && is_drained == (counts.dropped.worker_panicked > 0),
+            "{calls}: {counts}"
+        );
+        drop(worker);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
 }

@@ -54,6 +54,16 @@ fn world() -> Rc<World> {
     WORLD.with_borrow(|world| Rc::clone(world.as_ref().expect("a simulation runs")))
 }
 
+/// A request that is not answered.
+struct Request {
+    begun: Instant,
+    numbers: Vec<usize>,
+    bytes: usize,
+    reply: Reply,
+    /// How many records of its signal were queued at the end of the last slice of time.
+    queued: usize,
+}
+
 pub(super) struct World {
     script: Script,
     start: Instant,
@@ -84,6 +94,10 @@ pub(super) struct World {
     /// An attempt is under way, or a caller waits: nothing else may wait on the same stack.
     attempt: Cell<Option<Signal>>,
     is_caller_waiting: Cell<bool>,
+    /// The request of an attempt beside the worker, which looks at its queues now.
+    under_way: RefCell<Option<Request>>,
+    /// How often the worker has moved the queue behind a request to the disk, while the request was sent.
+    pub(super) relieved: Cell<u64>,
     failure: RefCell<Option<String>>,
     commands: Cell<u64>,
     turns: Cell<u64>,
@@ -118,6 +132,8 @@ impl World {
             is_interrupted: Cell::new(false),
             attempt: Cell::new(None),
             is_caller_waiting: Cell::new(false),
+            under_way: RefCell::default(),
+            relieved: Cell::new(0),
             failure: RefCell::default(),
             commands: Cell::new(0),
             turns: Cell::new(0),
@@ -393,39 +409,59 @@ impl World {
         }
     }
 
-    /// One attempt, as the transport sees it.
+    /// One attempt, as the transport sees it. Beside the worker, it returns after each slice of time.
     fn send(&self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
-        let (now, settings, at) = (clock::now(), &self.script.settings, payload.signal as usize);
-        let body = payload.body.concat();
-        self.check_deadline(now, deadline);
-        self.hurry_if_pressing();
-        let Some(numbers) = numbers(&body) else {
-            self.fail(format!("a request that cannot be read: {body:x?}"));
-            return Verdict::Refused { reason: String::new() };
-        };
-        if body.len() > settings.batch.bytes || numbers.len() > settings.batch.records {
-            self.fail(format!("a request of {} bytes and {} records", body.len(), numbers.len()));
-        }
-        let arrived = self.books.borrow_mut()[at].arrive(&numbers, now, settings.pace.throttle);
-        arrived.unwrap_or_else(|what| self.fail(format!("{}: {what}", payload.signal)));
-        let since = now - self.start;
-        let phase = self.script.weather.iter().find(|phase| since < phase.until && !self.recovered.get());
-        let reply = Reply::new(&mut self.dice.borrow_mut(), phase, payload.signal, settings);
+        let (signal, at) = (payload.signal, payload.signal as usize);
+        let queued = || self.handle().queue(signal).map_or(0, |queue| queue.level().0);
+        let under_way = self.under_way.take();
+        let is_relieved = under_way.as_ref().is_some_and(|request| queued() < request.queued);
+        self.relieved.set(self.relieved.get() + u64::from(is_relieved));
+        let received = under_way.or_else(|| self.receive(payload, deadline));
+        let Some(request) = received else { return Verdict::Refused { reason: String::new() } };
+        let Request { begun, reply, bytes, .. } = request;
         let is_broken = || self.is_cut.get() || self.is_interrupted.get();
-        self.attempt.set(Some(payload.signal));
-        simulated::World::pass(self, Some(deadline.min(now + reply.after)), &is_broken);
+        let end = deadline.min(begun + reply.after);
+        let slice_ends = simulated::slice_ends().unwrap_or(end);
+        self.attempt.set(Some(signal));
+        simulated::World::pass(self, Some(end.min(slice_ends)), &is_broken);
+        if clock::now() < end && !is_broken() {
+            self.under_way.replace(Some(Request { queued: queued(), ..request }));
+            simulated::go_on();
+            return Verdict::Accepted;
+        }
         self.attempt.set(None);
         if let Some(by) = self.stop_by.get() {
-            let begun = now.max(by - self.budget.get());
+            let begun = begun.max(by - self.budget.get());
             self.books.borrow_mut()[at].time_in_stop += clock::now() - begun;
         }
-        let is_late = is_broken() || now + reply.after > deadline;
-        self.note(|| format!("{} {numbers:?}, late: {is_late}, {reply:?}", payload.signal));
-        let verdict = self.books.borrow_mut()[at].reply(reply, is_late, &numbers, body.len());
+        let (numbers, is_late) = (request.numbers, is_broken() || begun + reply.after > deadline);
+        self.note(|| format!("{signal} {numbers:?}, late: {is_late}, {reply:?}"));
+        let verdict = self.books.borrow_mut()[at].reply(reply, is_late, &numbers, bytes);
         if self.disk.is_some() && matches!(verdict, Verdict::TooLarge { .. }) {
             self.books.borrow_mut()[at].let_overtake(&numbers);
         }
         verdict
+    }
+
+    /// A request has arrived; `None` if it cannot be read.
+    fn receive(&self, payload: &Payload<'_>, deadline: Instant) -> Option<Request> {
+        let (begun, settings, at) = (clock::now(), &self.script.settings, payload.signal as usize);
+        let body = payload.body.concat();
+        self.check_deadline(begun, deadline);
+        self.hurry_if_pressing();
+        let Some(numbers) = numbers(&body) else {
+            self.fail(format!("a request that cannot be read: {body:x?}"));
+            return None;
+        };
+        if body.len() > settings.batch.bytes || numbers.len() > settings.batch.records {
+            self.fail(format!("a request of {} bytes and {} records", body.len(), numbers.len()));
+        }
+        let arrived = self.books.borrow_mut()[at].arrive(&numbers, begun, settings.pace.throttle);
+        arrived.unwrap_or_else(|what| self.fail(format!("{}: {what}", payload.signal)));
+        let since = begun - self.start;
+        let phase = self.script.weather.iter().find(|phase| since < phase.until && !self.recovered.get());
+        let reply = Reply::new(&mut self.dice.borrow_mut(), phase, payload.signal, settings);
+        Some(Request { begun, numbers, bytes: body.len(), reply, queued: 0 })
     }
 
     /// Of each signal.
