@@ -12,12 +12,6 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Whether a simulation plays this thread, and all others.
-#[cfg(test)]
-pub(crate) fn is_simulated() -> bool {
-    simulated::now().is_some()
-}
-
 /// Comes before every wait of a thread that a simulation can play: there, the time passes until then, or until the wait `is_over`,
 /// and so the wait that follows ends at once. With the system's clock it does nothing.
 #[inline]
@@ -33,13 +27,10 @@ pub(crate) fn before_wait(until: Option<Instant>, is_over: impl Fn() -> bool) {
 pub(crate) mod simulated {
     use std::cell::{Cell, RefCell};
     use std::rc::Rc;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     thread_local! {
         static NOW: Cell<Option<Instant>> = const { Cell::new(None) };
-        /// How long work beside the worker goes on before the worker looks at its queues, and whether it has not ended.
-        static SLICE: Cell<Option<Duration>> = const { Cell::new(None) };
-        static GOES_ON: Cell<bool> = const { Cell::new(false) };
         static WORLD: RefCell<Option<Rc<dyn World>>> = const { RefCell::new(None) };
     }
 
@@ -72,33 +63,13 @@ pub(crate) mod simulated {
         NOW.set(Some(now));
     }
 
-    pub(super) fn now() -> Option<Instant> {
+    /// The simulated time; `None` if no simulation plays this thread.
+    pub(crate) fn now() -> Option<Instant> {
         NOW.get()
     }
 
     pub(super) fn pass(until: Option<Instant>, is_over: &dyn Fn() -> bool) {
         let world = WORLD.with_borrow(Option::clone);
         world.into_iter().for_each(|world| world.pass(until, is_over));
-    }
-    /// Plays a second thread on this one: `work` returns after each slice of its time, and is called again until it has ended.
-    pub(crate) fn run_beside<T>(slice: Duration, mut work: impl FnMut() -> T, mut look: impl FnMut()) -> T {
-        SLICE.set(Some(slice));
-        let mut worked = work();
-        while GOES_ON.take() {
-            look();
-            worked = work();
-        }
-        SLICE.set(None);
-        worked
-    }
-
-    /// Returns when the slice of time that begins now is over; `None` if the worker itself does the work.
-    pub(crate) fn slice_ends() -> Option<Instant> {
-        Some(now()? + SLICE.get()?)
-    }
-
-    /// The work goes on after this slice.
-    pub(crate) fn go_on() {
-        GOES_ON.set(true);
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! A test runs the first seeds; `tests/simulation/run` runs others for as long as there is time.
 
+mod beside;
 mod fleet;
 mod script;
 mod server;
@@ -22,6 +23,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::record::seed_random;
+pub(super) use beside::run_beside;
 use script::HAS_SPOOL;
 use world::World;
 

@@ -14,6 +14,8 @@ use super::spooling::write;
 use crate::context;
 use crate::pipeline::batch::{Batch, Origin};
 use crate::pipeline::clock;
+#[cfg(test)]
+use crate::pipeline::simulation;
 use crate::process::{contain_panic, spawn_scoped};
 use crate::spool::Spool;
 use crate::transport::{Payload, Verdict};
@@ -107,8 +109,8 @@ impl Worker {
 /// Runs `work` on another thread, and meanwhile calls `look` every [`LOOK`]. Returns `None` if `work` panicked.
 fn run_beside<T: Send>(mut work: impl FnMut() -> Option<T> + Send, mut look: impl FnMut()) -> Option<T> {
     #[cfg(test)]
-    if clock::is_simulated() {
-        return clock::simulated::run_beside(LOOK, work, look);
+    if let Some(worked) = simulation::run_beside(LOOK, &mut work, &mut look) {
+        return worked;
     }
     let (running, ended) = bounded::<()>(0);
     let worked = thread::scope(|scope| {

@@ -3,6 +3,7 @@
 mod checks;
 mod disk;
 mod exporter;
+mod network;
 mod succession;
 
 use std::cell::{Cell, RefCell};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::script::{Action, Dice, SCOPES, SIGNALS, Script};
-use super::server::{Book, Reply, numbers};
+use super::server::Book;
 use crate::config::{Level, Signals, SpoolSettings};
 use crate::pipeline::clock::{self, simulated};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
@@ -24,9 +25,9 @@ use crate::process::Driver;
 use crate::record::wire::encode_field;
 use crate::record::{Scope, Signal};
 use crate::spool::faults;
-use crate::transport::{Payload, Verdict};
 use disk::Disk;
 use exporter::{Exporter, Network};
+use network::Request;
 
 /// Of the exporter.
 struct Handle(Rc<Exporter>);
@@ -52,16 +53,6 @@ thread_local! {
 /// The world of this thread's simulation.
 fn world() -> Rc<World> {
     WORLD.with_borrow(|world| Rc::clone(world.as_ref().expect("a simulation runs")))
-}
-
-/// A request that is not answered.
-struct Request {
-    begun: Instant,
-    numbers: Vec<usize>,
-    bytes: usize,
-    reply: Reply,
-    /// How many records of its signal were queued at the end of the last slice of time.
-    queued: usize,
 }
 
 pub(super) struct World {
@@ -407,61 +398,6 @@ impl World {
                 self.books.borrow_mut()[signal as usize].hurried = Some(clock::now());
             }
         }
-    }
-
-    /// One attempt, as the transport sees it. Beside the worker, it returns after each slice of time.
-    fn send(&self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
-        let (signal, at) = (payload.signal, payload.signal as usize);
-        let queued = || self.handle().queue(signal).map_or(0, |queue| queue.level().0);
-        let under_way = self.under_way.take();
-        let is_relieved = under_way.as_ref().is_some_and(|request| queued() < request.queued);
-        self.relieved.set(self.relieved.get() + u64::from(is_relieved));
-        let received = under_way.or_else(|| self.receive(payload, deadline));
-        let Some(request) = received else { return Verdict::Refused { reason: String::new() } };
-        let Request { begun, reply, bytes, .. } = request;
-        let is_broken = || self.is_cut.get() || self.is_interrupted.get();
-        let end = deadline.min(begun + reply.after);
-        let slice_ends = simulated::slice_ends().unwrap_or(end);
-        self.attempt.set(Some(signal));
-        simulated::World::pass(self, Some(end.min(slice_ends)), &is_broken);
-        if clock::now() < end && !is_broken() {
-            self.under_way.replace(Some(Request { queued: queued(), ..request }));
-            simulated::go_on();
-            return Verdict::Accepted;
-        }
-        self.attempt.set(None);
-        if let Some(by) = self.stop_by.get() {
-            let begun = begun.max(by - self.budget.get());
-            self.books.borrow_mut()[at].time_in_stop += clock::now() - begun;
-        }
-        let (numbers, is_late) = (request.numbers, is_broken() || begun + reply.after > deadline);
-        self.note(|| format!("{signal} {numbers:?}, late: {is_late}, {reply:?}"));
-        let verdict = self.books.borrow_mut()[at].reply(reply, is_late, &numbers, bytes);
-        if self.disk.is_some() && matches!(verdict, Verdict::TooLarge { .. }) {
-            self.books.borrow_mut()[at].let_overtake(&numbers);
-        }
-        verdict
-    }
-
-    /// A request has arrived; `None` if it cannot be read.
-    fn receive(&self, payload: &Payload<'_>, deadline: Instant) -> Option<Request> {
-        let (begun, settings, at) = (clock::now(), &self.script.settings, payload.signal as usize);
-        let body = payload.body.concat();
-        self.check_deadline(begun, deadline);
-        self.hurry_if_pressing();
-        let Some(numbers) = numbers(&body) else {
-            self.fail(format!("a request that cannot be read: {body:x?}"));
-            return None;
-        };
-        if body.len() > settings.batch.bytes || numbers.len() > settings.batch.records {
-            self.fail(format!("a request of {} bytes and {} records", body.len(), numbers.len()));
-        }
-        let arrived = self.books.borrow_mut()[at].arrive(&numbers, begun, settings.pace.throttle);
-        arrived.unwrap_or_else(|what| self.fail(format!("{}: {what}", payload.signal)));
-        let since = begun - self.start;
-        let phase = self.script.weather.iter().find(|phase| since < phase.until && !self.recovered.get());
-        let reply = Reply::new(&mut self.dice.borrow_mut(), phase, payload.signal, settings);
-        Some(Request { begun, numbers, bytes: body.len(), reply, queued: 0 })
     }
 
     /// Of each signal.
