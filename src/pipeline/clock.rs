@@ -12,15 +12,6 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Whether a simulation plays this thread, and all others.
-#[inline]
-pub(crate) fn is_simulated() -> bool {
-    #[cfg(test)]
-    return simulated::now().is_some();
-    #[cfg(not(test))]
-    false
-}
-
 /// Comes before every wait of a thread that a simulation can play: there, the time passes until then, or until the wait `is_over`,
 /// and so the wait that follows ends at once. With the system's clock it does nothing.
 #[inline]
@@ -72,7 +63,8 @@ pub(crate) mod simulated {
         NOW.set(Some(now));
     }
 
-    pub(super) fn now() -> Option<Instant> {
+    /// The simulated time; `None` if no simulation plays this thread.
+    pub(crate) fn now() -> Option<Instant> {
         NOW.get()
     }
 

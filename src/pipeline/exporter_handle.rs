@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
 use crate::config::{
     BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals, SpoolSettings,
@@ -19,7 +19,7 @@ use crate::pipeline::manual::{Goal, ManualWorker, OnEnd};
 use crate::pipeline::queue::{Queue, RoomMaker, Shared, WorkerStart};
 use crate::pipeline::throttle::Throttle;
 use crate::pipeline::worker::{
-    Commands, CurrentAttempt, Delivery, FlushRequest, PendingFlush, PeriodicReader, State, Worker,
+    Commands, CurrentAttempt, Delivery, NextFlush, PendingFlush, PeriodicReader, State, Stop, Worker,
 };
 use crate::process::{Driver, spawn};
 use crate::record::{Chunk, FrameLimits, OpenSpanSlot, Scope, Severity, Signal};
@@ -172,10 +172,12 @@ pub(crate) struct ExporterHandle {
     /// One for each signal that it takes: a signal whose collector is in trouble takes no room from the others.
     queues: Queues,
     counters: Arc<Counters>,
-    stop: Sender<Instant>,
+    stop: Sender<Stop>,
     /// Once it is stopped, the worker keeps its own channel open: the handle may be dropped before the worker ends.
-    stopped: Arc<OnceLock<Sender<Instant>>>,
-    flush: Sender<FlushRequest>,
+    stopped: Arc<OnceLock<Sender<Stop>>>,
+    flush: Weak<NextFlush>,
+    /// Wakes the worker.
+    wake: Sender<()>,
     /// Nothing is ever sent: it is disconnected when the worker has ended.
     ended: Receiver<()>,
     interrupt: Box<dyn Fn() + Send + Sync>,
@@ -230,7 +232,7 @@ impl ExporterHandle {
     ) -> (Self, Worker, OnEnd) {
         let (wake, woken) = bounded(1);
         let (stop, stops) = bounded(1);
-        let (flush, flushes) = unbounded();
+        let flush = Arc::default();
         let (running, ended) = bounded(0);
         let counters = Arc::new(Counters::default());
         let reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner).driven_by(spec.driver);
@@ -241,7 +243,7 @@ impl ExporterHandle {
             None
         });
         let recorder = spool.as_ref().map(|spool| Arc::clone(spool.recorder()));
-        let mut shared = Shared::new(Arc::clone(&counters), Arc::clone(&reporter), wake);
+        let mut shared = Shared::new(Arc::clone(&counters), Arc::clone(&reporter), wake.clone());
         shared.recorder = recorder.clone();
         let queues = open_queues(spec, shared);
         let delivery = |signal: Signal| {
@@ -265,7 +267,7 @@ impl ExporterHandle {
             reader: spec.periodic_reader(),
             spool,
             reporter,
-            commands: Commands { stop: stops, flush: flushes, wake: woken },
+            commands: Commands { stop: stops, flush: Arc::clone(&flush), wake: woken },
             state: State::default(),
         };
         worker.schedule_first_collection();
@@ -288,7 +290,8 @@ impl ExporterHandle {
             counters,
             stop,
             stopped,
-            flush,
+            flush: Arc::downgrade(&flush),
+            wake,
             ended,
             interrupt,
             cut,
@@ -314,7 +317,8 @@ impl ExporterHandle {
             counters,
             stop: bounded(1).0,
             stopped: Arc::default(),
-            flush: unbounded().0,
+            flush: Weak::new(),
+            wake: bounded(1).0,
             // nothing is at its other end, as after the end of a worker
             ended: bounded(0).1,
             interrupt: Box::new(|| ()),
@@ -395,9 +399,9 @@ impl ExporterHandle {
 
     /// Starts a flush.
     pub(crate) fn start_flush(&self) -> PendingFlush {
-        let (pending, request) = PendingFlush::new();
-        // if the worker has ended, the receiver is disconnected at once
-        let _ = self.flush.send(request);
+        // Without a worker, the request is dropped at once, which ends it.
+        let pending = self.flush.upgrade().unwrap_or_default().request();
+        let _ = self.wake.try_send(());
         pending
     }
 
@@ -420,12 +424,12 @@ impl ExporterHandle {
     pub(crate) fn start_stop(&self, deadline: Instant) {
         self.queues().for_each(Queue::close);
         // the worker may already be gone; then there is nothing to stop
-        let _ = self.stop.try_send(deadline);
+        let _ = self.stop.try_send(Stop { begun: clock::now(), by: deadline });
         let _ = self.stopped.set(self.stop.clone());
     }
 
-    /// Ends an attempt that was begun before the stop, if another signal has something to send: in a stop that is half
-    /// over, each signal is to have its attempt. The connection is opened again.
+    /// Ends an attempt that was begun before the stop, if another signal has records to send: they have a share of the stop's
+    /// time, too. The next attempt opens a new connection.
     pub(crate) fn cut_attempt(&self) {
         let is_waiting = |signal: Signal| {
             let has_records = self.queues[signal as usize].as_ref().is_some_and(|queue| queue.level().0 > 0);

@@ -14,7 +14,6 @@ use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, R
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::pipeline::manual;
 use crate::pipeline::open_spans::OpenMarks;
-use crate::pipeline::worker::PendingFlush;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
 use crate::record::FrameLimits;
@@ -412,8 +411,7 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
     manual::drive(goals.collect(), deadline, deadline);
     // a worker that ended has settled or counted everything
     let left = || deadline.saturating_duration_since(clock::now());
-    let timed_out = |done: &PendingFlush| done.recv_timeout(left()).is_err_and(|error| error.is_timeout());
-    !pending.iter().any(timed_out)
+    pending.iter().all(|flush| flush.ends_within(left()))
 }
 
 /// Gives every exporter of these sets until the deadline to empty itself, all at the same time. A caller
@@ -437,13 +435,13 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     late.iter().for_each(|handle| handle.finish_stop());
 }
 
-/// When half of the time is over, ends attempts that were begun before the stop and would use up all of it.
+/// Ends attempts that were begun before the stop once they have had a signal's share of its time.
 fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     let now = clock::now();
-    let halfway = now + deadline.saturating_duration_since(now) / 2;
+    let share_ends = now + deadline.saturating_duration_since(now) / Signal::COUNT as u32;
     let running = || exporter_sets.iter().flat_map(|exporters| exporters.running());
-    manual::drive(running().filter_map(ExporterHandle::end_goal).collect(), halfway, deadline);
-    let late: Vec<_> = running().filter(|handle| !handle.wait_for_end(halfway)).collect();
+    manual::drive(running().filter_map(ExporterHandle::end_goal).collect(), share_ends, deadline);
+    let late: Vec<_> = running().filter(|handle| !handle.wait_for_end(share_ends)).collect();
     late.iter().for_each(|handle| handle.cut_attempt());
 }
 

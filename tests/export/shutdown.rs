@@ -302,6 +302,23 @@ fn a_collector_that_comes_back_within_the_budget_gets_everything() {
 }
 
 #[test]
+fn a_busy_collector_gets_at_most_one_attempt_in_100_ms_and_a_last_one() {
+    for answer in [Answer::status(503), Answer::status(503).retry_after("0")] {
+        let receiver = receiver_that(answer);
+        // so that no attempt is made before the shutdown, and back-offs are short
+        let moment = Duration::from_millis(1);
+        let telemetry =
+            start([Exporter::http(receiver.endpoint()).linger(LONG).retry_delays(moment, moment)]);
+        emit(&telemetry, SPANS);
+        let begun = Instant::now();
+        let ledger = telemetry.shutdown(2 * BUDGET);
+        let most = 2 + begun.elapsed().as_millis() / 100;
+        let attempts = u128::from(ledger.exporters[0].attempts);
+        assert!((2..=most).contains(&attempts), "{attempts} attempts, {most} at most: {ledger}");
+    }
+}
+
+#[test]
 fn a_shutdown_uses_its_budget_though_the_time_of_a_batch_is_up() {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503), Answer::status(503)]);

@@ -172,6 +172,28 @@ fn a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes() {
 }
 
 #[test]
+fn flushes_without_patience_cost_no_memory_while_a_collector_hangs() {
+    if let Some(endpoint) = process::task() {
+        let exporter = Exporter::http(endpoint).timeout(PATIENCE).throttle(Duration::ZERO);
+        let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
+        telemetry.tracer("shop").span("checkout").end();
+        let flush = |times| (0..times).for_each(|_| _ = telemetry.flush(Duration::ZERO));
+        while telemetry.ledger().exporters[0].attempts == 0 {
+            flush(100);
+        }
+        let ((), rise) = rise_during(|| flush(50_000));
+        telemetry.shutdown(Duration::ZERO);
+        return process::report(rise);
+    }
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::hang());
+    let name = "flushes_without_patience_cost_no_memory_while_a_collector_hangs";
+    let reports = process::run(name, &receiver.endpoint());
+    let rise: u64 = reports[0].parse().unwrap();
+    assert!(rise <= MIB, "memory rose by {rise} bytes");
+}
+
+#[test]
 fn the_largest_queue_is_not_allocated_before_it_is_needed() {
     if let Some(endpoint) = process::task() {
         let start = |exporter| Telemetry::start(Config::new().exporter(exporter)).unwrap();

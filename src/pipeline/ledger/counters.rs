@@ -82,7 +82,7 @@ impl Counters {
     /// Records of the spool are to be sent.
     pub(crate) fn take_from_spool(&self, signal: Signal, records: u64, is_own: bool) {
         self.change(signal, |counts| match is_own {
-            true => counts.spooled -= records,
+            true => subtract(&mut counts.spooled, records),
             false => counts.recovered += records,
         });
     }
@@ -91,7 +91,7 @@ impl Counters {
     pub(crate) fn put_back_into_spool(&self, signal: Signal, records: u64, is_own: bool) {
         self.change(signal, |counts| match is_own {
             true => counts.spooled += records,
-            false => counts.recovered -= records,
+            false => subtract(&mut counts.recovered, records),
         });
     }
 
@@ -99,7 +99,7 @@ impl Counters {
     pub(crate) fn expire(&self, dropped: [spool::Dropped; Signal::COUNT]) {
         for (signal, spool::Dropped { own, of_others }) in Signal::ALL.into_iter().zip(dropped) {
             self.change(signal, |counts| {
-                counts.spooled -= own;
+                subtract(&mut counts.spooled, own);
                 counts.recovered += of_others;
                 counts.dropped.expired += own + of_others;
             });
@@ -110,7 +110,7 @@ impl Counters {
     pub(crate) fn damage(&self, damaged: [spool::Dropped; Signal::COUNT]) {
         for (signal, spool::Dropped { own, of_others }) in Signal::ALL.into_iter().zip(damaged) {
             self.change(signal, |counts| {
-                counts.spooled -= own;
+                subtract(&mut counts.spooled, own);
                 counts.recovered += of_others;
                 counts.dropped.damaged += own + of_others;
             });
@@ -160,7 +160,7 @@ impl Counters {
                 panicked: refused(NotEnqueuedReason::Panicked),
             };
             counts.accepted = accepted;
-            counts.in_flight = accepted + counts.recovered - counts.settled();
+            counts.in_flight = unsettled(counts, accepted);
         }
         drop(outcomes);
         let [traces, mut logs, metrics] = counts;
@@ -192,8 +192,22 @@ impl Counters {
         }
         outcomes.closed = true;
         for (counts, accepted) in outcomes.counts.iter_mut().zip(accepted()) {
-            let left = accepted + counts.recovered - counts.settled();
+            let left = unsettled(counts, accepted);
             *if is_recorded { &mut counts.spooled } else { &mut counts.dropped.shutdown } += left;
         }
     }
+}
+
+/// Returns how many accepted or recovered records are not settled.
+fn unsettled(counts: &Counts, accepted: u64) -> u64 {
+    let mut left = accepted + counts.recovered;
+    subtract(&mut left, counts.settled());
+    left
+}
+
+/// Subtracts down to 0, so that a wrong count stays small. It is an error of this library, which debug builds report.
+fn subtract(from: &mut u64, records: u64) {
+    let before = *from;
+    *from = before.saturating_sub(records);
+    debug_assert!(before >= records, "{records} of {before} records were settled: one was counted twice");
 }

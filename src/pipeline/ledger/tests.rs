@@ -5,6 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::process::atomic::AtomicU64;
+use crate::process::contain_panic;
+use crate::spool;
 
 const OUTCOMES: [Outcome; 8] = [
     Outcome::Delivered,
@@ -297,4 +299,44 @@ fn what_the_flight_recorder_has_is_spooled_at_the_end() {
     counters.close(true, || [7, 0, 0]);
     let counts = read(&counters, 7);
     assert_eq!((counts.delivered, counts.spooled, counts.lost(), counts.in_flight), (3, 4, 0, 0));
+}
+
+/// What `call` returns; `None` if it panics, as a debug build does about a wrong count.
+fn unless_asserted<T>(call: impl FnOnce() -> T) -> Option<T> {
+    let returned = contain_panic(call);
+    if let Err(message) = &returned {
+        assert!(message.ends_with("records were settled: one was counted twice"), "{message}");
+    }
+    assert_eq!(returned.is_err(), cfg!(debug_assertions));
+    returned.ok()
+}
+
+#[test]
+fn shows_no_records_in_flight_when_more_are_settled_than_accepted() {
+    let counters = Counters::default();
+    counters.settle(Signal::Traces, Outcome::Delivered, 3);
+    let counts = unless_asserted(|| read(&counters, 2));
+    assert_eq!(counts.map_or(0, |counts| counts.in_flight), 0);
+    unless_asserted(|| counters.close(false, || [2, 0, 0]));
+    assert_eq!(read(&counters, 3).dropped.shutdown, 0);
+}
+
+#[test]
+fn shows_no_records_in_the_spool_when_more_leave_it_than_went_there() {
+    const TWO: [spool::Dropped; Signal::COUNT] = [spool::Dropped { own: 2, of_others: 0 }; Signal::COUNT];
+    let leave: [fn(&Counters); 4] = [
+        |counters| counters.take_from_spool(Signal::Traces, 2, true),
+        |counters| counters.put_back_into_spool(Signal::Traces, 2, false),
+        |counters| counters.expire(TWO),
+        |counters| counters.damage(TWO),
+    ];
+    for (number, leave) in leave.into_iter().enumerate() {
+        let counters = Counters::default();
+        counters.spool(Signal::Traces, 1);
+        counters.take_from_spool(Signal::Traces, 1, false);
+        unless_asserted(|| leave(&counters));
+        let counts = read(&counters, 100);
+        let left = if number == 1 { counts.recovered } else { counts.spooled };
+        assert_eq!(left, 0, "{counts}");
+    }
 }

@@ -97,7 +97,7 @@ fn a_turn_gives_an_attempt_its_own_timeout_and_a_flush_no_more_than_is_left() {
         assert!(gate.next().deadline <= deadline);
         driving.join().unwrap();
     });
-    assert_eq!(flushed.try_recv(), Err(TryRecvError::Empty));
+    assert!(!flushed.is_over());
     assert!(Instant::now() >= deadline);
 }
 
@@ -145,5 +145,5 @@ fn a_worker_that_has_ended_is_waited_for_by_none() {
     assert_eq!(super::pump(&[manual], soon()), None);
     assert!(manual.wait_for_return(Instant::now()));
     // and a flush is over at once
-    assert!(handle.start_flush().recv_timeout(PATIENCE).is_err_and(|error| error.is_disconnected()));
+    assert!(handle.start_flush().ends_within(PATIENCE));
 }

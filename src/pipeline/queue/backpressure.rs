@@ -52,9 +52,11 @@ struct Waiters {
 
 type Ticket = u64;
 
-/// A caller that waits.
+/// A caller that waits. Its drop lets the next one take its turn, even if the caller unwinds.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(super) struct Waiter<'a> {
+    backpressure: &'a Backpressure,
+    records: usize,
     ticket: Ticket,
     parker: Arc<Parker>,
 }
@@ -138,14 +140,12 @@ impl Backpressure {
         }
         let waiter = self.join(records);
         wake();
-        let reserved = self.wait_for_turn(&waiter, since, try_reserve, closed, report);
-        self.leave(&waiter, records);
-        reserved
+        self.wait_for_turn(&waiter, since, try_reserve, closed, report)
     }
 
     fn wait_for_turn<T>(
         &self,
-        waiter: &Waiter,
+        waiter: &Waiter<'_>,
         since: Instant,
         try_reserve: impl Fn() -> Option<T>,
         closed: impl Fn() -> bool,
@@ -189,7 +189,7 @@ impl Backpressure {
         }
     }
 
-    pub(super) fn join(&self, records: usize) -> Waiter {
+    pub(super) fn join(&self, records: usize) -> Waiter<'_> {
         let parker = Arc::new(Parker::default());
         // allocated and freed without the lock: the program's allocator may make a record itself
         let mut longer = VecDeque::new();
@@ -199,7 +199,7 @@ impl Backpressure {
             if let Some(ticket) = waiters.try_join(&parker) {
                 // before the wake-up: a worker about to sleep sees the one or the other
                 self.waiting_records.fetch_add(records, Ordering::SeqCst);
-                return Waiter { ticket, parker };
+                return Waiter { backpressure: self, records, ticket, parker };
             }
             let needed = 2 * waiters.waiting.len() + 4;
             drop(waiters);
@@ -207,15 +207,7 @@ impl Backpressure {
         }
     }
 
-    fn leave(&self, waiter: &Waiter, records: usize) {
-        let mut waiters = self.lock();
-        // the waiter keeps its parker: nothing is freed here
-        waiters.waiting.retain(|(other, _)| *other != waiter.ticket);
-        self.waiting_records.fetch_sub(records, Ordering::SeqCst);
-        waiters.wake_first();
-    }
-
-    fn is_first(&self, waiter: &Waiter) -> bool {
+    fn is_first(&self, waiter: &Waiter<'_>) -> bool {
         self.lock().waiting.front().is_some_and(|(first, _)| *first == waiter.ticket)
     }
 
@@ -228,6 +220,16 @@ impl Backpressure {
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut waiters = self.backpressure.lock();
+        // The waiter still holds its parker, so nothing is freed under the lock.
+        waiters.waiting.retain(|(other, _)| *other != self.ticket);
+        self.backpressure.waiting_records.fetch_sub(self.records, Ordering::SeqCst);
+        waiters.wake_first();
     }
 }
 

@@ -47,7 +47,7 @@ fn with_waiters(records: usize, bytes: usize, waiting_records: usize) -> Fixture
     let block_timeout = Some(Duration::from_millis(1));
     let fixture =
         fixture_for(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout }, 100);
-    fixture.queue.backpressure.join(waiting_records);
+    std::mem::forget(fixture.queue.backpressure.join(waiting_records));
     fixture
 }
 

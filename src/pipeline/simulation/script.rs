@@ -10,7 +10,7 @@ use crate::record::Signal;
 /// The signals that callers make records of.
 pub(super) const SIGNALS: [Signal; 2] = [Signal::Traces, Signal::Logs];
 
-const HAS_SPOOL: bool = cfg!(all(feature = "spool", target_os = "linux"));
+pub(super) const HAS_SPOOL: bool = cfg!(all(feature = "spool", target_os = "linux"));
 
 /// The scopes that they are of.
 pub(super) const SCOPES: [&str; 2] = ["shop", "warehouse"];

@@ -34,6 +34,9 @@ pub(super) struct Book {
     /// Attempts, and those that led to no answer but "later".
     pub(super) attempts: u64,
     pub(super) later: u64,
+    /// Those that led to "later" before the stop, and the time that attempts have had of the stop.
+    pub(super) later_before_stop: u64,
+    pub(super) time_in_stop: Duration,
     /// Whether records may come in another order: a disk that fails must not hold up what is in memory.
     pub(super) is_lenient: bool,
     /// The last moment at which a round might begin whatever the throttle is.

@@ -1,5 +1,6 @@
 //! One attempt to send a part of a batch, and what follows from its verdict.
 
+use std::array;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,20 +10,18 @@ use crate::config::RetrySettings;
 use crate::pipeline::batch::{Batch, Next};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
-use crate::pipeline::retry::{self, Attempt, NextStep};
+use crate::pipeline::retry::{self, Attempt, NextStep, Pause};
 use crate::process::contain_panic;
 use crate::record::{Signal, random};
 use crate::transport::{Payload, Transport, Verdict};
 
-/// While the worker stops, every retry must have a chance within the budget: a pause takes no more than this,
-const LONGEST_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
-/// nor more than a quarter of the time that is left, unless that is less than this.
-const SHORTEST_BOUND_AT_STOP: Duration = Duration::from_millis(20);
+/// Longest back-off in a stop. Several attempts fit into its budget.
+const MAX_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
+/// Shortest pause between two attempts of a signal in a stop, so that programs that end do not flood a busy collector.
+const MIN_PAUSE_AT_STOP: Duration = Duration::from_millis(100);
 
-/// Where no attempt has ever reached a server, a stop makes this many of each signal, so as not to use up its budget,
+/// Attempts of each signal in a stop where no attempt has ever reached a server, so as not to use up the budget.
 const UNREACHED_ATTEMPTS_AT_STOP: u32 = 2;
-/// and pauses for this long between them at most.
-const UNREACHED_PAUSE_AT_STOP: Duration = Duration::from_millis(100);
 
 /// What is in the spool is not given up for its time: its age is another bound. As good as never, and within the clock's range.
 const AGE_ALONE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -59,8 +58,7 @@ impl Worker {
         }
         let deadline = self.attempt_deadline(at, give_up, now);
         let deadline = self.attempts_end_by().map_or(deadline, |by| deadline.min(by));
-        let has_thread = self.state.turn.is_none() && !clock::is_simulated();
-        let verdict = match has_thread && self.spool.is_some() {
+        let verdict = match self.state.turn.is_none() && self.spool.is_some() {
             true => self.send_beside(at, &part, deadline),
             false => self.send(&part, deadline),
         };
@@ -123,22 +121,22 @@ impl Worker {
         None
     }
 
-    /// An attempt has its time-out, or what is left of the batch's time. While the worker stops, half of the time that is
-    /// left is for the signals that were not tried since.
+    /// Returns when an attempt ends: after its timeout, or when the batch's time is up. In a stop, it ends after the signal's
+    /// fair share of the time left, so that an endpoint that hangs costs the other signals nothing.
     fn attempt_deadline(&self, at: usize, give_up: Instant, now: Instant) -> Instant {
         let deadline = now + self.attempt_timeout;
-        let Some(by) = self.stop_by() else {
+        let Some(stop) = self.state.stop.get() else {
             // one that comes late, after another signal's or between two turns of a caller, is the last one, too
             let is_last = self.deliveries[at].is_last || give_up <= now;
             return if is_last { deadline } else { deadline.min(give_up) };
         };
-        let is_waiting = |other: usize| {
-            let delivery = &self.deliveries[other];
-            let has_work = !delivery.is_idle() || self.is_of_metrics(other) && self.has_last_metrics();
-            other != at && has_work && delivery.attempts_in_stop == 0 && !delivery.is_finished
+        let has_records = |other: usize| {
+            self.deliveries.get(other).is_some_and(|delivery| {
+                let has_some = !delivery.is_idle() || self.is_of_metrics(other) && self.has_last_metrics();
+                has_some && !delivery.is_finished
+            })
         };
-        let share = if (0..self.deliveries.len()).any(is_waiting) { 2 } else { 1 };
-        deadline.min(now + by.saturating_duration_since(now) / share)
+        deadline.min(now + self.state.fair_share.share(at, array::from_fn(has_records), stop.left(now)))
     }
 
     /// One attempt; `None` if the transport panicked.
@@ -183,6 +181,10 @@ impl Worker {
             return delivery.parts.push(part);
         }
         let next_step = retry::next_step(&settings, &attempt, verdict, now);
+        let next_step = match self.state.stop.get() {
+            Some(stop) => next_step_at_stop(next_step, attempt.is_last, stop.left(now)),
+            None => next_step,
+        };
         delivery.failures = match next_step {
             NextStep::TryAgain(_) | NextStep::GiveUp(_) => attempt.number,
             _ => 0,
@@ -200,6 +202,8 @@ impl Worker {
                 self.move_to_spool(at);
                 if self.deliveries[at].parts.is_empty() {
                     self.deliveries[at].part_is_over();
+                    // The spool keeps the part. Only a stop makes no attempt after this pause and the next one.
+                    self.deliveries[at].is_last = is_stopping && pause.is_last;
                 }
                 return;
             }
@@ -238,15 +242,11 @@ impl Worker {
     /// The attempt that was made, as it is judged.
     fn attempt(&self, at: usize, part: &Batch, now: Instant) -> Attempt {
         let delivery = &self.deliveries[at];
-        let give_up = delivery.give_up.unwrap_or(now);
-        // a pause that a server asks for in a stop ends when there is still time for one more attempt
-        let halfway = |by: Instant| now + by.saturating_duration_since(now) / 2;
         Attempt {
             number: delivery.failures.saturating_add(1),
             records: part.records,
             is_divisible: part.is_divisible(),
-            // in a stop its budget alone counts: what is given up then takes with it all that is behind it, untried
-            deadline: self.stop_by().map_or(give_up, halfway),
+            deadline: delivery.give_up.unwrap_or(now),
             is_last: delivery.is_last,
             random: random(),
             proxy_pause: self.state.proxy_pause.left(now),
@@ -255,11 +255,9 @@ impl Worker {
 
     fn retry_settings(&self, now: Instant) -> RetrySettings {
         let mut settings = self.retry;
-        if let Some(by) = self.stop_by() {
-            let quarter = by.saturating_duration_since(now) / 4;
-            let most = if self.state.was_reached { LONGEST_PAUSE_AT_STOP } else { UNREACHED_PAUSE_AT_STOP };
-            let longest = quarter.clamp(SHORTEST_BOUND_AT_STOP, most);
-            settings.max_delay = settings.max_delay.min(longest);
+        if let Some(stop) = self.state.stop.get() {
+            let most = if self.state.was_reached { MAX_PAUSE_AT_STOP } else { MIN_PAUSE_AT_STOP };
+            settings.max_delay = settings.max_delay.min((stop.left(now) / 4).clamp(MIN_PAUSE_AT_STOP, most));
         }
         settings
     }
@@ -295,5 +293,17 @@ impl Worker {
             Verdict::Refused { reason } => (ProblemKind::Refused, reason.clone()),
         };
         self.reporter.report(signal, kind, || message);
+    }
+}
+
+/// Returns the next step in a stop, whose budget alone counts. A batch that is not delivered is sent again after a pause, and
+/// one last time when half of the time `left` is over.
+pub(super) fn next_step_at_stop(next_step: NextStep, was_last: bool, left: Duration) -> NextStep {
+    match next_step {
+        NextStep::TryAgain(pause) | NextStep::GiveUp(pause) if !was_last && !left.is_zero() => {
+            let (time, halfway) = (pause.time.max(MIN_PAUSE_AT_STOP), left / 2);
+            NextStep::TryAgain(Pause { time: time.min(halfway), is_last: time >= halfway, ..pause })
+        }
+        next_step => next_step,
     }
 }

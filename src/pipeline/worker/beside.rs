@@ -14,6 +14,8 @@ use super::spooling::write;
 use crate::context;
 use crate::pipeline::batch::{Batch, Origin};
 use crate::pipeline::clock;
+#[cfg(test)]
+use crate::pipeline::simulation;
 use crate::process::{contain_panic, spawn_scoped};
 use crate::spool::Spool;
 use crate::transport::{Payload, Verdict};
@@ -28,47 +30,42 @@ impl Worker {
         self.begin_attempt(batch.signal, &mut *transport);
         let payload = Payload { signal: batch.signal, body: &batch.body() };
         let owner = self.owner;
-        let mut send = || contain_panic(|| transport.send(&payload, deadline)).ok();
-        let (running, ended) = bounded::<()>(0);
-        let sent = thread::scope(|scope| {
-            let send = || {
-                let _running = running;
-                context::while_exporting_for(owner, &mut send)
-            };
-            let attempt = spawn_scoped(scope, "standpipe-send", send).ok()?;
-            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                // or the transport would be lost
-                let _ = contain_panic(|| self.relieve_queues(at, batch));
-            }
-            attempt.join().ok()
-        });
-        // where the system has no thread to give, the worker waits for the answer itself
-        let verdict = sent.unwrap_or_else(send);
+        let send = || {
+            let send = || contain_panic(|| transport.send(&payload, deadline)).ok();
+            context::while_exporting_for(owner, send)
+        };
+        let verdict = run_beside(send, || self.relieve_queues(at, batch));
         self.transport = Some(transport);
         self.end_attempt();
         verdict
     }
 
-    /// Moves queues to the disk that are close to being full.
+    /// Moves queues to the disk that are close to being full. After a panic, the records that had left the queue are lost, but
+    /// not the batch that is being sent.
     pub(super) fn relieve_queues(&mut self, sending: usize, batch: &Batch) {
         for at in 0..self.deliveries.len() {
-            let delivery = &mut self.deliveries[at];
-            let is_pressing = delivery.queue.is_pressing(delivery.queue.level());
-            let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
-            let is_first = at != sending || batch.is_spooled() || self.state.is_sent_from_spool;
-            // where the disk has others, which could not be read, a copy would not be the oldest: its answer would settle them
-            let may_copy = !delivery.has_spooled;
-            if !is_pressing || !is_in_order || !(is_first || may_copy && self.spool_copy(batch)) {
-                continue;
+            let being_sent = mem::take(&mut self.deliveries[at].in_hand);
+            if contain_panic(|| self.relieve_queue(at, sending, batch)).is_err() {
+                self.report_panic(at);
+                self.deliveries[at].write_off_unsent();
             }
+            let in_hand = &mut self.deliveries[at].in_hand;
+            *in_hand = (in_hand.0 + being_sent.0, in_hand.1 + being_sent.1);
+        }
+    }
+
+    fn relieve_queue(&mut self, at: usize, sending: usize, batch: &Batch) {
+        let delivery = &self.deliveries[at];
+        let is_pressing = delivery.queue.is_pressing(delivery.queue.level());
+        let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
+        let is_first = at != sending || batch.is_spooled() || self.state.is_sent_from_spool;
+        // where the disk has others, which could not be read, a copy would not be the oldest: its answer would settle them
+        let may_copy = !delivery.has_spooled;
+        if is_pressing && is_in_order && (is_first || may_copy && self.spool_copy(batch)) {
             let delivery = &mut self.deliveries[at];
             delivery.has_spooled = true;
             delivery.drain_queue(clock::now());
-            // of the batch that is being sent
-            let (records, bytes) = mem::take(&mut delivery.in_hand);
             self.pass_on_to_spool(at);
-            let in_hand = &mut self.deliveries[at].in_hand;
-            *in_hand = (in_hand.0 + records, in_hand.1 + bytes);
         }
     }
 
@@ -106,5 +103,46 @@ impl Worker {
             self.deliveries[at].part_is_over();
         }
         part
+    }
+}
+
+/// Runs `work` on another thread, and meanwhile calls `look` every [`LOOK`]. Returns `None` if `work` panicked.
+fn run_beside<T: Send>(mut work: impl FnMut() -> Option<T> + Send, mut look: impl FnMut()) -> Option<T> {
+    #[cfg(test)]
+    if let Some(worked) = simulation::run_beside(LOOK, &mut work, &mut look) {
+        return worked;
+    }
+    let (running, ended) = bounded::<()>(0);
+    let worked = thread::scope(|scope| {
+        let work = || {
+            let _running = running;
+            work()
+        };
+        let thread = spawn_scoped(scope, "standpipe-send", work).ok()?;
+        while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            look();
+        }
+        // The request of a thread that panicked may have arrived, so it is not sent again.
+        Some(thread.join().ok().flatten())
+    });
+    // Without a thread, the worker waits for the answer itself.
+    worked.unwrap_or_else(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::resume_unwind;
+
+    use super::*;
+
+    #[test]
+    fn calls_work_once_though_its_thread_panics() {
+        let mut calls = 0;
+        let work = || -> Option<()> {
+            calls += 1;
+            resume_unwind(Box::new("on purpose"));
+        };
+        assert_eq!(run_beside(work, || ()), None);
+        assert_eq!(calls, 1);
     }
 }

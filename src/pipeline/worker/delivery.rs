@@ -266,6 +266,11 @@ impl Delivery {
     pub(super) fn write_off(&mut self) {
         self.parts.clear();
         self.part_is_over();
+        self.write_off_unsent();
+    }
+
+    /// Counts as lost to a panic all that left the queue and is in no part.
+    pub(super) fn write_off_unsent(&mut self) {
         let mut lost = self.backlog.write_off();
         lost.push(std::mem::take(&mut self.in_hand));
         self.settle_all(lost, Outcome::WorkerPanicked);

@@ -30,6 +30,15 @@ impl FairShare {
         (0..COUNT).filter(|index| due[*index]).min_by_key(|index| self.spent[*index])
     }
 
+    /// Returns how long an attempt may take of the time that a stop has `left`: until this signal has had as much as the
+    /// average of the signals with records left, and no less than an equal part, as the others may wait in a back-off.
+    pub(super) fn share(&self, index: usize, has_records: [bool; COUNT], left: Duration) -> Duration {
+        let sharers = || (0..COUNT).filter(|other| *other == index || has_records[*other]);
+        let count = sharers().count() as u32;
+        let average = (left + sharers().map(|other| self.spent[other]).sum::<Duration>()) / count;
+        average.saturating_sub(self.spent[index]).clamp(left / count, left)
+    }
+
     /// Adds what a turn took.
     pub(super) fn charge(&mut self, index: usize, time: Duration) {
         self.spent[index] += time;
@@ -80,6 +89,36 @@ mod tests {
             had[index] += 1;
         }
         assert_eq!(had, [5, 5, 0]);
+    }
+
+    #[test]
+    fn shares_the_rest_of_a_stop_equally_between_signals_that_hang() {
+        let (mut fair_share, mut left, mut had) = (FairShare::default(), 6, Vec::new());
+        for _ in 0..COUNT {
+            let index = fair_share.pick([true; 3]).unwrap();
+            let share = fair_share.share(index, [true; 3], Duration::from_secs(left));
+            fair_share.charge(index, share);
+            left -= share.as_secs();
+            had.push((index, share.as_secs()));
+        }
+        assert_eq!(had, [(0, 2), (1, 2), (2, 2)]);
+    }
+
+    #[test]
+    fn leaves_signals_with_records_their_share_though_they_were_tried() {
+        let mut fair_share = FairShare::default();
+        for index in 0..2 {
+            assert_eq!(fair_share.pick([true, true, false]), Some(index));
+            fair_share.charge(index, Duration::from_millis(30));
+        }
+        let left = Duration::from_millis(1920);
+        let share = |fair_share: &FairShare, has_records| fair_share.share(2, has_records, left);
+        assert_eq!(share(&fair_share, [true, true, true]), Duration::from_millis(660));
+        assert_eq!(share(&fair_share, [true, false, true]), Duration::from_millis(975));
+        assert_eq!(share(&fair_share, [false, false, true]), left);
+        // others that wait in a back-off leave it an equal part, whatever it has had
+        fair_share.charge(2, 10 * left);
+        assert_eq!(share(&fair_share, [true, false, true]), left / 2);
     }
 
     #[test]

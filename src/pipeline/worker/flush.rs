@@ -1,8 +1,8 @@
 //! A flush: what was accepted before it, and the metrics as they are then, is delivered or counted.
 
 use std::ops::Deref;
-use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -10,19 +10,19 @@ use super::{Delivery, Worker};
 use crate::pipeline::clock;
 use crate::record::Signal;
 
-/// A flush as its caller sees it: the receiver gets a message at its end, or is disconnected if the worker ends first. Once
-/// this is dropped, the worker does not keep the flush.
-pub(crate) struct PendingFlush {
-    done: Receiver<()>,
-    _caller: Arc<()>,
-}
+/// A flush as its callers see it: the channel is disconnected when the flush or the worker has ended. Once all callers have
+/// dropped theirs, the worker does not keep the flush.
+pub(crate) struct PendingFlush(Arc<Receiver<()>>);
 
 impl PendingFlush {
-    /// A new one, and what the worker is to get for it.
-    pub(crate) fn new() -> (Self, FlushRequest) {
-        let ((sender, done), caller) = (bounded(1), Arc::new(()));
-        let request = FlushRequest { done: sender, caller: Arc::downgrade(&caller) };
-        (Self { done, _caller: caller }, request)
+    #[cfg(test)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.ends_within(Duration::ZERO)
+    }
+
+    /// Waits for the end; false if it has not come within this time.
+    pub(crate) fn ends_within(&self, time: Duration) -> bool {
+        self.0.recv_timeout(time).is_err_and(|error| error.is_disconnected())
     }
 }
 
@@ -30,21 +30,41 @@ impl Deref for PendingFlush {
     type Target = Receiver<()>;
 
     fn deref(&self) -> &Receiver<()> {
-        &self.done
+        &self.0
     }
 }
 
-/// What the worker gets to begin a flush.
+/// A flush as the worker sees it: its drop reports the end.
 pub(crate) struct FlushRequest {
-    /// On which to report its end.
-    done: Sender<()>,
-    /// Tells whether the caller still waits, which a sender cannot.
-    caller: Weak<()>,
+    _running: Sender<()>,
+    callers: Weak<Receiver<()>>,
 }
 
-impl FlushRequest {
-    fn is_awaited(&self) -> bool {
-        self.caller.strong_count() > 0
+/// The flush that the worker has not begun. All that request one meanwhile share it: callers that do not wait for its end, and
+/// request the next one, cost the worker one flush for each of its steps, and no memory.
+#[derive(Default)]
+pub(crate) struct NextFlush(Mutex<Option<FlushRequest>>);
+
+impl NextFlush {
+    pub(crate) fn request(&self) -> PendingFlush {
+        // Allocated and freed without the lock: the program's allocator may make a record, and wait for the worker.
+        let (running, ended) = bounded(0);
+        let callers = Arc::new(ended);
+        let request = FlushRequest { _running: running, callers: Arc::downgrade(&callers) };
+        let mut next = self.lock();
+        let shared = next.as_ref().and_then(|next| next.callers.upgrade());
+        let unused = if shared.is_none() { next.replace(request) } else { Some(request) };
+        drop(next);
+        drop(unused);
+        PendingFlush(shared.unwrap_or(callers))
+    }
+
+    pub(super) fn take(&self) -> Option<FlushRequest> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<FlushRequest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,14 +76,6 @@ pub(super) struct Flush {
     pub(super) targets: [u64; Signal::COUNT],
     /// The number of the collection before the one that it waits for.
     pub(super) waits_for_collection_after: Option<u64>,
-}
-
-impl Flush {
-    /// Reports that it is over.
-    pub(super) fn report(self) {
-        // the caller may have stopped waiting
-        let _ = self.request.done.try_send(());
-    }
 }
 
 impl Worker {
@@ -114,10 +126,7 @@ impl Worker {
                 && flush.waits_for_collection_after.is_none()
                 && flush.targets.iter().zip(settled).all(|(target, settled)| *target <= settled)
         };
-        let flushes = std::mem::take(&mut self.state.flushes);
-        let is_over = |flush: &Flush| is_finished(flush) || !flush.request.is_awaited();
-        let (over, rest): (Vec<_>, Vec<_>) = flushes.into_iter().partition(is_over);
-        self.state.flushes = rest;
-        over.into_iter().for_each(Flush::report);
+        let is_awaited = |flush: &Flush| flush.request.callers.strong_count() > 0;
+        self.state.flushes.retain(|flush| is_awaited(flush) && !is_finished(flush));
     }
 }

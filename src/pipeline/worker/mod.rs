@@ -18,6 +18,7 @@ mod turn;
 use std::cell::OnceCell;
 use std::mem;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError, select_biased};
@@ -37,7 +38,7 @@ pub(crate) use delivery::Delivery;
 use delivery::Readiness;
 use fair_share::FairShare;
 use flush::Flush;
-pub(crate) use flush::{FlushRequest, PendingFlush};
+pub(crate) use flush::{NextFlush, PendingFlush};
 pub(crate) use periodic_reader::PeriodicReader;
 use periodic_reader::ReaderState;
 pub(crate) use turn::{Progress, Turn};
@@ -71,10 +72,24 @@ pub(crate) struct Worker {
 
 /// The worker's channels. Stop outranks everything, so that a full queue cannot delay it.
 pub(crate) struct Commands {
-    /// With the moment by which all must be over.
-    pub(crate) stop: Receiver<Instant>,
-    pub(crate) flush: Receiver<FlushRequest>,
+    pub(crate) stop: Receiver<Stop>,
+    /// Callers hold it weakly, so that a request after the worker's end ends at once.
+    pub(crate) flush: Arc<NextFlush>,
     pub(crate) wake: Receiver<()>,
+}
+
+/// A request to stop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stop {
+    pub(crate) begun: Instant,
+    /// The moment by which all must be over.
+    pub(crate) by: Instant,
+}
+
+impl Stop {
+    fn left(&self, now: Instant) -> Duration {
+        self.by.saturating_duration_since(now)
+    }
 }
 
 /// What the worker remembers beside its deliveries.
@@ -82,8 +97,8 @@ pub(crate) struct Commands {
 pub(crate) struct State {
     fair_share: FairShare,
     flushes: Vec<Flush>,
-    /// By when all must be over, once the worker stops: the first stop counts, and none is taken back.
-    stop_by: OnceCell<Instant>,
+    /// The first request to stop. Later ones do not change its deadline.
+    stop: OnceCell<Stop>,
     reader: ReaderState,
     /// Whether the batch that is being sent was written to the spool meanwhile.
     is_sent_from_spool: bool,
@@ -100,8 +115,7 @@ pub(crate) struct State {
 }
 
 enum Command {
-    Stop(Instant),
-    Flush(FlushRequest),
+    Stop(Stop),
     Woken,
     TimedOut,
 }
@@ -162,7 +176,7 @@ impl Worker {
             self.report_after(Self::close_spool);
         }
         if !self.is_forked() {
-            self.state.flushes.drain(..).for_each(Flush::report);
+            self.state.flushes.clear();
         }
     }
 
@@ -199,7 +213,10 @@ impl Worker {
         } else {
             self.attempt_caught(at);
             self.report_not_enqueued();
-            self.state.fair_share.charge(at, clock::now() - now);
+            // A stop that began during the attempt shares only the time since then.
+            self.receive_stop();
+            let begun = self.state.stop.get().map_or(now, |stop| stop.begun.max(now));
+            self.state.fair_share.charge(at, clock::now() - begun);
         }
         true
     }
@@ -246,8 +263,7 @@ impl Worker {
         };
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
         match command {
-            Command::Stop(by) => self.start_stop(by),
-            Command::Flush(request) => self.start_flush(request),
+            Command::Stop(stop) => self.start_stop(stop),
             Command::Woken | Command::TimedOut => {}
         }
         true
@@ -269,26 +285,32 @@ impl Worker {
         Event::At(until)
     }
 
-    /// Receives a stop or a flush that has come while the worker was busy.
-    fn receive_commands(&mut self) {
+    /// Receives a stop that was requested while the worker was busy.
+    fn receive_stop(&mut self) {
         if self.stop_by().is_none() {
             match self.commands.stop.try_recv() {
-                Ok(by) => self.start_stop(by),
-                Err(TryRecvError::Disconnected) => self.start_stop(clock::now()),
+                Ok(stop) => self.start_stop(stop),
+                Err(TryRecvError::Disconnected) => self.start_stop(stop_now()),
                 Err(TryRecvError::Empty) => {}
             }
         }
-        while let Ok(request) = self.commands.flush.try_recv() {
+    }
+
+    /// Receives a stop or a flush that was requested while the worker was busy.
+    fn receive_commands(&mut self) {
+        self.receive_stop();
+        if let Some(request) = self.commands.flush.take() {
             self.start_flush(request);
         }
     }
 
     /// From now on only what the budget has time for: the queues are closed already.
-    fn start_stop(&mut self, by: Instant) {
-        if self.state.stop_by.set(by).is_err() {
+    fn start_stop(&mut self, stop: Stop) {
+        if self.state.stop.set(stop).is_err() {
             return;
         }
         let now = clock::now();
+        self.state.fair_share = FairShare::default();
         self.deliveries.iter_mut().for_each(|delivery| delivery.start_stop(now));
         self.report_not_enqueued();
         self.request_last_collection();
@@ -296,25 +318,16 @@ impl Worker {
 
     fn wait_for_command(&self, until: Instant) -> Command {
         let time = until.saturating_duration_since(clock::now());
-        // a stop comes once, and then its channel may be disconnected: it would be received all the time
+        // A stop is received once, and its channel may be disconnected then. It needs no other command: its end ends all flushes.
         if self.stop_by().is_some() {
-            return select_biased! {
-                recv(self.commands.flush) -> request => request.map_or_else(|_| self.sleep(until), Command::Flush),
-                default(time) => Command::TimedOut,
-            };
+            thread::sleep(time);
+            return Command::TimedOut;
         }
         select_biased! {
-            recv(self.commands.stop) -> by => stop(by.ok()),
-            recv(self.commands.flush) -> request => request.map_or(Command::Woken, Command::Flush),
+            recv(self.commands.stop) -> stop => Command::Stop(stop.unwrap_or_else(|_| stop_now())),
             recv(self.commands.wake) -> _ => Command::Woken,
             default(time) => Command::TimedOut,
         }
-    }
-
-    /// Waits where no command can come any more.
-    fn sleep(&self, until: Instant) -> Command {
-        std::thread::sleep(until.saturating_duration_since(clock::now()));
-        Command::TimedOut
     }
 
     fn wait_idle(&self, now: Instant) -> Command {
@@ -325,15 +338,14 @@ impl Worker {
         }
         self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
         select_biased! {
-            recv(self.commands.stop) -> by => stop(by.ok()),
-            recv(self.commands.flush) -> request => request.map_or(Command::Woken, Command::Flush),
+            recv(self.commands.stop) -> stop => Command::Stop(stop.unwrap_or_else(|_| stop_now())),
             recv(self.commands.wake) -> _ => Command::Woken,
         }
     }
 
     /// By when all must be over; `None` until the worker stops.
     fn stop_by(&self) -> Option<Instant> {
-        self.state.stop_by.get().copied()
+        self.state.stop.get().map(|stop| stop.by)
     }
 
     fn is_out_of_time(&self) -> bool {
@@ -370,8 +382,9 @@ fn records(count: u64) -> String {
 }
 
 /// A disconnected channel means that no caller is left that could wait for a stop.
-fn stop(by: Option<Instant>) -> Command {
-    Command::Stop(by.unwrap_or_else(clock::now))
+fn stop_now() -> Stop {
+    let now = clock::now();
+    Stop { begun: now, by: now }
 }
 
 #[cfg(test)]

@@ -23,11 +23,10 @@ impl Worker {
         }
     }
 
-    /// Whether a message ends its sleep. A wake-up is taken; a stop and a flush are left to the next step.
+    /// Whether a message ends its sleep. A wake-up is taken; a stop is left to the next step.
     pub(crate) fn is_called(&self) -> bool {
         let is_stopping = self.stop_by().is_some();
-        !self.commands.flush.is_empty()
-            || !is_stopping && (!self.commands.stop.is_empty() || self.commands.wake.try_recv().is_ok())
+        !is_stopping && (!self.commands.stop.is_empty() || self.commands.wake.try_recv().is_ok())
     }
 
     /// Its sleep is over.

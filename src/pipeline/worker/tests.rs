@@ -1,15 +1,18 @@
 use std::sync::mpsc;
 use std::thread;
+#[cfg(all(feature = "spool", target_os = "linux"))]
+use std::{cell::Cell, panic::resume_unwind, rc::Rc};
 
 use crossbeam_channel::{Sender, bounded};
 
+use super::attempt::next_step_at_stop;
 use super::*;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, SpoolSettings, WhenFull};
 use crate::pipeline::batch::{Batch, Next};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
-use crate::pipeline::ledger::Counts;
+use crate::pipeline::ledger::{Counts, Outcome};
 use crate::pipeline::queue::{Queue, Shared};
-use crate::pipeline::retry::Pause;
+use crate::pipeline::retry::{NextStep, Pause};
 use crate::pipeline::throttle::Throttle;
 use crate::process::Driver;
 use crate::record::{Scope, frames};
@@ -92,7 +95,7 @@ fn counts(handle: &ExporterHandle) -> Counts {
 }
 
 fn flush(handle: &ExporterHandle) {
-    handle.start_flush().recv_timeout(PATIENCE).expect("the flush never ended");
+    assert!(handle.start_flush().ends_within(PATIENCE), "the flush never ended");
 }
 
 fn stop(handle: &ExporterHandle) -> Counts {
@@ -201,7 +204,7 @@ fn a_panic_during_shutdown_does_not_keep_it_from_its_end() {
 fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() {
     let gate = Gate::default();
     let (wake, woken) = bounded(1);
-    let commands = Commands { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
+    let commands = Commands { stop: bounded(1).1, flush: Arc::default(), wake: woken };
     let mut worker = worker(&gate, commands, wake);
     let (scope, queue) = (scope(), Arc::clone(&worker.deliveries[0].queue));
     (0..5).for_each(|number| queue.enqueue(&scope, &record(number), 1));
@@ -316,8 +319,8 @@ fn an_attempt_has_its_time_out_or_what_is_left_of_the_batch_if_that_is_less() {
 fn an_attempt_that_begins_after_the_batchs_time_is_made_with_its_time_out() {
     let gate = Gate::default();
     let (wake, woken) = bounded(1);
-    let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
-    let mut worker = worker(&gate, Commands { stop, flush, wake: woken }, wake);
+    let (_stop, stop) = bounded(1);
+    let mut worker = worker(&gate, Commands { stop, flush: Arc::default(), wake: woken }, wake);
     let now = Instant::now();
     let delivery = &mut worker.deliveries[0];
     delivery.queue.enqueue(&scope(), &record(1), 1);
@@ -387,6 +390,29 @@ fn a_server_that_is_found_in_a_stop_gets_what_was_given_up_for_want_of_one() {
 }
 
 #[test]
+fn pauses_for_100_ms_in_a_stop_and_tries_one_last_time_halfway_to_its_end() {
+    let millis = Duration::from_millis;
+    let pause = |time, is_last| Pause { time: millis(time), by_server: false, is_last };
+    for (asked, left, next) in [
+        (0, 1000, pause(100, false)),
+        (250, 1000, pause(250, false)),
+        (0, 202, pause(100, false)),
+        (0, 200, pause(100, true)),
+        (250, 120, pause(60, true)),
+        (60_000, 120, pause(60, true)),
+    ] {
+        for step in [NextStep::TryAgain(pause(asked, false)), NextStep::GiveUp(pause(asked, false))] {
+            assert_eq!(next_step_at_stop(step, false, millis(left)), NextStep::TryAgain(next), "{left}");
+        }
+        let last = NextStep::GiveUp(pause(asked, false));
+        assert_eq!(next_step_at_stop(last, true, millis(left)), last, "after the last attempt");
+    }
+    for step in [NextStep::Done { rejected: 1 }, NextStep::Divide, NextStep::DropRefused] {
+        assert_eq!(next_step_at_stop(step, false, millis(1000)), step);
+    }
+}
+
+#[test]
 fn what_is_settled_after_the_books_are_closed_changes_nothing() {
     let gate = Gate::default();
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
@@ -419,8 +445,9 @@ fn a_worker_whose_owner_is_gone_ends() {
 #[test]
 fn a_wake_up_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
     let (wake, woken) = bounded(1);
-    let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
-    let worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
+    let (_stop, stop) = bounded(1);
+    let worker =
+        worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
     wake.send(()).unwrap();
     let (done, heard) = mpsc::channel();
     thread::spawn(move || done.send(matches!(worker.wait_idle(Instant::now()), Command::Woken)));
@@ -430,37 +457,57 @@ fn a_wake_up_after_its_record_was_sent_does_not_deafen_an_idle_worker() {
 #[test]
 fn a_flush_is_kept_as_long_as_its_caller_waits_for_it() {
     let (wake, woken) = bounded(1);
-    let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
-    let mut worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
+    let (_stop, stop) = bounded(1);
+    let mut worker =
+        worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
     worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1);
-    let (awaited, request) = PendingFlush::new();
-    worker.start_flush(request);
+    let awaited = worker.commands.flush.request();
+    worker.receive_commands();
     for _ in 0..1000 {
-        let (pending, request) = PendingFlush::new();
-        worker.start_flush(request);
-        drop(pending);
+        drop(worker.commands.flush.request());
+        worker.receive_commands();
         worker.report_flushed();
         assert_eq!(worker.state.flushes.len(), 1);
     }
-    assert!(awaited.is_empty(), "its record is not settled");
+    assert!(!awaited.is_over(), "its record is not settled");
     worker.deliveries[0].write_off();
     worker.report_flushed();
-    assert_eq!((awaited.try_recv(), worker.state.flushes.len()), (Ok(()), 0));
+    assert!(awaited.is_over() && worker.state.flushes.is_empty());
+}
+
+#[test]
+fn begins_one_flush_for_all_callers_that_requested_one_since_its_last_step() {
+    let (wake, woken) = bounded(1);
+    let (_stop, stop) = bounded(1);
+    let commands = Commands { stop, flush: Arc::default(), wake: woken };
+    let mut worker = worker(&Gate::default(), commands, wake);
+    worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1);
+    (0..1000).for_each(|_| drop(worker.commands.flush.request()));
+    let awaited = [(); 1000].map(|()| worker.commands.flush.request());
+    worker.receive_commands();
+    assert_eq!(worker.state.flushes.len(), 1);
+    worker.report_flushed();
+    assert!(awaited.iter().all(|flush| !flush.is_over()), "the record is not settled");
+    worker.deliveries[0].write_off();
+    worker.report_flushed();
+    assert!(awaited.iter().all(PendingFlush::is_over));
 }
 
 #[test]
 fn flushes_leave_a_tenth_of_a_second_of_a_back_off_and_all_that_the_server_asked_for() {
     const TENTH: Duration = Duration::from_millis(100);
     let (wake, woken) = bounded(1);
-    let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
-    let mut worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
+    let (_stop, stop) = bounded(1);
+    let mut worker =
+        worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
     let now = Instant::now();
     for (time, by_server, left) in
         [(PATIENCE, false, TENTH), (TENTH / 2, false, TENTH / 2), (PATIENCE, true, PATIENCE)]
     {
         worker.deliveries[0].pause_for(now, Pause { time, by_server, is_last: false });
         for _ in 0..3 {
-            worker.start_flush(PendingFlush::new().1);
+            drop(worker.commands.flush.request());
+            worker.receive_commands();
             let is_paused = |after| worker.deliveries[0].is_paused(now + after);
             assert!(is_paused(left - Duration::from_nanos(1)) && !is_paused(left), "{time:?}");
         }
@@ -470,8 +517,9 @@ fn flushes_leave_a_tenth_of_a_second_of_a_back_off_and_all_that_the_server_asked
 #[test]
 fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full() {
     let (wake, woken) = bounded(1);
-    let ((_stop, stop), (_flush, flush)) = (bounded(1), bounded(1));
-    let mut worker = worker(&Gate::default(), Commands { stop, flush, wake: woken }, wake.clone());
+    let (_stop, stop) = bounded(1);
+    let mut worker =
+        worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
     let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
     (0..queue.most_records()).for_each(|number| queue.enqueue(&scope, &record(number as u8), 1));
     let now = Instant::now();
@@ -494,7 +542,7 @@ fn worker_with_spool(name: &str) -> (Worker, std::path::PathBuf) {
     let _ = std::fs::remove_dir_all(&directory);
     let settings = SpoolSettings { directory: Some(directory.clone()), ..SpoolSettings::default() };
     let (wake, woken) = bounded(1);
-    let commands = Commands { stop: bounded(1).1, flush: bounded(1).1, wake: woken };
+    let commands = Commands { stop: bounded(1).1, flush: Arc::default(), wake: woken };
     let mut worker = worker(&Gate::default(), commands, wake);
     worker.spool = Spool::open(&settings, "memory", &[], 0, 1).unwrap();
     (worker, directory)
@@ -616,4 +664,38 @@ fn makes_one_attempt_in_a_stop_if_the_proxy_refuses_it() {
     handle.finish_stop();
     let ledger = handle.ledger();
     assert_eq!((ledger.attempts, ledger.traces.dropped.shutdown, ledger.logs.dropped.shutdown), (1, 2, 1));
+}
+
+#[cfg(all(feature = "spool", target_os = "linux"))]
+#[test]
+fn counts_every_record_once_when_the_disk_panics_during_an_attempt() {
+    // at its first call, at its second call, and so on
+    for calls in 0..20_u32 {
+        let (mut worker, directory) = worker_with_spool("panics");
+        let sent = batch_of(&mut worker, 1);
+        let queue = Arc::clone(&worker.deliveries[0].queue);
+        enqueue_until_it_is_pressing(&queue, 2);
+        let (left, has_panicked) = (Cell::new(calls), Rc::new(Cell::new(false)));
+        let panics = Rc::clone(&has_panicked);
+        crate::spool::faults::set(Some(Box::new(move || {
+            if left.replace(left.get().saturating_sub(1)) == 0 && !panics.replace(true) {
+                resume_unwind(Box::new("on purpose"));
+            }
+            false
+        })));
+        worker.relieve_queues(0, &sent);
+        crate::spool::faults::set(None);
+        let sent = worker.exchange_if_spooled(0, sent, Some(&Verdict::Accepted)).expect("it was sent");
+        worker.deliveries[0].settle(sent.origin, Outcome::Delivered, sent.records);
+        worker.release_part(0, sent);
+        let counts = worker.counters.read("memory", || [queue.accepted(), 0, 0]).traces;
+        assert_eq!((counts.delivered, counts.in_flight), (1, queue.level().0 as u64), "{calls}: {counts}");
+        let is_drained = queue.level().0 == 0;
+        assert!(
+            has_panicked.get() && is_drained == (counts.dropped.worker_panicked > 0),
+            "{calls}: {counts}"
+        );
+        drop(worker);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
 }

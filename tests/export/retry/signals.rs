@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use standpipe::config::Proxy;
 use standpipe::receiver::{Answer, Receiver};
@@ -10,7 +10,7 @@ use standpipe::{Exporter, FlushOutcome, Logger, ProblemKind, Signal, WhenFull};
 
 use super::patient;
 use crate::support::scene::{
-    FOR_EVER, LONG, Problems, SetWhenDropped, emit, emit_in_time, exporter, gathering, start,
+    FOR_EVER, LONG, NOISE, Problems, SetWhenDropped, emit, emit_in_time, exporter, gathering, start,
 };
 
 /// Enough for a request on any machine, with room for another signal's share.
@@ -131,6 +131,42 @@ fn an_attempt_that_hangs_when_the_shutdown_begins_leaves_time_for_the_other_sign
         scope.spawn(|| leaves_time(true));
         leaves_time(false);
     });
+}
+
+/// As many spans and log records as fill more than a hundred requests, where no metrics are answered.
+fn delivers_spans_and_logs_beside_metrics_that_hang(budget: Duration, hangs_before: bool) {
+    const RECORDS: u64 = 30_000;
+    let receiver = Receiver::start().unwrap();
+    receiver.always_for(Signal::Metrics, Answer::hang());
+    let interval = if hangs_before { Duration::from_millis(1) } else { FOR_EVER };
+    let exporter = unhurried(receiver.endpoint(), false).throttle(FOR_EVER).interval(interval);
+    let telemetry = start(exporter.queue_records(2 * RECORDS as usize).queue_bytes(64 << 20));
+    telemetry.meter("shop").counter("orders").add(1, ());
+    if hangs_before {
+        assert!(receiver.wait_for_requests(1, LONG));
+    }
+    let tracer = telemetry.tracer("shop");
+    (0..RECORDS).for_each(|_| tracer.span("work").end());
+    log(&telemetry.logger("shop"), RECORDS);
+    let begun = Instant::now();
+    let ledger = telemetry.shutdown(budget);
+    let took = begun.elapsed();
+    let exporter = &ledger.exporters[0];
+    let delivered = (exporter.traces.delivered, exporter.logs.delivered);
+    assert_eq!(delivered, (RECORDS, RECORDS), "{ledger}");
+    assert_eq!((receiver.span_count(), receiver.log_count()), delivered);
+    assert!(exporter.metrics.dropped.shutdown > 0, "{ledger}");
+    assert!(took <= budget + Duration::from_millis(50) + NOISE, "{took:?} for a budget of {budget:?}");
+}
+
+#[test]
+fn delivers_all_spans_and_logs_at_shutdown_though_metrics_hang() {
+    delivers_spans_and_logs_beside_metrics_that_hang(BUDGET, false);
+}
+
+#[test]
+fn delivers_all_spans_and_logs_at_shutdown_though_a_push_of_metrics_hung_before() {
+    delivers_spans_and_logs_beside_metrics_that_hang(BUDGET, true);
 }
 
 #[test]

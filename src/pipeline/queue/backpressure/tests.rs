@@ -228,13 +228,12 @@ fn a_line_that_grows_keeps_its_order() {
     let backpressure = blocking();
     let waiters: Vec<_> = (0..100).map(|_| backpressure.join(1)).collect();
     assert_eq!(waiting_records(&backpressure), 100);
-    for (number, waiter) in waiters.iter().enumerate() {
-        assert!(backpressure.is_first(waiter), "{number} is not the first");
-        backpressure.leave(waiter, 1);
+    for (number, waiter) in waiters.into_iter().enumerate() {
+        assert!(backpressure.is_first(&waiter), "{number} is not the first");
+        drop(waiter);
         // the caller that comes last does not push in
         let late = backpressure.join(1);
         assert!(number == 99 || !backpressure.is_first(&late), "it is not its turn");
-        backpressure.leave(&late, 1);
     }
     assert!(!backpressure.has_waiters());
 }
@@ -247,7 +246,35 @@ fn a_call_before_the_wait_is_not_lost() {
     let begun = Instant::now();
     waiter.parker.wait_for(LONG);
     assert!(begun.elapsed() < LONG, "it has waited though it was woken");
-    backpressure.leave(&waiter, 1);
+}
+
+#[test]
+fn lets_the_next_caller_in_when_a_waiter_unwinds() {
+    let backpressure = blocking();
+    let open = AtomicBool::new(false);
+    let (entered, entries) = unbounded();
+    thread::scope(|scope| {
+        let unwound = scope.spawn(|| {
+            let enter = || {
+                if open.load(Ordering::SeqCst) {
+                    std::panic::resume_unwind(Box::new("on purpose"));
+                }
+                None::<()>
+            };
+            backpressure.wait(Instant::now(), 1, || {}, enter, || false, |_| ())
+        });
+        until_waiting(&backpressure, 1);
+        scope.spawn(|| {
+            backpressure.wait(Instant::now(), 1, || {}, || Some(()), || false, |_| ());
+            entered.send(()).unwrap();
+        });
+        until_waiting(&backpressure, 2);
+        open.store(true, Ordering::SeqCst);
+        backpressure.notify();
+        assert!(unwound.join().is_err());
+        entries.recv_timeout(LONG / 2).expect("the caller behind it waits for its turn");
+    });
+    assert!(!backpressure.has_waiters());
 }
 
 /// How often the worker was woken and the way in was tried, for a caller that finds no room.

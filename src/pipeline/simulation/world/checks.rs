@@ -3,8 +3,6 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::TryRecvError;
-
 use super::{SIGNALS, World};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::Counts;
@@ -64,11 +62,8 @@ impl World {
             self.check_level(signal, &counts);
         }
         self.check_turns();
-        let (over, rest): (Vec<_>, Vec<_>) = self
-            .flushes
-            .take()
-            .into_iter()
-            .partition(|(done, _)| done.try_recv() != Err(TryRecvError::Empty));
+        let (over, rest): (Vec<_>, Vec<_>) =
+            self.flushes.take().into_iter().partition(|(flush, _)| flush.is_over());
         over.into_iter().for_each(|(_, accepted)| self.check_flushed(accepted));
         self.flushes.borrow_mut().extend(rest);
     }
@@ -128,11 +123,23 @@ impl World {
             if counts.in_flight > 0 {
                 self.fail(format!("after the stop: {signal}: {counts}"));
             }
-            let was_tried = self.attempts()[signal as usize] > self.attempts_before.get()[signal as usize];
+            let (budget, book) = (self.budget.get(), &self.books.borrow()[signal as usize]);
+            let tried = book.attempts - self.attempts_before.get()[signal as usize];
+            let later = book.later - book.later_before_stop;
             // A pause for the sake of a proxy holds in a stop as well.
-            let must_try = self.budget.get() >= LEAST_BUDGET && self.refused_at.get().is_none();
-            if counts.dropped.shutdown > 0 && !was_tried && must_try {
-                self.fail(format!("the stop has not tried {signal}: {counts}"));
+            let must_try = budget >= LEAST_BUDGET && self.refused_at.get().is_none();
+            if counts.dropped.shutdown > 0 && must_try {
+                if tried == 0 {
+                    self.fail(format!("the stop has not tried {signal}: {counts}"));
+                }
+                // half of the budget, but for the length of an attempt
+                if later == 0 && book.time_in_stop < budget / 3 {
+                    self.fail(format!("{signal} had {:?} of {budget:?}: {counts}", book.time_in_stop));
+                }
+            }
+            // one in 100 ms, the first and the last, and two before a server was found
+            if later > budget.as_millis() as u64 / 100 + 4 + tried.saturating_sub(later) {
+                self.fail(format!("{later} of {tried} attempts of {signal} led to nothing in {budget:?}"));
             }
         }
         if let Some(failure) = &*self.failure.borrow() {

@@ -3,6 +3,7 @@
 mod checks;
 mod disk;
 mod exporter;
+mod network;
 mod succession;
 
 use std::cell::{Cell, RefCell};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::script::{Action, Dice, SCOPES, SIGNALS, Script};
-use super::server::{Book, Reply, numbers};
+use super::server::Book;
 use crate::config::{Level, Signals, SpoolSettings};
 use crate::pipeline::clock::{self, simulated};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
@@ -25,9 +26,9 @@ use crate::process::Driver;
 use crate::record::wire::encode_field;
 use crate::record::{Scope, Signal};
 use crate::spool::faults;
-use crate::transport::{Payload, Verdict};
 use disk::Disk;
 use exporter::{Exporter, Network};
+use network::Request;
 
 /// Of the exporter.
 struct Handle(Rc<Exporter>);
@@ -89,6 +90,10 @@ pub(super) struct World {
     /// An attempt is under way, or a caller waits: nothing else may wait on the same stack.
     attempt: Cell<Option<Signal>>,
     is_caller_waiting: Cell<bool>,
+    /// The request of an attempt beside the worker, which looks at its queues now.
+    under_way: RefCell<Option<Request>>,
+    /// How often the worker has moved the queue behind a request to the disk, while the request was sent.
+    pub(super) relieved: Cell<u64>,
     failure: RefCell<Option<String>>,
     commands: Cell<u64>,
     turns: Cell<u64>,
@@ -124,6 +129,8 @@ impl World {
             refused_at: Cell::new(None),
             attempt: Cell::new(None),
             is_caller_waiting: Cell::new(false),
+            under_way: RefCell::default(),
+            relieved: Cell::new(0),
             failure: RefCell::default(),
             commands: Cell::new(0),
             turns: Cell::new(0),
@@ -364,13 +371,16 @@ impl World {
         self.attempt.get().into_iter().for_each(|signal| attempts[signal as usize] -= 1);
         self.attempts_before.set(attempts);
         self.budget.set(budget);
+        for book in &mut *self.books.borrow_mut() {
+            (book.later_before_stop, book.time_in_stop) = (book.later, Duration::ZERO);
+        }
         self.commands.set(self.commands.get() + 1);
         match &*self.exporter() {
             Exporter::Thread { handle, .. } => {
                 handle.start_stop(now + budget);
                 let mut agenda = self.agenda.borrow_mut();
                 agenda.extend([
-                    (now + budget / 2, Action::CutOldAttempt),
+                    (now + budget / Signal::COUNT as u32, Action::CutOldAttempt),
                     (now + budget, Action::Interrupt),
                     (now + budget + LAST_GRACE, Action::FinishStop),
                 ]);
@@ -399,43 +409,6 @@ impl World {
                 self.books.borrow_mut()[signal as usize].hurried = Some(clock::now());
             }
         }
-    }
-
-    /// One attempt, as the transport sees it.
-    fn send(&self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
-        let (now, settings, at) = (clock::now(), &self.script.settings, payload.signal as usize);
-        let body = payload.body.concat();
-        self.check_deadline(now, deadline);
-        if self.refused_at.get().is_some_and(|refused| now < refused + PROXY_PAUSE) {
-            self.fail("the proxy gets another request within a minute after it refused one".to_owned());
-        }
-        self.hurry_if_pressing();
-        let Some(numbers) = numbers(&body) else {
-            self.fail(format!("a request that cannot be read: {body:x?}"));
-            return Verdict::Refused { reason: String::new() };
-        };
-        if body.len() > settings.batch.bytes || numbers.len() > settings.batch.records {
-            self.fail(format!("a request of {} bytes and {} records", body.len(), numbers.len()));
-        }
-        let arrived = self.books.borrow_mut()[at].arrive(&numbers, now, settings.pace.throttle);
-        arrived.unwrap_or_else(|what| self.fail(format!("{}: {what}", payload.signal)));
-        let since = now - self.start;
-        let phase = self.script.weather.iter().find(|phase| since < phase.until && !self.recovered.get());
-        let reply = Reply::new(&mut self.dice.borrow_mut(), phase, payload.signal, settings);
-        let is_broken = || self.is_cut.get() || self.is_interrupted.get();
-        self.attempt.set(Some(payload.signal));
-        simulated::World::pass(self, Some(deadline.min(now + reply.after)), &is_broken);
-        self.attempt.set(None);
-        let is_late = is_broken() || now + reply.after > deadline;
-        self.note(|| format!("{} {numbers:?}, late: {is_late}, {reply:?}", payload.signal));
-        let verdict = self.books.borrow_mut()[at].reply(reply, is_late, &numbers, body.len());
-        if matches!(verdict, Verdict::ProxyRefused { .. }) {
-            self.refused_at.set(Some(clock::now()));
-        }
-        if self.disk.is_some() && matches!(verdict, Verdict::TooLarge { .. }) {
-            self.books.borrow_mut()[at].let_overtake(&numbers);
-        }
-        verdict
     }
 
     /// Of each signal.
