@@ -182,8 +182,11 @@ impl Worker {
         }
         let next_step = retry::next_step(&settings, &attempt, verdict, now);
         let next_step = match self.state.stop.get() {
-            Some(stop) => next_step_at_stop(next_step, attempt.is_last, stop.left(now)),
-            None => next_step,
+            // A stop does not cut the pause for a proxy short.
+            Some(stop) if attempt.proxy_pause.is_zero() => {
+                next_step_at_stop(next_step, attempt.is_last, stop.left(now))
+            }
+            _ => next_step,
         };
         delivery.failures = match next_step {
             NextStep::TryAgain(_) | NextStep::GiveUp(_) => attempt.number,
