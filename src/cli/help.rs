@@ -264,8 +264,8 @@ const SPOOL: &str = "\
 usage: standpipe spool DIR [--color WHEN] [--ascii]
 
 Shows what exporters keep in the directory of a spool (the setting spool = \"DIR\"): for each of them
-its name and service, whether its process runs or has ended, the records of each signal that are to be
-delivered, in how many requests, of what size and for how long they have waited, the spans that
+its name and service, whether its process runs or has ended, the records of each signal that are to
+be delivered, in how many requests, of what size and for how long they have waited, the spans that
 are open or were interrupted, and what cannot be read. Nothing is changed.
 
 examples:

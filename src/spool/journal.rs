@@ -6,7 +6,7 @@
 //! signal is sent again. Each signal has its own segments and bound, so that one that the collector never takes displaces no
 //! other. Time is an argument, and [`Storage`] does all I/O.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io::ErrorKind::{NotFound, UnexpectedEof};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use std::{array, io, mem};
 use super::clock::Jump;
 use super::crc32c::checksum;
 use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
+use super::lane::{Lane, Slot};
 use super::scan::{Damage, Found, LONGEST_SEGMENT, scan};
 use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
@@ -92,24 +93,6 @@ struct Segment {
     is_synced: bool,
     /// Whether it is to be kept, under another name, when all its entries are done.
     is_damaged: bool,
-}
-
-/// The entries of one signal, oldest first.
-#[derive(Debug, Default)]
-struct Lane {
-    slots: VecDeque<Slot>,
-    /// Whether the first one is being sent.
-    is_in_hand: bool,
-    records: u64,
-    bytes: u64,
-    /// Reads of the first one in a row that have failed.
-    failed_reads: u32,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    place: Place,
-    header: Header,
 }
 
 impl<S: Storage> Journal<S> {
@@ -474,43 +457,6 @@ impl Segment {
     /// Without pending entries, it is about to be removed, or gone by a removal that was reported to fail.
     fn needs_sync(&self) -> bool {
         self.left > 0 && !self.is_synced
-    }
-}
-
-impl Lane {
-    fn push(&mut self, slot: Slot) {
-        self.records += u64::from(slot.header.records);
-        self.bytes += u64::from(slot.header.body_len);
-        self.slots.push_back(slot);
-    }
-
-    fn pop(&mut self) -> Option<Slot> {
-        let slot = self.slots.pop_front()?;
-        self.is_in_hand = false;
-        self.forget(&slot);
-        Some(slot)
-    }
-
-    /// Takes all out that are chosen, except the one in hand.
-    fn take(&mut self, is_chosen: impl Fn(&Slot) -> bool) -> Vec<Slot> {
-        let mut taken = Vec::new();
-        let mut is_in_hand = self.is_in_hand;
-        self.slots.retain(|slot| {
-            let stays = mem::take(&mut is_in_hand) || !is_chosen(slot);
-            if !stays {
-                taken.push(*slot);
-            }
-            stays
-        });
-        taken.iter().for_each(|slot| self.forget(slot));
-        taken
-    }
-
-    fn forget(&mut self, slot: &Slot) {
-        self.records -= u64::from(slot.header.records);
-        self.bytes -= u64::from(slot.header.body_len);
-        // the next one is another
-        self.failed_reads = 0;
     }
 }
 

@@ -37,6 +37,7 @@ mod entry;
 mod estate;
 mod inspect;
 mod journal;
+mod lane;
 mod recorder;
 mod scan;
 mod storage;

@@ -370,7 +370,7 @@ fn reports_a_removed_segment_as_removed_and_counts_its_records() {
     spool.sync_if_due(Instant::now() + TICK);
     assert_eq!(drain(&mut spool), Vec::<Vec<u8>>::new());
     assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 14, of_others: 0 });
-    let words = "another program has removed the file; requests lost with it: 2";
+    let words = "another program has removed the file: 14 records are lost";
     assert_eq!(spool.take_notes(), [format!("{}: {words}", segment.display())]);
 }
 

@@ -265,7 +265,7 @@ fn plain_http_is_posted_to_the_proxy_in_absolute_form() {
         ("http://collector.test", "POST http://collector.test/v1/traces HTTP/1.1", "collector.test"),
         (
             "http://collector.test:4318/otlp?key=s3cret-of-the-query",
-            "POST http://collector.test:4318/otlp?key=s3cret-of-the-query HTTP/1.1",
+            "POST http://collector.test:4318/otlp/v1/traces?key=s3cret-of-the-query HTTP/1.1",
             "collector.test:4318",
         ),
     ] {

@@ -32,7 +32,7 @@ fn start(task: &str) -> (Telemetry, Problems) {
     let problems = Problems::default();
     let noted = Arc::clone(&problems);
     let exporter = exporter(endpoint, Path::new(spool)).spool_open_spans(true);
-    let config = Config::new().exporter(exporter).on_problem(move |problem| {
+    let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
         if problem.kind == ProblemKind::Spool {
             noted.lock().unwrap().push(problem.to_string());
         }

@@ -28,6 +28,7 @@ fn start_with_5_recovered(
     assert_eq!(ledger.total().spooled, 5, "{ledger}");
     collector.always(Answer::status(503));
     let config = Config::new()
+        .service_name("shop")
         .self_observation(true)
         .exporter(spans(spooling(&collector.endpoint(), spool)))
         .exporter(exporter(metrics).named("metrics").signals([Signal::Metrics]).interval(FOR_EVER));
