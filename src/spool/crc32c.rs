@@ -10,6 +10,19 @@ pub(crate) fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     !pieces.into_iter().fold(!0, update)
 }
 
+/// Returns the byte and the bit, as a mask, whose flip changes the checksum of `len` bytes by `difference`. The change that a
+/// bit makes depends only on how many bytes follow it, because the checksum is linear.
+pub(crate) fn find_flipped_bit(len: usize, difference: u32) -> Option<(usize, u8)> {
+    let mut changes: [u32; 8] = std::array::from_fn(|bit| TABLES[0][1 << bit]);
+    for byte in (0..len).rev() {
+        if let Some(bit) = changes.iter().position(|change| *change == difference) {
+            return Some((byte, 1 << bit));
+        }
+        changes = changes.map(|change| change >> 8 ^ TABLES[0][usize::from(change as u8)]);
+    }
+    None
+}
+
 fn update(mut crc: u32, mut bytes: &[u8]) -> u32 {
     while let Some((eight, rest)) = bytes.split_first_chunk() {
         let word = u64::from_le_bytes(*eight) ^ u64::from(crc);

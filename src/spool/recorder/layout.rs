@@ -4,6 +4,7 @@ use std::{fmt, io};
 
 use crate::record::{CODEWORDS, Chunk, OpenSpanBytes, Signal, SlotHeader};
 use crate::spool::checksum;
+use crate::spool::crc32c::find_flipped_bit;
 use crate::spool::entry::Owner;
 
 pub(super) const MAGIC: [u8; 8] = *b"SPFLIGHT";
@@ -20,6 +21,8 @@ const MOST_RESOURCE_BYTES: u32 = 16 << 20;
 const MOST_OPEN_SPANS: u32 = 1 << 16;
 
 /// Places in the header.
+const BYTE_ORDER_AT: usize = 12;
+const RESOURCE_BYTES_AT: usize = 24;
 const CHECKSUM_AT: usize = 28;
 pub(super) const READY_AT: usize = 68;
 pub(super) const ALIVE_AT: usize = 72;
@@ -87,9 +90,32 @@ impl Header {
         page
     }
 
-    /// Whether the page and the resource are as they were written.
-    pub(super) fn is_intact(page: &[u8; PAGE], resource: &[u8]) -> bool {
-        page[CHECKSUM_AT..CHECKSUM_AT + 4] == checksum_of(page, resource).to_ne_bytes()
+    /// Reads the first page and checks it with the resource at the start of `behind`. A single flipped bit is corrected.
+    pub(super) fn read_corrected(page: &mut [u8; PAGE], behind: &mut [u8]) -> Result<Self, Unreadable> {
+        let as_found = Self::read_checked(page, behind);
+        // Bits that decide which bytes are checked, and how, are tried one by one.
+        let tried = match as_found {
+            Err(Unreadable::Damaged) => RESOURCE_BYTES_AT..CHECKSUM_AT,
+            // A file that differs in more than a bit of magic or version is not a damaged recorder.
+            Err(Unreadable::NotARecorder | Unreadable::OtherVersion(_)) => 0..BYTE_ORDER_AT,
+            _ => return as_found,
+        };
+        for (at, bit) in tried.flat_map(|at| (0..8).map(move |bit| (at, 1 << bit))) {
+            page[at] ^= bit;
+            let corrected = Self::read_checked(page, behind);
+            if corrected.is_ok() {
+                return corrected;
+            }
+            page[at] ^= bit;
+        }
+        correct_bit(page, behind).map_or(as_found, |()| Self::read_checked(page, behind))
+    }
+
+    fn read_checked(page: &[u8; PAGE], behind: &[u8]) -> Result<Self, Unreadable> {
+        let header = Self::read(page)?;
+        let resource = behind.get(..header.resource_bytes as usize).ok_or(Unreadable::Damaged)?;
+        let is_intact = page[CHECKSUM_AT..CHECKSUM_AT + 4] == checksum_of(page, resource).to_ne_bytes();
+        if is_intact { Ok(header) } else { Err(Unreadable::Damaged) }
     }
 
     pub(super) fn read(page: &[u8; PAGE]) -> Result<Self, Unreadable> {
@@ -97,20 +123,20 @@ impl Header {
         match () {
             () if *page == [0; PAGE] => return Err(Unreadable::Blank),
             () if page[..8] != MAGIC => return Err(Unreadable::NotARecorder),
-            () if word(12) == BYTE_ORDER.swap_bytes() => return Err(Unreadable::OtherByteOrder),
+            () if word(BYTE_ORDER_AT) == BYTE_ORDER.swap_bytes() => return Err(Unreadable::OtherByteOrder),
             () if word(8) != VERSION => return Err(Unreadable::OtherVersion(word(8))),
             () => {}
         }
         let header = Self {
             slots: word(20),
-            resource_bytes: word(24),
+            resource_bytes: word(RESOURCE_BYTES_AT),
             open_spans: word(64),
             created: u64::from_ne_bytes(page[32..40].try_into().map_err(|_| Unreadable::Damaged)?),
             boot_id: page[40..56].try_into().map_err(|_| Unreadable::Damaged)?,
             instance: u64::from_be_bytes(page[56..64].try_into().map_err(|_| Unreadable::Damaged)?),
             owner: Owner::decode(&page[OWNER_AT..]).ok_or(Unreadable::Damaged)?,
         };
-        let is_sound = word(12) == BYTE_ORDER
+        let is_sound = word(BYTE_ORDER_AT) == BYTE_ORDER
             && word(16) as usize == SLOT_BYTES
             && header.slots <= MOST_SLOTS
             && header.resource_bytes <= MOST_RESOURCE_BYTES
@@ -133,6 +159,25 @@ impl Header {
     pub(super) fn file_bytes(&self) -> u64 {
         self.data_at() as u64 + u64::from(self.slots) * SLOT_BYTES as u64
     }
+}
+
+/// Flips the bit that the checksum of the page and the resource is wrong by, if there is one.
+fn correct_bit(page: &mut [u8; PAGE], behind: &mut [u8]) -> Option<()> {
+    let resource_bytes = u32::from_ne_bytes(page[RESOURCE_BYTES_AT..CHECKSUM_AT].try_into().ok()?) as usize;
+    let resource = behind.get_mut(..resource_bytes)?;
+    let stored = u32::from_ne_bytes(page[CHECKSUM_AT..CHECKSUM_AT + 4].try_into().ok()?);
+    let difference = stored ^ checksum_of(page, resource);
+    if difference.is_power_of_two() {
+        // The bit is one of the checksum itself.
+        page[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&(stored ^ difference).to_ne_bytes());
+        return Some(());
+    }
+    let (head, rest) = page.split_at_mut(CHECKSUM_AT);
+    let (middle, last) = rest[4..].split_at_mut(OWNER_AT - CHECKSUM_AT - 4);
+    let mut checked = [head, &mut middle[..READY_AT - CHECKSUM_AT - 4], last, resource].into_iter().flatten();
+    let (byte, bit) = find_flipped_bit(PAGE - 4 - (OWNER_AT - READY_AT) + resource_bytes, difference)?;
+    *checked.nth(byte)? ^= bit;
+    Some(())
 }
 
 /// Of the first page and the resource, but for what changes.

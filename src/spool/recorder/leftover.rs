@@ -96,18 +96,19 @@ impl Leftover {
         file.read_exact_at(&mut page[..page_bytes], 0)?;
         let is_cut =
             (1..PAGE).contains(&page_bytes) && MAGIC.iter().zip(&page[..page_bytes]).all(|(a, b)| a == b);
-        let header = match Header::read(&page) {
-            _ if is_cut => {
-                return Err(Unreadable::Damaged);
-            }
-            Ok(header) if header.data_at() as u64 > bytes => return Err(Unreadable::Damaged),
-            header => header?,
-        };
-        let mut resource = vec![0; header.resource_bytes as usize];
-        file.read_exact_at(&mut resource, PAGE as u64)?;
-        if !Header::is_intact(&page, &resource) {
+        if is_cut {
             return Err(Unreadable::Damaged);
         }
+        // The length itself may have a flipped bit: then a usual resource is within the first page behind it.
+        let claimed = Header::read(&page).map_or(0, |header| u64::from(header.resource_bytes));
+        let behind = bytes.saturating_sub(PAGE as u64).min(claimed.max(PAGE as u64));
+        let mut resource = vec![0; behind as usize];
+        file.read_exact_at(&mut resource, PAGE as u64)?;
+        let header = Header::read_corrected(&mut page, &mut resource)?;
+        if header.data_at() as u64 > bytes {
+            return Err(Unreadable::Damaged);
+        }
+        resource.truncate(header.resource_bytes as usize);
         if path.file_stem().and_then(OsStr::to_str) != Some(&instance_name(header.instance)) {
             return Err(Unreadable::Renamed);
         }

@@ -46,12 +46,12 @@ fn delivers_every_record_in_segments_whatever_happened_to_the_recorder() {
     let (image, recorder) = (folder.image(), folder.file(".recorder"));
     let cases: [(&str, fn(&mut Vec<u8>), &str, bool); 9] = [
         ("damaged", |bytes| bytes[80] ^= 1, "", false),
-        ("header damaged", |bytes| bytes[20] ^= 1, "its header is damaged", true),
+        ("header damaged", |bytes| bytes[20] ^= 3, "its header is damaged", true),
         ("cut in the header", |bytes| bytes.truncate(100), "is cut off", true),
         ("cut behind it", |bytes| bytes.truncate(5000), "is cut off", true),
         ("truncated", Vec::clear, "empty or zeroed", true),
         ("zeroed", |bytes| bytes.fill(0), "empty or zeroed", true),
-        ("of another version", |bytes| bytes[8] ^= 1, "left alone: its layout", false),
+        ("of another version", |bytes| bytes[8] ^= 7, "left alone: its layout", false),
         ("replaced", |bytes| *bytes = b"{}".to_vec(), "no flight recorder", false),
         (MISSING, |_| (), "is missing", false),
     ];
@@ -209,5 +209,19 @@ fn reports_a_blank_recorder_once_and_keeps_it() {
         spool.close();
         assert!(folder.file(".recorder.damaged").exists());
         assert_eq!(folder.open().take_notes(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn delivers_the_queue_though_a_bit_of_the_first_page_or_the_resource_is_flipped() {
+    // magic, version, slots, checksum, boot, owner, padding, resource
+    for at in [1, 9, 21, 25, 29, 45, 100, 2475, 4097] {
+        let folder = Folder::new("corrected");
+        folder.leave_chunk(true);
+        let recorder = folder.file(".recorder");
+        let mut bytes = fs::read(&recorder).unwrap();
+        bytes[at] ^= 4;
+        fs::write(&recorder, bytes).unwrap();
+        assert_eq!(deliver(&mut folder.open()), (1, 0), "byte {at}");
     }
 }
