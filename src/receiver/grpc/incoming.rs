@@ -99,10 +99,7 @@ impl Session {
         if let Some(increment) = self.receive_window.receive(data.flow)? {
             frame::write_window_update(0, increment, &mut self.out);
         }
-        if data.content.is_empty() && (!data.ends_stream || !self.streams.contains_key(&id)) {
-            self.bear_nuisance()?;
-        }
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        let Some(stream) = self.streams.get_mut(&id) else { return self.bear_nuisance() };
         if stream.is_heard {
             return self.drop_stream(id, STREAM_CLOSED);
         }
@@ -110,6 +107,10 @@ impl Session {
         if let Some(increment) = stream.receive_window.receive(data.flow)? {
             frame::write_window_update(id, increment, &mut self.out);
         }
+        if data.content.is_empty() && !data.ends_stream {
+            self.bear_nuisance()?;
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         let Some(incoming) = &mut stream.incoming else { return Ok(()) };
         let (limit, body) = (self.limits.body_bytes, &mut incoming.body);
         let before = body.capacity();

@@ -247,7 +247,9 @@ impl Session {
         self.bear_nuisance()
     }
 
+    /// Widens a window of what is sent. A client needs few updates for each answer, so more of them count as a flood.
     fn take_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Fault> {
+        self.bear_nuisance()?;
         if stream == 0 {
             if increment == 0 {
                 return Err(Fault::protocol("a window update of nothing"));
@@ -255,7 +257,7 @@ impl Session {
             return self.window.shift(i64::from(increment));
         }
         self.not_idle(stream)?;
-        let Some(open) = self.streams.get_mut(&stream) else { return self.bear_nuisance() };
+        let Some(open) = self.streams.get_mut(&stream) else { return Ok(()) };
         match increment {
             0 => self.drop_stream(stream, Code::PROTOCOL),
             _ if open.window.shift(i64::from(increment)).is_err() => {

@@ -142,7 +142,10 @@ fn floods_are_cut_off() {
         ("farewells", vec![], frame(GO_AWAY, 0, 0, &[0; 8])),
         ("window updates of a closed stream", closed.clone(), frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1])),
         ("headers of a closed stream", closed.clone(), frame(HEADERS, END_HEADERS | END_STREAM, 1, &head)),
-        ("ends of a closed stream", closed, frame(DATA, END_STREAM, 1, &[])),
+        ("ends of a closed stream", closed.clone(), frame(DATA, END_STREAM, 1, &[])),
+        ("data of a closed stream", closed, frame(DATA, 0, 1, b"x")),
+        ("window updates of the connection", vec![], frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
+        ("window updates of an open stream", opened.clone(), frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1])),
         ("an endless header block", endless, vec![]),
         ("a long header block", long, vec![]),
     ] {
