@@ -5,6 +5,8 @@ use std::{env, fs};
 
 use standpipe::SpanContext;
 
+use super::text;
+
 const PARENT: &str = "TRACEPARENT";
 const STATE: &str = "TRACESTATE";
 
@@ -31,7 +33,7 @@ impl Caller {
             Ok(text) => Self::of_lines(&text),
             Err(error) => {
                 let mut caller = Self::of_process();
-                caller.report_error(parent, &error.to_string());
+                caller.report_error(&text::name(parent), &error.to_string());
                 caller
             }
         }

@@ -65,12 +65,13 @@ impl<'a> Request<'a> {
             && self.header("sec-fetch-dest") == Some("document")
             && !self.path.starts_with("/api/");
         let is_own = self.header("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
-        if !is_own && !is_link {
+        let origin = self.header("origin").map(|origin| origin.strip_prefix("http://") == Some(host));
+        if (!is_own || origin == Some(false)) && !is_link {
             return Err(OTHER_SITE);
         }
         match self.method {
             "GET" | "HEAD" => Ok(()),
-            "POST" if self.header("origin") == Some(&format!("http://{host}")) => Ok(()),
+            "POST" if origin == Some(true) => Ok(()),
             "POST" => Err(OTHER_SITE),
             _ => Err(Refused { status: 405, why: "only GET is answered" }),
         }

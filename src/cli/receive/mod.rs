@@ -30,6 +30,8 @@ const TRACE_MEMORY: usize = 64 * 1024 * 1024;
 
 /// How long the end waits for a file, and for an output that takes nothing.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the end of `receive` goes on printing to a terminal, whose reader waits. A file or pipe gets everything.
+const MAX_TERMINAL_BACKLOG: Duration = Duration::from_secs(2);
 
 /// Where to listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,10 +113,11 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
             let closing_lines: Vec<String> = Some(summary).into_iter().chain(saved).collect();
             queue.close(closing_lines.clone());
             drop(receiver);
-            match await_printed(&ends, || queue.written(), PRINT_TIMEOUT) {
+            let by = terminal.is_terminal.then(|| Instant::now() + MAX_TERMINAL_BACKLOG);
+            match await_printed(&ends, || queue.written(), PRINT_TIMEOUT, by) {
                 Some(result) => result.map_err(Failure::Output)?,
                 None => {
-                    report_error("the output stands still: not all that came was printed");
+                    report_error("not everything that arrived was printed; --save FILE keeps all of it");
                     let _ = io::stderr().write_all(format!("{}\n", closing_lines.join("\n")).as_bytes());
                 }
             }
@@ -124,21 +127,24 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     Ok(if is_saved { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Waits for the printer as long as the output takes something, and for `timeout` once it does not.
+/// Waits for the printer until the moment `by`, if any, as long as the output takes something, and for `timeout` once it
+/// does not.
 fn await_printed(
     ends: &mpsc::Receiver<Ending>,
     mut written: impl FnMut() -> usize,
     timeout: Duration,
+    by: Option<Instant>,
 ) -> Option<io::Result<()>> {
     let mut before = written();
     loop {
-        match ends.recv_timeout(timeout) {
+        let left = by.map(|by| by.saturating_duration_since(Instant::now()));
+        match ends.recv_timeout(left.map_or(timeout, |left| left.min(timeout))) {
             Ok(Ending::Printed(result)) => return Some(result),
             Ok(Ending::Interrupted) => {}
             Err(mpsc::RecvTimeoutError::Disconnected) => return None,
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 let now = written();
-                if now == before {
+                if now == before || by.is_some_and(|by| by <= Instant::now()) {
                     return None;
                 }
                 before = now;
@@ -274,8 +280,20 @@ mod tests {
             }
             written
         };
-        assert!(await_printed(&ends, slow_reader, timeout).is_some());
-        assert!(await_printed(&ends, || 7, timeout).is_none(), "the output stands still");
+        assert!(await_printed(&ends, slow_reader, timeout, None).is_some());
+        assert!(await_printed(&ends, || 7, timeout, None).is_none(), "the output stands still");
+    }
+
+    #[test]
+    fn stops_printing_to_a_terminal_after_a_time_though_it_takes_more() {
+        let (_end, ends) = mpsc::channel();
+        let mut written = 0;
+        let endless = || {
+            written += 1;
+            written
+        };
+        let by = Instant::now() + Duration::from_millis(50);
+        assert!(await_printed(&ends, endless, Duration::from_millis(1), Some(by)).is_none());
     }
 
     #[test]

@@ -185,7 +185,7 @@ fn begin(given: &Given, options: Options, name: &str, file: &Path) -> Result<Exi
         if !fs::read_to_string(&carrier).is_ok_and(|text| text.starts_with(&lines)) {
             let written = fs::write(&carrier, lines);
             written.map_err(|error| {
-                Failure::Message(format!("{}: write {carrier}: {error}", sender::CARRIER_FILE))
+                Failure::Message(format!("{}: write {}: {error}", sender::CARRIER_FILE, text::name(&carrier)))
             })?;
         }
     }
