@@ -49,6 +49,15 @@ pub(super) struct Target<'a> {
     pub(super) transport: Transport,
 }
 
+/// Advice after a proxy did not accept the credentials in its URL.
+const PROXY_CREDENTIALS: &str =
+    "set user and password in HTTPS_PROXY or HTTP_PROXY: http://user:password@host:port";
+
+/// Returns whether a proxy asks for other credentials. An answer over gRPC has the advice in its text.
+fn is_about_credentials(answer: &str) -> bool {
+    answer.contains("407") && !answer.contains("set user and password")
+}
+
 /// Why there is no connection.
 pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Problem {
     let who = match target.proxy {
@@ -57,10 +66,13 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
     };
     let around = "set proxy = \"off\" or NO_PROXY to go without it";
     match failure {
-        ProbeFailure::Proxy(why) => Problem::new(
-            format!("{who} opens no way to the collector: {why}"),
-            format!("does it allow this host and port? {around}"),
-        ),
+        ProbeFailure::Proxy(why) => {
+            let usual = format!("does it allow this host and port? {around}");
+            Problem::new(
+                format!("{who} opens no way to the collector: {why}"),
+                if is_about_credentials(why) { PROXY_CREDENTIALS.to_owned() } else { usual },
+            )
+        }
         ProbeFailure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
             let advice = match (target.proxy, target.transport) {
                 (Some(_), _) => format!("is the proxy running? {around}"),
@@ -194,9 +206,11 @@ pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: boo
             "something answers, but not in HTTP",
             "is it the port of a collector, usually 4318 for HTTP?",
         ),
-        (_, ProbeFailure::Proxy(text) | ProbeFailure::Io { text, .. }) => {
-            Problem::new(format!("the request failed: {text}"), "")
+        (_, ProbeFailure::Proxy(text)) => {
+            let advice = if is_about_credentials(text) { PROXY_CREDENTIALS } else { "" };
+            Problem::new(format!("the proxy refuses the request: {text}"), advice)
         }
+        (_, ProbeFailure::Io { text, .. }) => Problem::new(format!("the request failed: {text}"), ""),
         (_, ProbeFailure::Tls(fault)) => Problem::new(fault.what.clone(), ""),
     }
 }
@@ -316,6 +330,11 @@ mod tests {
                 &ProbeFailure::Proxy("403 Forbidden".to_owned()),
                 "the proxy proxy:3128 opens no way to the collector: 403 Forbidden | does it allow this \
              host and port? set proxy = \"off\" or NO_PROXY to go without it",
+            ),
+            (
+                &ProbeFailure::Proxy("407 Proxy Authentication Required".to_owned()),
+                "the proxy proxy:3128 opens no way to the collector: 407 Proxy Authentication Required | set user and \
+             password in HTTPS_PROXY or HTTP_PROXY: http://user:password@host:port",
             ),
         ] {
             assert_eq!(line(&unconnected(&proxied, failure)), expected);

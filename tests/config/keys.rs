@@ -248,7 +248,16 @@ fn every_bad_value_has_its_own_message() {
             "compression = 'zstd'",
             "4:15: tracer.otel.compression: \"zstd\" is not known; write \"none\" or \"gzip\"",
         ),
-        ("proxy = 'http://p'", "4:9: tracer.otel.proxy: \"http://p\" is not known; write \"env\" or \"off\""),
+        (
+            "proxy = 'http://p'",
+            "4:9: tracer.otel.proxy: \"http://p\" is not known; write \"env\" or \"off\"; HTTPS_PROXY or HTTP_PROXY sets \
+             the address of a proxy",
+        ),
+        (
+            "proxy = 'http://u:hunter2@p'",
+            "4:9: tracer.otel.proxy: a URL with user info is not known; write \"env\" or \"off\"; HTTPS_PROXY or HTTP_PROXY \
+             sets the address of a proxy",
+        ),
         (
             "ca-file = 'no/such.pem'",
             "4:11: tracer.otel.ca-file: cannot read file \"no/such.pem\": no such file; write the path of a readable file",

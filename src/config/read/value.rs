@@ -45,7 +45,9 @@ pub(in crate::config) struct Text<'v> {
 impl Text<'_> {
     /// Says something of the text, without showing what was put in.
     pub(in crate::config) fn fault(&self, fault: Fault) -> Fault {
-        let what = format!("{} {}", quoted(self.written), fault.what);
+        let has_user_info = self.written.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
+        let shown = if has_user_info { "a URL with user info".to_owned() } else { quoted(self.written) };
+        let what = format!("{shown} {}", fault.what);
         fault.saying(what)
     }
 }

@@ -187,7 +187,7 @@ table! { CONNECTION:
     PROXY {
         key: "proxy",
         kind: word!(Proxy, connection.proxy, &[]),
-        advice: "write \"env\" or \"off\"",
+        advice: "write \"env\" or \"off\"; HTTPS_PROXY or HTTP_PROXY sets the address of a proxy",
         needs_connection: true,
     }
     /// certificate authorities to trust instead, PEM

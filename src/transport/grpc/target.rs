@@ -132,7 +132,7 @@ impl Tunnel {
 fn read_head(wire: &mut impl Read) -> io::Result<String> {
     let mut head = Vec::new();
     let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
+    while !head.ends_with(b"\r\n\r\n") && !head.ends_with(b"\n\n") {
         if wire.read(&mut byte)? == 0 || head.len() == MOST_HEAD_BYTES {
             return Err(io::Error::new(ErrorKind::InvalidData, "the proxy does not speak HTTP"));
         }

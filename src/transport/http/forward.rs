@@ -15,16 +15,23 @@ use crate::transport::base64::basic_credentials;
 /// The start of every request line.
 const METHOD: &[u8] = b"POST ";
 
-/// The headers of every request to a proxy: the server's host, and the proxy's credentials if it has some.
-pub(super) fn headers(proxy: &ureq::Proxy, origin: &str) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+/// Adds the server's host and the proxy's credentials, if it has some, to the headers of every request. Configured headers of
+/// these names stay: two of them would make the request invalid.
+pub(super) fn add_headers(
+    proxy: &ureq::Proxy,
+    origin: &str,
+    headers: &mut Vec<(HeaderName, HeaderValue)>,
+) -> Result<(), String> {
     let host = origin.split_once("://").map_or(origin, |(_, host)| host);
-    let mut headers = vec![sensitive_header("host", host)?];
+    let mut added = vec![sensitive_header("host", host)?];
     if proxy.username().is_some() || proxy.password().is_some() {
         let (user, password) = (proxy.username().unwrap_or_default(), proxy.password().unwrap_or_default());
         let value = format!("Basic {}", basic_credentials(user, password));
-        headers.push(sensitive_header("proxy-authorization", &value)?);
+        added.push(sensitive_header("proxy-authorization", &value)?);
     }
-    Ok(headers)
+    added.retain(|(name, _)| headers.iter().all(|(given, _)| given != name));
+    headers.extend(added);
+    Ok(())
 }
 
 /// Connector of the layer. It changes nothing unless it has an origin.
@@ -128,12 +135,16 @@ mod tests {
     }
 
     #[test]
-    fn adds_the_credentials_and_the_servers_host() {
+    fn adds_the_servers_host_and_the_credentials_unless_they_are_configured() {
         let proxy = ureq::Proxy::new("http://shop:hunter2@proxy:3128").unwrap();
-        let headers = headers(&proxy, "http://collector:4318").unwrap();
-        let shown: Vec<_> =
-            headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
-        assert_eq!(shown, [("host", "collector:4318"), ("proxy-authorization", "Basic c2hvcDpodW50ZXIy")]);
-        assert!(!format!("{headers:?}").contains("c2hvcDpodW50ZXIy"));
+        let add = |mut headers| {
+            add_headers(&proxy, "http://collector:4318", &mut headers).unwrap();
+            assert!(!format!("{headers:?}").contains("c2hvcDpodW50ZXIy"), "{headers:?}");
+            let shown = headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+            shown.collect::<Vec<_>>()
+        };
+        assert_eq!(add(vec![]), ["host: collector:4318", "proxy-authorization: Basic c2hvcDpodW50ZXIy"]);
+        let given = ["host", "proxy-authorization"].map(|name| sensitive_header(name, "x").unwrap());
+        assert_eq!(add(given.into()), ["host: x", "proxy-authorization: x"]);
     }
 }

@@ -104,7 +104,7 @@ impl HttpSpec {
         let mut headers = headers(settings)?;
         if let Some(proxy) = &forwarded {
             check_tls_to(proxy)?;
-            headers.extend(forward::headers(proxy, split_target(&real).0)?);
+            forward::add_headers(proxy, split_target(&real).0, &mut headers)?;
         }
         let of_proxy = forwarded.as_ref().or(tunnelled.as_ref()).map(proxy_secrets).unwrap_or_default();
         let hidden_targets: Vec<String> =
