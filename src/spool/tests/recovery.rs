@@ -44,7 +44,8 @@ fn delivers_every_record_in_segments_whatever_happened_to_the_recorder() {
     let folder = Folder::new("whatever-happened");
     folder.leave_2000();
     let (image, recorder) = (folder.image(), folder.file(".recorder"));
-    let cases: [(&str, fn(&mut Vec<u8>), &str, bool); 9] = [
+    type Change = fn(&mut Vec<u8>);
+    let cases: [(&str, Change, &str, bool); 9] = [
         ("damaged", |bytes| bytes[80] ^= 1, "", false),
         ("header damaged", |bytes| bytes[20] ^= 3, "its header is damaged", true),
         ("cut in the header", |bytes| bytes.truncate(100), "is cut off", true),
