@@ -37,6 +37,7 @@ pub(crate) struct SpooledRequest {
     pub(crate) is_own: bool,
 }
 
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Dropped {
     pub(crate) own: u64,
     pub(crate) of_others: u64,

@@ -8,9 +8,13 @@ use crossbeam_channel::{Sender, bounded};
 use super::attempt::next_step_at_stop;
 use super::*;
 use crate::config::{Level, PaceSettings, QueueSettings, Signals, SpoolSettings, WhenFull};
-use crate::pipeline::batch::{Batch, Next};
+#[cfg(all(feature = "spool", target_os = "linux"))]
+use crate::pipeline::batch::Batch;
+use crate::pipeline::batch::Next;
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
-use crate::pipeline::ledger::{Counts, Outcome};
+use crate::pipeline::ledger::Counts;
+#[cfg(all(feature = "spool", target_os = "linux"))]
+use crate::pipeline::ledger::Outcome;
 use crate::pipeline::queue::{Queue, Shared};
 use crate::pipeline::retry::{NextStep, Pause};
 use crate::pipeline::throttle::Throttle;
