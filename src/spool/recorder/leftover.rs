@@ -100,9 +100,8 @@ impl Leftover {
             return Err(Unreadable::Damaged);
         }
         // The length itself may have a flipped bit: then a usual resource is within the first page behind it.
-        let claimed = Header::read(&page).map_or(0, |header| u64::from(header.resource_bytes));
-        let behind = bytes.saturating_sub(PAGE as u64).min(claimed.max(PAGE as u64));
-        let mut resource = vec![0; behind as usize];
+        let claimed = Header::read(&page).map_or(0, |header| header.resource_bytes as usize).max(PAGE);
+        let mut resource = vec![0; bytes.saturating_sub(PAGE as u64).min(claimed as u64) as usize];
         file.read_exact_at(&mut resource, PAGE as u64)?;
         let header = Header::read_corrected(&mut page, &mut resource)?;
         if header.data_at() as u64 > bytes {
