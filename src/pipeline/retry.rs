@@ -81,7 +81,7 @@ impl ProxyPause {
         }
     }
 
-    /// Returns the rest of the pause, which is zero if there is none.
+    /// Returns the rest of the pause; zero without a pause.
     pub(crate) fn left(&self, now: Instant) -> Duration {
         self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }

@@ -47,7 +47,7 @@ impl Reader<'_> {
         let is_timeout = row == &TIMEOUT || row == &GIVE_UP_AFTER;
         let value = match &row.kind {
             Kind::Limit { .. } if self.text(&variable).is_some_and(is_no_limit) => SettingValue::NoLimit,
-            // 0 is no limit of its own, as the specification says
+            // The specification defines 0 as "no limit".
             Kind::Duration { range, .. } if is_timeout && self.text(&variable) == Some("0") => {
                 SettingValue::Duration(*range.end())
             }

@@ -247,7 +247,7 @@ impl Session {
         self.bear_nuisance()
     }
 
-    /// Widens a window of what is sent. A client needs few updates for each answer, so more of them count as a flood.
+    /// Widens a send window. A client needs few updates for each answer, so more of them count as a flood.
     fn take_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Fault> {
         self.bear_nuisance()?;
         if stream == 0 {
