@@ -272,3 +272,23 @@ fn passes_faults_of_the_program_on_to_what_it_had_for_them() {
         assert_eq!(ended_by(NAME, kind, what), expected, "{kind}, {what}");
     }
 }
+
+#[test]
+fn survives_truncation_after_a_signal_whose_handler_restored_the_default_action() {
+    const NAME: &str = "survives_truncation_after_a_signal_whose_handler_restored_the_default_action";
+    // SAFETY: sends a signal to this thread
+    let send = || assert_eq!(unsafe { libc::raise(libc::SIGBUS) }, 0);
+    if let Some(task) = task() {
+        let (telemetry, _) = start(&task);
+        // The handler of the standard library takes the first signal, and the default action the second one.
+        send();
+        truncate(&task);
+        emit(&telemetry, "noticed", 1);
+        report("survived");
+        return send();
+    }
+    let spool = private();
+    let mut child = Child::start(NAME, &format!("{NOWHERE} {}", spool.path().display()));
+    assert_eq!(child.next_report(), "survived");
+    assert_eq!(child.wait_for_end().signal(), Some(libc::SIGBUS));
+}

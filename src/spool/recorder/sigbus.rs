@@ -95,20 +95,22 @@ impl Drop for Protected {
     }
 }
 
-/// Installs the handler with the mask and the flags of the one before it, so that the kernel applies those to both.
+/// Installs the handler with the mask and the flags of the one before it, so that the kernel applies those to both. Does
+/// nothing if the handler is installed. `sigaction` may be called in a signal handler.
 fn install() {
     // SAFETY: all zeros is a valid `sigaction`. The calls fill or read the structure that they are given, and the handler does
     // what a handler of SIGBUS may do.
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();
-        if libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut action) != 0 {
+        let handler: Handler = on_sigbus;
+        let is_known = libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut action) == 0;
+        if !is_known || action.sa_sigaction == handler as usize {
             return;
         }
         PREVIOUS_FLAGS.store(action.sa_flags, Ordering::SeqCst);
         PREVIOUS_HANDLER.store(action.sa_sigaction, Ordering::SeqCst);
         let has_handler = ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
         let flags = if has_handler { action.sa_flags & !libc::SA_RESETHAND } else { libc::SA_ONSTACK };
-        let handler: Handler = on_sigbus;
         (action.sa_sigaction, action.sa_flags) = (handler as usize, flags | libc::SA_SIGINFO);
         libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut());
     }
@@ -151,5 +153,10 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_f
             }
             _ => mem::transmute::<usize, extern "C" fn(c_int)>(handler)(signal),
         }
+    }
+    // Rust's standard library answers a signal that it does not know by restoring the default action. That action, or any other
+    // that the handler has installed, is the previous one from now on.
+    if ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
+        install();
     }
 }
