@@ -1,12 +1,11 @@
-//! Which span is a thread of C in, and how does a trace go on elsewhere? By scopes in the caller's memory, and by headers.
+//! The current span of a thread, by scopes in the caller's memory, and contexts as headers.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::input::Chars;
-use super::output::{Out, Room};
-use super::{Code, border};
+use super::{Code, Out, Room, border};
 use crate::context::{Baggage, Context, ContextGuard, SpanContext};
 use crate::trace::OpenSpan;
 

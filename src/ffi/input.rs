@@ -1,4 +1,4 @@
-//! What does C pass? Texts with a length or an end, and attributes of all kinds. Each is read once, within the call.
+//! Texts and attributes that C passes. Each is read once, within the call.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::borrow::Cow;

@@ -1,10 +1,9 @@
-//! What does C see of the ledger? All exporters and signals added up, or everything as JSON.
+//! The ledger for C: the sum over all exporters and signals as a struct, or everything as JSON.
 
 use std::fmt::Write as _;
 
 use super::lifecycle::Pointer;
-use super::output::{Out, OwnedText};
-use super::{Code, SizeFirst, Versioned, border};
+use super::{Code, Out, OwnedText, SizeFirst, Versioned, border};
 use crate::pipeline::ledger::{self, Counts, Dropped, ExporterLedger, NotEnqueued};
 use crate::record::Signal;
 
@@ -88,7 +87,7 @@ pub(super) fn json(ledger: &ledger::Ledger) -> String {
 
 fn exporter(exporter: &ExporterLedger) -> String {
     let mut text = format!("{{\"name\":{}", quoted(&exporter.name));
-    for signal in [Signal::Traces, Signal::Logs, Signal::Metrics] {
+    for signal in Signal::ALL {
         // writing to a String cannot fail
         let _ = write!(text, ",\"{}\":{}", signal.name(), counts(&exporter.of(signal)));
     }
@@ -110,34 +109,20 @@ fn counts(counts: &Counts) -> String {
         filtered,
     } = *counts;
     let Dropped { refused, gave_up, too_large, shutdown, worker_panicked, expired, damaged } = dropped;
-    let dropped = object(&[
-        ("refused", refused),
-        ("gave_up", gave_up),
-        ("too_large", too_large),
-        ("shutdown", shutdown),
-        ("worker_panicked", worker_panicked),
-        ("expired", expired),
-        ("damaged", damaged),
-    ]);
+    let dropped = format!(
+        "{{\"refused\":{refused},\"gave_up\":{gave_up},\"too_large\":{too_large},\"shutdown\":{shutdown},\
+         \"worker_panicked\":{worker_panicked},\"expired\":{expired},\"damaged\":{damaged}}}"
+    );
     let NotEnqueued { queue_full, too_large, after_shutdown, suppressed, no_worker, panicked } = not_enqueued;
-    let not_enqueued = object(&[
-        ("queue_full", queue_full),
-        ("too_large", too_large),
-        ("after_shutdown", after_shutdown),
-        ("suppressed", suppressed),
-        ("no_worker", no_worker),
-        ("panicked", panicked),
-    ]);
+    let not_enqueued = format!(
+        "{{\"queue_full\":{queue_full},\"too_large\":{too_large},\"after_shutdown\":{after_shutdown},\
+         \"suppressed\":{suppressed},\"no_worker\":{no_worker},\"panicked\":{panicked}}}"
+    );
     format!(
         "{{\"accepted\":{accepted},\"recovered\":{recovered},\"delivered\":{delivered},\"rejected\":{rejected},\
          \"dropped\":{dropped},\"superseded\":{superseded},\"spooled\":{spooled},\"in_flight\":{in_flight},\
          \"not_enqueued\":{not_enqueued},\"filtered\":{filtered}}}"
     )
-}
-
-fn object(members: &[(&str, u64)]) -> String {
-    let members: Vec<_> = members.iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
-    format!("{{{}}}", members.join(","))
 }
 
 fn list<T>(items: &[T], write: impl Fn(&T) -> String) -> String {

@@ -1,4 +1,4 @@
-//! How does C record logs?
+//! Log records from C.
 
 use super::input::{AnyValue, Arena, Attribute, Chars, First};
 use super::lifecycle::Pointer;

@@ -1,4 +1,4 @@
-//! How does C measure?
+//! Instruments and measurements from C.
 
 use super::input::{Arena, Attribute, Chars, First};
 use super::lifecycle::Pointer;

@@ -1,19 +1,16 @@
-//! How does a program in C use the library? By the functions of `standpipe.h`, which says all that their callers need to
-//! know: what is written there is not repeated here.
+//! The C ABI: the functions of `standpipe.h`. The header documents them for callers; this module does not repeat it.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `mod.rs` | the border: codes, panics, structs with a size |
-//! | `input.rs` | texts, values and attributes, as C has them |
-//! | `output.rs` | texts that C gets |
-//! | `lifecycle.rs` | start, flush, shutdown |
-//! | `problems.rs` | the callback, and the gate that closes it |
+//! | `mod.rs` | the boundary: codes, panics, structs that begin with their size, memory that the library fills |
+//! | `input.rs` | texts, values and attributes that C passes |
+//! | `lifecycle.rs` | start, flush, shutdown; the callback for problems |
 //! | `ledger.rs` | the ledger as a struct and as JSON |
-//! | `spans.rs`, `context.rs` | tracers and spans; which span a thread is in |
+//! | `spans.rs`, `context.rs` | tracers and spans; the current span of a thread |
 //! | `logs.rs`, `metrics.rs` | log records; instruments |
 //!
-//! A pointer to one thing, or to nothing, is an `Option` of a reference or of a `Box`: it has the form of a pointer that may
-//! be null. All other pointers arrive in types of their own, whose `unsafe` code stands beside their promise.
+//! A pointer to one object, or to nothing, is an `Option` of a reference or of a `Box`, which has the layout of a nullable
+//! pointer. All other pointers arrive in their own types, whose `unsafe` code stands beside the promise that it relies on.
 
 #![allow(unsafe_code, reason = "pointers from C are only as good as the caller's word for them")]
 
@@ -23,15 +20,14 @@ mod ledger;
 mod lifecycle;
 mod logs;
 mod metrics;
-mod output;
-mod problems;
 mod spans;
 
 use std::cell::Cell;
+use std::ffi::{CString, c_char};
 use std::marker::PhantomData;
 use std::panic::{set_hook, take_hook};
 use std::sync::Once;
-use std::{mem, ptr, thread};
+use std::{mem, ptr, slice, thread};
 
 use crate::context::runs_exporter_code;
 use crate::process::contain_panic;
@@ -51,29 +47,11 @@ impl Code {
     const PANICKED: Self = Self(6);
 }
 
-/// What a function returns if it panics, which only a bug makes it do.
-trait Panicked {
-    const PANICKED: Self;
-}
-
-impl Panicked for () {
-    const PANICKED: Self = ();
-}
-
-impl Panicked for bool {
-    const PANICKED: Self = false;
-}
-
-impl Panicked for usize {
-    const PANICKED: Self = 0;
-}
-
-impl Panicked for Code {
-    const PANICKED: Self = Code::PANICKED;
-}
-
-impl<T> Panicked for Option<T> {
-    const PANICKED: Self = None;
+/// A function that panics returns the default of its type. Only a bug makes it panic.
+impl Default for Code {
+    fn default() -> Self {
+        Self::PANICKED
+    }
 }
 
 thread_local! {
@@ -81,11 +59,11 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does the work of a function of the header: no panic leaves it.
+/// Runs the body of a function of the header and contains a panic: then it returns the default.
 #[inline(always)]
-fn border<T: Panicked>(work: impl FnOnce() -> T) -> T {
+fn border<T: Default>(work: impl FnOnce() -> T) -> T {
     let before = INSIDE.replace(true);
-    let result = contain_panic(work).unwrap_or(T::PANICKED);
+    let result = contain_panic(work).unwrap_or_default();
     INSIDE.set(before);
     result
 }
@@ -161,6 +139,88 @@ impl<T: SizeFirst> Versioned<'_, T> {
         let known = size.min(size_of::<T>());
         Some(known - known % align_of::<T>())
     }
+}
+
+/// A place of the caller for one thing; null if it is not wanted. What was there before is not read.
+#[repr(transparent)]
+struct Out<'a, T> {
+    place: *mut T,
+    lifetime: PhantomData<&'a mut T>,
+}
+
+impl<T> Out<'_, T> {
+    fn is_null(&self) -> bool {
+        self.place.is_null()
+    }
+
+    /// Dropped if there is no place for it.
+    fn put(&self, value: T) {
+        if !self.place.is_null() {
+            // SAFETY: the caller says that it is a place for such a thing.
+            unsafe { self.place.write(value) };
+        }
+    }
+}
+
+/// A text that the library allocates, and the caller gives back.
+#[repr(transparent)]
+struct OwnedText(*mut c_char);
+
+impl OwnedText {
+    const NONE: Self = Self(ptr::null_mut());
+
+    /// A zero byte, which would end it, becomes U+FFFD.
+    fn new(text: String) -> Self {
+        let text = CString::new(text).unwrap_or_else(|error| {
+            let mended = String::from_utf8_lossy(&error.into_vec()).replace('\0', "\u{fffd}");
+            CString::new(mended).unwrap_or_default()
+        });
+        Self(text.into_raw())
+    }
+}
+
+impl Drop for OwnedText {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: it was made by `CString::into_raw`, and the caller gives it back once.
+            drop(unsafe { CString::from_raw(self.0) });
+        }
+    }
+}
+
+/// A room of the caller for a text and the zero byte behind it.
+#[repr(transparent)]
+struct Room<'a> {
+    first: *mut u8,
+    lifetime: PhantomData<&'a mut [u8]>,
+}
+
+impl Room<'_> {
+    /// Writes the text, or an empty one if there is not enough room for all of it. The length of the text.
+    fn write(&self, text: &str, room: usize) -> usize {
+        if self.first.is_null() || room == 0 {
+            return text.len();
+        }
+        let written = if text.len() < room { text.as_bytes() } else { &[] };
+        // SAFETY: the caller says that there is this much room, which is more than the text takes.
+        let place = unsafe { slice::from_raw_parts_mut(self.first, written.len() + 1) };
+        place[..written.len()].copy_from_slice(written);
+        place[written.len()] = 0;
+        text.len()
+    }
+
+    /// Writes bytes into room that is just as large.
+    fn write_bytes(&self, bytes: &[u8]) {
+        if !self.first.is_null() {
+            // SAFETY: the caller says that there is as much room as the header demands.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.first, bytes.len()) };
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standpipe_text_free(text: OwnedText) {
+    border(|| drop(text));
 }
 
 /// The version of the library, as `STANDPIPE_VERSION` of the header it was built with.

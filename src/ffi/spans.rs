@@ -1,5 +1,4 @@
-//! How does C record spans? Each is the storage of a detached span, and its pointer the handle: no other allocation is
-//! needed.
+//! Spans from C. The handle is a pointer to the storage of a detached span, so a span needs no other allocation.
 
 use std::time::{Duration, SystemTime};
 
