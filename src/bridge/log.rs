@@ -49,19 +49,17 @@
 //! exporter's: then only an exporter that takes less than another has anything to count. `enabled`, and `log_enabled!` with
 //! it, never counts.
 
-mod key_values;
-
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::mem;
 use std::time::Duration;
 
+use log::kv::{self, Source, VisitSource, VisitValue};
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
 use super::scope_cache::ScopeCache;
 use crate::logs::{self, Logger};
-use crate::record::Pool;
-use crate::record::Severity;
+use crate::record::{IntoValue, Pool, Severity};
 use crate::telemetry::provider::Provider;
 
 /// As long as the drop of a [`Telemetry`](crate::Telemetry) may take.
@@ -177,7 +175,7 @@ impl LogBridge {
         if self.location {
             set_location(&mut log, record);
         }
-        key_values::set(&mut log, record.key_values(), &mut scratch);
+        set_key_values(&mut log, record.key_values(), &mut scratch);
         log.emit();
         scratch.keep();
     }
@@ -243,6 +241,96 @@ fn set_location(log: &mut logs::Log<'_>, record: &Record<'_>) {
     }
     if let Some(module) = record.module_path() {
         log.set_in_place("code.module.name", module);
+    }
+}
+
+/// Sets an attribute for each key-value. Where the program's own source fails, those before count.
+fn set_key_values(log: &mut logs::Log<'_>, key_values: &dyn Source, scratch: &mut Scratch) {
+    let _ = key_values.visit(&mut Setter { log, scratch });
+}
+
+/// A record that gets attributes.
+struct Setter<'a, 'l> {
+    log: &'a mut logs::Log<'l>,
+    scratch: &'a mut Scratch,
+}
+
+impl<'kvs> VisitSource<'kvs> for Setter<'_, '_> {
+    fn visit_pair(&mut self, key: kv::Key<'kvs>, value: kv::Value<'kvs>) -> Result<(), kv::Error> {
+        value.visit(ValueSetter { key: key.as_str(), log: self.log, scratch: self.scratch })
+    }
+}
+
+/// A record that gets one attribute, once its kind is known.
+struct ValueSetter<'a, 'l> {
+    key: &'a str,
+    log: &'a mut logs::Log<'l>,
+    scratch: &'a mut Scratch,
+}
+
+impl ValueSetter<'_, '_> {
+    #[inline]
+    fn set(&mut self, value: impl IntoValue) -> Result<(), kv::Error> {
+        self.log.set_in_place(self.key, value);
+        Ok(())
+    }
+
+    fn set_text(&mut self, value: &dyn fmt::Display) -> Result<(), kv::Error> {
+        self.log.set_in_place(self.key, self.scratch.format(value));
+        Ok(())
+    }
+
+    /// OTLP has no larger integers; as text no digit is lost.
+    fn set_integer(&mut self, value: impl TryInto<i64> + fmt::Display + Copy) -> Result<(), kv::Error> {
+        match value.try_into() {
+            Ok(value) => self.visit_i64(value),
+            Err(_) => self.set_text(&value),
+        }
+    }
+}
+
+impl VisitValue<'_> for ValueSetter<'_, '_> {
+    /// What was captured by `Display` or `Debug`, errors, lists and maps.
+    fn visit_any(&mut self, value: kv::Value<'_>) -> Result<(), kv::Error> {
+        self.set_text(&value)
+    }
+
+    /// Nothing is what an attribute that is not there says.
+    fn visit_null(&mut self) -> Result<(), kv::Error> {
+        Ok(())
+    }
+
+    fn visit_bool(&mut self, value: bool) -> Result<(), kv::Error> {
+        self.set(value)
+    }
+
+    fn visit_i64(&mut self, value: i64) -> Result<(), kv::Error> {
+        self.set(value)
+    }
+
+    fn visit_u64(&mut self, value: u64) -> Result<(), kv::Error> {
+        self.set_integer(value)
+    }
+
+    fn visit_i128(&mut self, value: i128) -> Result<(), kv::Error> {
+        self.set_integer(value)
+    }
+
+    fn visit_u128(&mut self, value: u128) -> Result<(), kv::Error> {
+        self.set_integer(value)
+    }
+
+    fn visit_f64(&mut self, value: f64) -> Result<(), kv::Error> {
+        self.set(value)
+    }
+
+    fn visit_str(&mut self, value: &str) -> Result<(), kv::Error> {
+        self.set(value)
+    }
+
+    fn visit_char(&mut self, value: char) -> Result<(), kv::Error> {
+        let mut bytes = [0; 4];
+        self.set(&*value.encode_utf8(&mut bytes))
     }
 }
 

@@ -26,7 +26,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod handle;
 mod instruments;
 
 use std::collections::HashMap;
@@ -35,8 +34,7 @@ use std::sync::Arc;
 
 use metrics::{Key, KeyName, Metadata, Recorder, SetRecorderError, SharedString, Unit};
 
-use self::handle::{Handle, Instrument};
-use self::instruments::{Description, Instruments};
+use self::instruments::{Handle, Instrument, Instruments};
 use crate::metrics::{Counter, Gauge, Histogram, InstrumentBuilder, Meter};
 use crate::telemetry::provider::Provider;
 
@@ -128,7 +126,7 @@ impl MetricsRecorder {
     /// The handle of a key; none where no exporter takes metrics, so that nothing is kept either.
     #[inline]
     fn handle<I: Instrument>(&self, instruments: &Instruments<I>, key: &Key) -> Option<Arc<Handle<I>>> {
-        let make = |unit: &str| I::make(self.build(key.name()).late_unit(unit));
+        let make = |late: &_| I::make(self.build(key.name()).late_metadata(late));
         self.meter.is_of_use().then(|| instruments.handle(key, self.limit, make))
     }
 
@@ -139,29 +137,19 @@ impl MetricsRecorder {
             None => builder,
         }
     }
-
-    fn describe<I: Instrument>(
-        &self,
-        instruments: &Instruments<I>,
-        key: &KeyName,
-        unit: Option<Unit>,
-        text: SharedString,
-    ) {
-        instruments.describe(key.as_str(), Description { unit: unit.map_or("", ucum), text });
-    }
 }
 
 impl Recorder for MetricsRecorder {
     fn describe_counter(&self, key: KeyName, unit: Option<Unit>, description: SharedString) {
-        self.describe(&self.counters, &key, unit, description);
+        self.counters.describe(key.as_str(), unit.map_or("", ucum), &description);
     }
 
     fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, description: SharedString) {
-        self.describe(&self.gauges, &key, unit, description);
+        self.gauges.describe(key.as_str(), unit.map_or("", ucum), &description);
     }
 
     fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, description: SharedString) {
-        self.describe(&self.histograms, &key, unit, description);
+        self.histograms.describe(key.as_str(), unit.map_or("", ucum), &description);
     }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> metrics::Counter {

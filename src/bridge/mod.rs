@@ -6,15 +6,13 @@
 //! What the exporters' own threads log or trace about sending never comes back in. What a program measures there, as in
 //! its [hook](crate::Config::on_problem), is counted: it goes with the next push, and makes none.
 
-#[cfg(any(feature = "log", feature = "metrics", feature = "opentelemetry", feature = "tracing"))]
-mod append_map;
 #[cfg(feature = "log")]
 pub mod log;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(feature = "opentelemetry")]
 pub mod opentelemetry;
-#[cfg(any(feature = "log", feature = "opentelemetry", feature = "tracing"))]
+#[cfg(any(feature = "log", feature = "metrics", feature = "opentelemetry", feature = "tracing"))]
 mod scope_cache;
 #[cfg(feature = "tracing")]
 pub mod tracing;

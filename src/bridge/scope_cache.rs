@@ -1,23 +1,27 @@
-//! What a bridge makes of a scope, such as a logger, made once for each key and found without a lock.
+//! Maps that only grow and are read without a lock, even in a forked child.
+//!
+//! [`AppendMap`] is a hash trie, and [`ScopeCache`] a bounded map above it: it holds one value per scope, such as a logger,
+//! which is made once for each key.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::append_map::AppendMap;
+use crate::process;
 
-/// Keys beyond this many are not remembered: programs that have more make their names up at run time.
-pub(super) const MOST_SCOPES: usize = 1024;
+/// Maximum number of keys that are remembered. Programs that have more make their names up at run time.
+pub(super) const MAX_SCOPES: usize = 1024;
 
 /// A bounded cache that forgets nothing.
 #[derive(Debug)]
-pub(super) struct ScopeCache<K, V, const MOST: usize = MOST_SCOPES> {
+pub(super) struct ScopeCache<K, V, const MAX: usize = MAX_SCOPES> {
     entries: AppendMap<(K, V)>,
     count: AtomicUsize,
     hasher: RandomState,
 }
 
-impl<K, V: Clone, const MOST: usize> ScopeCache<K, V, MOST> {
+impl<K, V: Clone, const MAX: usize> ScopeCache<K, V, MAX> {
     /// The value of `key`; `is_it` distinguishes the key from others with its hash. A key that is not known gets what `make`
     /// returns, which is remembered if there is room.
     #[inline]
@@ -46,7 +50,7 @@ impl<K, V: Clone, const MOST: usize> ScopeCache<K, V, MOST> {
 
     #[cold]
     fn remember(&self, hash: u64, is_it: impl Fn(&K) -> bool, made: (K, V)) -> Cow<'_, V> {
-        if self.count.fetch_add(1, Ordering::Relaxed) >= MOST {
+        if self.count.fetch_add(1, Ordering::Relaxed) >= MAX {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return Cow::Owned(made.1);
         }
@@ -58,42 +62,68 @@ impl<K, V: Clone, const MOST: usize> ScopeCache<K, V, MOST> {
     }
 }
 
-impl<K, V, const MOST: usize> Default for ScopeCache<K, V, MOST> {
+impl<K, V, const MAX: usize> Default for ScopeCache<K, V, MAX> {
     fn default() -> Self {
         Self { entries: AppendMap::default(), count: AtomicUsize::new(0), hasher: RandomState::new() }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A tree with four branches at each node: the hash says which one to follow, two bits at a step.
+#[derive(Debug)]
+pub(super) struct AppendMap<T>(Slot<T>);
 
-    fn length(cache: &ScopeCache<String, usize>, key: &str) -> (usize, bool) {
-        let length =
-            cache.get_or_make(key, |known| known == key, || (key.to_owned(), key.len() + known_keys(cache)));
-        (*length, matches!(length, Cow::Borrowed(_)))
-    }
+type Slot<T> = OnceLock<Box<Node<T>>>;
 
-    fn known_keys(cache: &ScopeCache<String, usize>) -> usize {
-        cache.count.load(Ordering::Relaxed)
-    }
+#[derive(Debug)]
+struct Node<T> {
+    hash: u64,
+    item: T,
+    branches: [Slot<T>; 4],
+}
 
-    #[test]
-    fn a_value_is_made_once_for_each_key() {
-        let cache = ScopeCache::default();
-        assert_eq!((length(&cache, "cart"), length(&cache, "cart")), ((4, true), (4, true)));
-        assert_eq!(length(&cache, "till"), (5, true));
-        assert_eq!(known_keys(&cache), 2);
-    }
-
-    #[test]
-    fn a_key_that_finds_no_room_has_a_value_of_its_own_nevertheless() {
-        let cache = ScopeCache::default();
-        for number in 0..MOST_SCOPES {
-            assert!(length(&cache, &format!("module {number}")).1);
-        }
-        assert_eq!(length(&cache, "cart"), (4 + MOST_SCOPES, false));
-        assert_eq!(length(&cache, "module 0"), (8, true));
-        assert_eq!(known_keys(&cache), MOST_SCOPES);
+impl<T> Default for AppendMap<T> {
+    fn default() -> Self {
+        Self(Slot::new())
     }
 }
+
+impl<T> AppendMap<T> {
+    /// The item with this hash for which `is_it` holds.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<&T> {
+        self.search(hash, is_it).ok()
+    }
+
+    /// Inserts an item, unless one for which `is_it` holds is there already; returns the one that is there now,
+    /// and whether it is this one.
+    pub(super) fn insert(&self, hash: u64, item: T, is_it: impl Fn(&T) -> bool) -> (&T, bool) {
+        // Allocated before the lock is taken and freed after it: the program's allocator may log, and so come here.
+        let mut fresh = Some(Box::new(Node { hash, item, branches: [const { Slot::new() }; 4] }));
+        let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
+        // The fork lock makes this the only insertion, and no child is born with a slot that is half filled.
+        let item = process::with_fork_lock(|| match self.search(hash, is_it) {
+            Ok(there) => there,
+            Err(free) => &free.get_or_init(&mut take).item,
+        });
+        (item, fresh.is_none())
+    }
+
+    /// The item, or the free slot where it belongs.
+    #[inline]
+    fn search(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Result<&T, &Slot<T>> {
+        let mut slot = &self.0;
+        // The first steps go by the upper bits, to which the multiplication spreads all others.
+        let mut way = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        while let Some(node) = slot.get() {
+            if node.hash == hash && is_it(&node.item) {
+                return Ok(&node.item);
+            }
+            slot = &node.branches[(way >> 62) as usize];
+            way <<= 2;
+        }
+        Err(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests;

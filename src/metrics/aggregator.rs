@@ -4,17 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::{iter, thread};
 
-use crate::metrics::aggregation::{ExplicitHistogram, ExponentialHistogram, NeumaierSum};
+use super::instrument::NumberKind;
+use crate::metrics::aggregation::{ExplicitHistogram, ExponentialHistogram, Mergeable, NeumaierSum};
 use crate::process::atomic::{AtomicI64, AtomicU64};
 use crate::record::Number;
 
 /// How a series aggregates its measurements.
 #[derive(Debug, Clone)]
 pub(super) enum AggregationKind {
-    IntSum,
-    FloatSum,
-    IntGauge,
-    FloatGauge,
+    Sum(NumberKind),
+    Gauge(NumberKind),
     Explicit(Arc<[f64]>),
     Exponential,
 }
@@ -25,8 +24,7 @@ pub(super) enum AggregationKind {
 pub(super) enum Aggregator {
     IntSum(AtomicI64),
     FloatSum(Striped<NeumaierSum>),
-    IntGauge(LastValue),
-    FloatGauge(LastValue),
+    Gauge(LastValue, NumberKind),
     Explicit(Striped<ExplicitHistogram>),
     Exponential(Striped<ExponentialHistogram>),
 }
@@ -44,10 +42,9 @@ pub(super) enum PointValue {
 impl Aggregator {
     pub(super) fn new(aggregation: &AggregationKind) -> Self {
         match aggregation {
-            AggregationKind::IntSum => Self::IntSum(AtomicI64::new(0)),
-            AggregationKind::FloatSum => Self::FloatSum(Striped::new(())),
-            AggregationKind::IntGauge => Self::IntGauge(LastValue::default()),
-            AggregationKind::FloatGauge => Self::FloatGauge(LastValue::default()),
+            AggregationKind::Sum(NumberKind::Int) => Self::IntSum(AtomicI64::new(0)),
+            AggregationKind::Sum(NumberKind::Float) => Self::FloatSum(Striped::new(())),
+            AggregationKind::Gauge(kind) => Self::Gauge(LastValue::default(), *kind),
             AggregationKind::Explicit(bounds) => Self::Explicit(Striped::new(Arc::clone(bounds))),
             AggregationKind::Exponential => Self::Exponential(Striped::new(())),
         }
@@ -67,7 +64,7 @@ impl Aggregator {
         let value = f64::from_bits(bits);
         match self {
             Self::IntSum(sum) => add(sum, bits as i64),
-            Self::IntGauge(latest) | Self::FloatGauge(latest) => latest.set(bits),
+            Self::Gauge(latest, _) => latest.set(bits),
             Self::FloatSum(sum) => sum.with(|sum| sum.add(value)),
             Self::Explicit(histogram) => histogram.with(|histogram| _ = histogram.record(value)),
             Self::Exponential(histogram) => histogram.with(|histogram| _ = histogram.record(value)),
@@ -78,10 +75,10 @@ impl Aggregator {
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::IntSum(sum) => sum.load(Ordering::Relaxed) == 0,
-            Self::FloatSum(sum) => sum.sum_up(|part| *part).value() == 0.0,
-            Self::IntGauge(latest) | Self::FloatGauge(latest) => latest.read().is_none(),
-            Self::Explicit(histogram) => histogram.all(ExplicitHistogram::is_empty),
-            Self::Exponential(histogram) => histogram.all(ExponentialHistogram::is_empty),
+            Self::FloatSum(sum) => sum.is_empty(),
+            Self::Gauge(latest, _) => latest.read().is_none(),
+            Self::Explicit(histogram) => histogram.is_empty(),
+            Self::Exponential(histogram) => histogram.is_empty(),
         }
     }
 
@@ -96,10 +93,9 @@ impl Aggregator {
         match self {
             Self::IntSum(sum) => Some(PointValue::Number(Number::Int(sum.load(Ordering::Relaxed)))),
             Self::FloatSum(sum) => Some(PointValue::FloatSum(sum.sum_up(|part| *part))),
-            Self::IntGauge(latest) => Some(int(latest.read()?)),
-            Self::FloatGauge(latest) => Some(float(latest.read()?)),
-            Self::Explicit(histogram) => some_explicit(histogram.sum_up(|part| part.clone())),
-            Self::Exponential(histogram) => some_exponential(histogram.sum_up(|part| part.clone())),
+            Self::Gauge(latest, kind) => Some(PointValue::Number(kind.number(latest.read()?))),
+            Self::Explicit(histogram) => histogram.read().map(PointValue::Explicit),
+            Self::Exponential(histogram) => histogram.read().map(PointValue::Exponential),
         }
     }
 
@@ -110,14 +106,10 @@ impl Aggregator {
                 let taken = sum.swap(0, Ordering::Relaxed);
                 (taken != 0).then_some(PointValue::Number(Number::Int(taken)))
             }
-            Self::FloatSum(sum) => {
-                let taken = sum.sum_up(Mergeable::take);
-                (taken.value() != 0.0).then_some(PointValue::FloatSum(taken))
-            }
-            Self::IntGauge(latest) => Some(int(latest.take()?)),
-            Self::FloatGauge(latest) => Some(float(latest.take()?)),
-            Self::Explicit(histogram) => some_explicit(histogram.sum_up(Mergeable::take)),
-            Self::Exponential(histogram) => some_exponential(histogram.sum_up(Mergeable::take)),
+            Self::FloatSum(sum) => sum.take().map(PointValue::FloatSum),
+            Self::Gauge(latest, kind) => Some(PointValue::Number(kind.number(latest.take()?))),
+            Self::Explicit(histogram) => histogram.take().map(PointValue::Explicit),
+            Self::Exponential(histogram) => histogram.take().map(PointValue::Exponential),
         }
     }
 
@@ -126,7 +118,7 @@ impl Aggregator {
         match (self, taken) {
             (Self::IntSum(sum), PointValue::Number(Number::Int(value))) => add(sum, *value),
             (Self::FloatSum(sum), PointValue::FloatSum(taken)) => sum.put_back(taken),
-            (Self::IntGauge(latest) | Self::FloatGauge(latest), PointValue::Number(_)) => latest.put_back(),
+            (Self::Gauge(latest, _), PointValue::Number(_)) => latest.put_back(),
             (Self::Explicit(histogram), PointValue::Explicit(taken)) => histogram.put_back(taken),
             (Self::Exponential(histogram), PointValue::Exponential(taken)) => histogram.put_back(taken),
             // an aggregator takes what it gave
@@ -140,7 +132,7 @@ impl Aggregator {
 impl Aggregator {
     /// Moves a gauge of floats away from where it is, which is zero at first.
     pub(super) fn shift(&self, by: f64) {
-        if let Self::FloatGauge(latest) = self {
+        if let Self::Gauge(latest, NumberKind::Float) = self {
             latest.shift(by);
         }
     }
@@ -155,22 +147,6 @@ impl Aggregator {
             _ => {}
         }
     }
-}
-
-fn int(bits: u64) -> PointValue {
-    PointValue::Number(Number::Int(bits as i64))
-}
-
-fn float(bits: u64) -> PointValue {
-    PointValue::Number(Number::Float(f64::from_bits(bits)))
-}
-
-fn some_explicit(histogram: ExplicitHistogram) -> Option<PointValue> {
-    (!histogram.is_empty()).then_some(PointValue::Explicit(histogram))
-}
-
-fn some_exponential(histogram: ExponentialHistogram) -> Option<PointValue> {
-    (!histogram.is_empty()).then_some(PointValue::Exponential(histogram))
 }
 
 #[inline]
@@ -225,65 +201,6 @@ impl LastValue {
     }
 }
 
-/// State that can be kept in several parts and merged when it is read.
-pub(super) trait Mergeable: Clone {
-    /// What an empty one is made from.
-    type Parameters;
-    fn empty(parameters: &Self::Parameters) -> Self;
-    fn merge(&mut self, other: &Self);
-    /// Everything that is in it, which is then empty.
-    fn take(&mut self) -> Self;
-}
-
-impl Mergeable for NeumaierSum {
-    type Parameters = ();
-
-    fn empty((): &()) -> Self {
-        Self::default()
-    }
-
-    fn merge(&mut self, other: &Self) {
-        NeumaierSum::merge(self, other);
-    }
-
-    fn take(&mut self) -> Self {
-        std::mem::take(self)
-    }
-}
-
-impl Mergeable for ExplicitHistogram {
-    /// The bounds.
-    type Parameters = Arc<[f64]>;
-
-    fn empty(bounds: &Arc<[f64]>) -> Self {
-        Self::new(Arc::clone(bounds))
-    }
-
-    fn merge(&mut self, other: &Self) {
-        ExplicitHistogram::merge(self, other);
-    }
-
-    fn take(&mut self) -> Self {
-        ExplicitHistogram::take(self)
-    }
-}
-
-impl Mergeable for ExponentialHistogram {
-    type Parameters = ();
-
-    fn empty((): &()) -> Self {
-        Self::default()
-    }
-
-    fn merge(&mut self, other: &Self) {
-        ExponentialHistogram::merge(self, other);
-    }
-
-    fn take(&mut self) -> Self {
-        ExponentialHistogram::take(self)
-    }
-}
-
 /// A caller that finds the first part taken goes to another one, so that callers hardly ever wait for each other. None
 /// of them waits for a certain part: its own thread may hold it, if the allocator measures.
 #[derive(Debug)]
@@ -332,9 +249,19 @@ impl<T: Mergeable> Striped<T> {
         part.get().map(|part| &**part)
     }
 
-    fn all(&self, holds: impl Fn(&T) -> bool) -> bool {
-        holds(&lock(&self.first))
-            && self.others.iter().filter_map(OnceLock::get).all(|part| holds(&lock(part)))
+    fn is_empty(&self) -> bool {
+        lock(&self.first).is_empty()
+            && self.others.iter().filter_map(OnceLock::get).all(|part| lock(part).is_empty())
+    }
+
+    /// Returns a copy of the state, or `None` if it is empty.
+    fn read(&self) -> Option<T> {
+        Some(self.sum_up(|part| part.clone())).filter(|sum| !sum.is_empty())
+    }
+
+    /// Returns the state, or `None` if it is empty, and starts anew.
+    fn take(&self) -> Option<T> {
+        Some(self.sum_up(T::take)).filter(|sum| !sum.is_empty())
     }
 
     fn put_back(&self, taken: &T) {

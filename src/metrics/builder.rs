@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::handles::{Counter, Gauge, Histogram, UpDownCounter};
-use super::instrument::{Descriptor, HistogramBuckets, Instrument, InstrumentKind, Metadata, NumberKind};
-use super::measurement::Measure;
+use super::handles::{Counter, Gauge, Histogram, Measure, UpDownCounter};
+use super::instrument::{
+    Descriptor, HistogramBuckets, Instrument, InstrumentKind, LateMetadata, Metadata, NumberKind,
+};
 use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
 use crate::metrics::aggregation::{DEFAULT_BOUNDS, SECONDS_BOUNDS, check_bounds};
+use crate::process;
 
 /// Series of an instrument, unless set.
 const CARDINALITY: usize = 2000;
@@ -34,16 +36,16 @@ pub struct InstrumentBuilder<'a> {
     meter: &'a Meter,
     name: &'a str,
     unit: &'a str,
-    /// What it will be described to be measured in.
-    late_unit: &'a str,
     description: &'a str,
     buckets: Option<HistogramBuckets>,
     limit: usize,
+    late_metadata: Option<&'a LateMetadata>,
 }
 
 impl<'a> InstrumentBuilder<'a> {
     pub(super) fn new(meter: &'a Meter, name: &'a str) -> Self {
-        Self { meter, name, unit: "", late_unit: "", description: "", buckets: None, limit: CARDINALITY }
+        let (buckets, limit, late_metadata) = (None, CARDINALITY, None);
+        Self { meter, name, unit: "", description: "", buckets, limit, late_metadata }
     }
 
     /// What it is measured in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`. A histogram in `s` has other
@@ -53,10 +55,11 @@ impl<'a> InstrumentBuilder<'a> {
         self
     }
 
-    /// What it is measured in, where that is sent by other means; the bounds follow from it all the same.
+    /// Takes unit and description, unless they are set here, from a place that may be filled later. A unit that is there
+    /// already determines the default bounds.
     #[cfg(feature = "metrics")]
-    pub(crate) fn late_unit(mut self, unit: &'a str) -> Self {
-        self.late_unit = unit;
+    pub(crate) fn late_metadata(mut self, late: &'a LateMetadata) -> Self {
+        self.late_metadata = Some(late);
         self
     }
 
@@ -71,11 +74,9 @@ impl<'a> InstrumentBuilder<'a> {
     pub fn bounds(mut self, bounds: &[f64]) -> Self {
         match check_bounds(bounds) {
             Ok(()) => self.buckets = Some(HistogramBuckets::Explicit(bounds.into())),
-            Err(why) => {
-                self.meter
-                    .registry
-                    .shared
-                    .report_misuse(format!("metric {:?}: its bounds are not used: {why}", self.name));
+            Err(error) => {
+                let what = format!("metric {:?}: its bounds are not used: {error}", self.name);
+                self.meter.registry.shared.report_misuse(what);
             }
         }
         self
@@ -212,8 +213,11 @@ impl<'a> InstrumentBuilder<'a> {
 
     fn make(self, kind: InstrumentKind, number_kind: NumberKind) -> Arc<Instrument> {
         let descriptor = self.descriptor(kind, number_kind);
-        let (registry, scope) = (&self.meter.registry, &self.meter.scope);
-        registry.instrument(scope, descriptor)
+        let instrument = self.meter.registry.instrument(&self.meter.scope, descriptor);
+        if let Some(late) = self.late_metadata {
+            process::with_fork_lock(|| _ = instrument.late_metadata.set(Arc::clone(late)));
+        }
+        instrument
     }
 
     fn observe<N: Measure>(
@@ -247,7 +251,8 @@ impl<'a> InstrumentBuilder<'a> {
     }
 
     fn measures_seconds(&self) -> bool {
-        match (self.unit, self.late_unit) {
+        let late = self.late_metadata.and_then(|late| late.get());
+        match (self.unit, late.map_or("", |late| &late.unit)) {
             // a name says less than a unit
             ("", "") => self.name.ends_with(".seconds") || self.name.ends_with("_seconds"),
             ("", unit) | (unit, _) => matches!(unit, "s" | "seconds"),

@@ -73,9 +73,9 @@ impl Reader {
     /// Reads every instrument and gives its metrics to `sink`, while that accepts them. Once it `is_over`, callbacks are not
     /// called any more: what they read may be gone.
     pub(crate) fn collect(&self, limits: FrameLimits, is_over: &dyn Fn() -> bool, sink: &mut Sink<'_>) {
-        let mut record = MetricRecord::default();
+        let mut pass = Pass { reader: self, limits, is_over, record: MetricRecord::default(), sink };
         for entry in self.registry.entries() {
-            if entry.collect(self, limits, is_over, &mut record, sink) != SinkStatus::Accepted {
+            if entry.collect(&mut pass) != SinkStatus::Accepted {
                 return;
             }
         }
@@ -89,6 +89,16 @@ impl Reader {
     }
 }
 
+/// One pass over all instruments, as [`Reader::collect`] is called for it.
+pub(super) struct Pass<'a> {
+    reader: &'a Reader,
+    limits: FrameLimits,
+    is_over: &'a dyn Fn() -> bool,
+    /// Storage that all metrics reuse.
+    record: MetricRecord,
+    sink: &'a mut Sink<'a>,
+}
+
 /// One instrument, as a collection sees it: a trait object, so that a program without instruments links none of what they
 /// are made of.
 pub(super) trait Collect: Send + Sync {
@@ -99,15 +109,8 @@ pub(super) trait Collect: Send + Sync {
     /// The instrument, if the program measures with it.
     fn synchronous(self: Arc<Self>) -> Option<Arc<Instrument>>;
 
-    /// As [`Reader::collect`].
-    fn collect(
-        &self,
-        reader: &Reader,
-        limits: FrameLimits,
-        is_over: &dyn Fn() -> bool,
-        record: &mut MetricRecord,
-        sink: &mut Sink<'_>,
-    ) -> SinkStatus;
+    /// Gives the metric of the instrument to the sink of the pass.
+    fn collect(&self, pass: &mut Pass<'_>) -> SinkStatus;
 }
 
 impl Collect for Instrument {
@@ -123,19 +126,13 @@ impl Collect for Instrument {
         Some(self)
     }
 
-    fn collect(
-        &self,
-        reader: &Reader,
-        limits: FrameLimits,
-        _: &dyn Fn() -> bool,
-        record: &mut MetricRecord,
-        sink: &mut Sink<'_>,
-    ) -> SinkStatus {
-        let (settings, descriptor) = (reader.settings(), &self.descriptor);
+    fn collect(&self, pass: &mut Pass<'_>) -> SinkStatus {
+        let (reader, descriptor) = (pass.reader, &self.descriptor);
+        let settings = reader.settings();
         let temporality = descriptor.temporality(settings.temporality, false);
         let point_kind = descriptor.point_kind(settings.histograms, temporality);
         let progress = Progress::new();
-        let mut framer = framed(self.head(point_kind), &self.scope, record, limits, &progress, sink);
+        let mut framer = framed(self.head(point_kind), &self.scope, pass, &progress);
         let storage = &self.storages()[reader.exporter];
         // points whose part is not accepted yet, in their order
         let mut held = VecDeque::new();
@@ -149,7 +146,7 @@ impl Collect for Instrument {
         framer.end();
         held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
         if progress.status() == SinkStatus::Accepted && storage.is_overflowing() {
-            return sink(overflowing(descriptor));
+            return (pass.sink)(overflowing(descriptor));
         }
         progress.status()
     }
@@ -168,23 +165,16 @@ impl Collect for Observable {
         None
     }
 
-    fn collect(
-        &self,
-        reader: &Reader,
-        limits: FrameLimits,
-        is_over: &dyn Fn() -> bool,
-        record: &mut MetricRecord,
-        sink: &mut Sink<'_>,
-    ) -> SinkStatus {
-        let (settings, descriptor) = (reader.settings(), &self.descriptor);
-        let callbacks = if is_over() { Callbacks::Skip } else { Callbacks::Run };
+    fn collect(&self, pass: &mut Pass<'_>) -> SinkStatus {
+        let (reader, descriptor) = (pass.reader, &self.descriptor);
+        let settings = reader.settings();
+        let callbacks = if (pass.is_over)() { Callbacks::Skip } else { Callbacks::Run };
         let temporality = descriptor.temporality(settings.temporality, true);
         let point_kind = descriptor.point_kind(settings.histograms, temporality);
         let progress = Progress::new();
         let outcome =
             self.observe(reader.exporter, temporality, &reader.registry.shared, callbacks, |pending| {
-                let mut framer =
-                    framed(descriptor.head(point_kind), &self.scope, record, limits, &progress, sink);
+                let mut framer = framed(descriptor.head(point_kind), &self.scope, pass, &progress);
                 for ObservedPoint { attributes, period, number } in pending {
                     let value = PointValue::Number(*number);
                     framer.add(|record| write(record, point_kind, attributes, *period, &value));
@@ -196,11 +186,11 @@ impl Collect for Observable {
                 progress.newly_accepted()
             });
         match (progress.status(), outcome) {
-            (SinkStatus::Accepted, Err(message)) => {
-                let what = format!("the callback of metric {:?} panicked: {message}", descriptor.name);
-                sink(Collected::Problem(ProblemKind::CallbackPanicked, what))
+            (SinkStatus::Accepted, Err(panic)) => {
+                let what = format!("the callback of metric {:?} panicked: {panic}", descriptor.name);
+                (pass.sink)(Collected::Problem(ProblemKind::CallbackPanicked, what))
             }
-            (SinkStatus::Accepted, Ok(true)) => sink(overflowing(descriptor)),
+            (SinkStatus::Accepted, Ok(true)) => (pass.sink)(overflowing(descriptor)),
             (status, _) => status,
         }
     }
@@ -246,11 +236,10 @@ impl Progress {
 fn framed<'a>(
     head: MetricHead<'a>,
     scope: &'a Arc<Scope>,
-    record: &'a mut MetricRecord,
-    limits: FrameLimits,
+    pass: &'a mut Pass<'_>,
     progress: &'a Progress,
-    sink: &'a mut Sink<'_>,
 ) -> MetricFramer<'a, impl FnMut(FramedPoints<'_>)> {
+    let Pass { limits, record, sink, .. } = pass;
     let forward = move |part: FramedPoints<'_>| {
         if progress.status() != SinkStatus::Accepted {
             return;

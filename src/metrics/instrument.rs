@@ -4,13 +4,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use super::aggregator::{AggregationKind, Aggregator};
-use super::measurement::sealed::Pair;
+use super::handles::sealed::Pair;
 use super::registry::MeterShared;
-use super::series::Series;
 use super::storage::MetricStorage;
+use super::table::Series;
 use crate::config::{Histograms, PeriodicReaderSettings, Temporality};
 use crate::process::PerProcess;
-use crate::record::{AggregationTemporality, AttributeSet, MetricHead, PointKind, Scope};
+use crate::record::{AggregationTemporality, AttributeSet, MetricHead, Number, PointKind, Scope};
 
 /// What an instrument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,16 @@ pub(super) enum NumberKind {
     Float,
 }
 
+impl NumberKind {
+    /// Returns the number that these bits stand for: those of an `i64` or of an `f64`.
+    pub(super) fn number(self, bits: u64) -> Number {
+        match self {
+            Self::Int => Number::Int(bits as i64),
+            Self::Float => Number::Float(f64::from_bits(bits)),
+        }
+    }
+}
+
 /// The buckets of a histogram, if the instrument has a say in them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum HistogramBuckets {
@@ -37,10 +47,14 @@ pub(super) enum HistogramBuckets {
 
 /// The unit of an instrument and what it means; empty if not given.
 #[derive(Debug, Clone)]
-pub(super) struct Metadata {
-    pub(super) unit: String,
-    pub(super) description: String,
+pub(crate) struct Metadata {
+    pub(crate) unit: String,
+    pub(crate) description: String,
 }
+
+/// Metadata that the program may give after it has created the instrument. Set while no fork can happen, as a child goes on
+/// using it.
+pub(super) type LateMetadata = Arc<OnceLock<Metadata>>;
 
 /// Everything that identifies and describes an instrument when it is created.
 #[derive(Debug, Clone)]
@@ -69,16 +83,10 @@ impl Descriptor {
     }
 
     pub(super) fn aggregation(&self, histograms: Histograms) -> AggregationKind {
-        match (self.kind, self.number_kind) {
-            (InstrumentKind::Counter | InstrumentKind::UpDownCounter, NumberKind::Int) => {
-                AggregationKind::IntSum
-            }
-            (InstrumentKind::Counter | InstrumentKind::UpDownCounter, NumberKind::Float) => {
-                AggregationKind::FloatSum
-            }
-            (InstrumentKind::Gauge, NumberKind::Int) => AggregationKind::IntGauge,
-            (InstrumentKind::Gauge, NumberKind::Float) => AggregationKind::FloatGauge,
-            (InstrumentKind::Histogram, _) => match &self.buckets {
+        match self.kind {
+            InstrumentKind::Counter | InstrumentKind::UpDownCounter => AggregationKind::Sum(self.number_kind),
+            InstrumentKind::Gauge => AggregationKind::Gauge(self.number_kind),
+            InstrumentKind::Histogram => match &self.buckets {
                 Some(HistogramBuckets::Explicit(bounds)) => AggregationKind::Explicit(Arc::clone(bounds)),
                 _ if self.is_exponential(histograms) => AggregationKind::Exponential,
                 _ => AggregationKind::Explicit(self.default_bounds.into()),
@@ -137,8 +145,8 @@ impl Descriptor {
 #[derive(Debug)]
 pub(super) struct Instrument {
     pub(super) descriptor: Descriptor,
-    /// Given after it was created; read by collections. Set while no fork can happen, as a child goes on using it.
-    pub(super) late_metadata: OnceLock<Metadata>,
+    /// Read by collections. Set like its content.
+    pub(super) late_metadata: OnceLock<LateMetadata>,
     pub(super) scope: Arc<Scope>,
     pub(super) shared: Arc<MeterShared>,
     /// Whether a value was left out: that is reported once.
@@ -157,7 +165,7 @@ impl Instrument {
     /// What OTLP has ahead of its points.
     pub(super) fn head(&self, point_kind: PointKind) -> MetricHead<'_> {
         let head = self.descriptor.head(point_kind);
-        match self.late_metadata.get() {
+        match self.late_metadata.get().and_then(|late| late.get()) {
             Some(Metadata { unit, description }) => MetricHead {
                 unit: first_given(head.unit, unit),
                 description: first_given(head.description, description),

@@ -29,9 +29,9 @@
 // A measurement does not cross the queue: it is aggregated where it is made, and the worker of each exporter collects
 // once per interval.
 //
-// - `builder` and `handles`: the public instruments; `measurement`: what they accept.
+// - `builder` and `handles`: the public instruments, and the measurements that they accept.
 // - `registry` finds an instrument by its name; `instrument` holds its descriptor and its storages.
-// - `storage`: the series for one exporter, by temporality; `table` finds the `series` of a set of attributes.
+// - `storage`: the series for one exporter, by temporality; `table` finds the series of a set of attributes.
 // - `aggregator`: the state of a series, shared by threads; `aggregation`: the arithmetic.
 // - `observable`: instruments with a callback; `collection`: the pass over all of them.
 
@@ -41,10 +41,8 @@ mod builder;
 mod collection;
 mod handles;
 mod instrument;
-mod measurement;
 mod observable;
 mod registry;
-mod series;
 mod storage;
 mod table;
 
@@ -54,9 +52,11 @@ use std::sync::Arc;
 pub use builder::InstrumentBuilder;
 pub(crate) use collection::{Collected, Reader, SinkStatus};
 pub use handles::{
-    BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram, UpDownCounter,
+    Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
+    Measure, UpDownCounter,
 };
-pub use measurement::{Attributes, Measure};
+#[cfg(feature = "metrics")]
+pub(crate) use instrument::Metadata;
 use observable::Observable;
 pub use observable::Observer;
 pub(crate) use registry::Registry;

@@ -1,15 +1,15 @@
 //! Observable (asynchronous) instruments: a callback reports the values when they are collected.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::handles::{Attributes, Measure, difference, is_negative, sum};
 use super::instrument::{Descriptor, InstrumentKind};
-use super::measurement::Attributes;
-use super::measurement::{Measure, difference, is_negative, sum};
 use super::registry::MeterShared;
-use super::series::overflow;
+use super::table::overflow;
 use crate::context;
 use crate::process::{PerProcess, contain_panic};
 use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};
@@ -159,7 +159,7 @@ impl Observable {
     /// Returns whether there were more sets of attributes than the limit.
     ///
     /// # Errors
-    /// What the callback panicked with; what it had observed before is exported all the same.
+    /// When the callback panicked; values that it had observed before are exported all the same.
     pub(super) fn observe(
         &self,
         exporter: usize,
@@ -167,7 +167,7 @@ impl Observable {
         shared: &MeterShared,
         callbacks: Callbacks,
         sink: impl FnOnce(&[ObservedPoint]) -> usize,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, CallbackPanic> {
         let mut observations = Observations {
             values: Vec::new(),
             by_set: HashMap::new(),
@@ -213,7 +213,19 @@ impl Observable {
             // the callback reports them again
             state.pending = Vec::new();
         }
-        outcome.map(|()| is_overflowing)
+        outcome.map(|()| is_overflowing).map_err(|message| CallbackPanic(message.to_string()))
+    }
+}
+
+/// A panic of a callback, with its message.
+#[derive(Debug)]
+pub(super) struct CallbackPanic(String);
+
+impl Error for CallbackPanic {}
+
+impl fmt::Display for CallbackPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::aggregator::{AggregationKind, Aggregator, PointValue};
-use super::measurement::sealed::Pair;
-use super::series::Series;
-use super::table::{SeriesRequest, Table};
+use super::handles::sealed::Pair;
+use super::table::{Series, SeriesRequest, Table};
 use crate::record::{AggregationTemporality, AttributeSet, Period};
 
 /// The series of an instrument for one exporter, and their temporality.

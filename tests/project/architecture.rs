@@ -64,7 +64,7 @@ const LAYERS: &[Row] = &[
     row("telemetry",       &["process", "record", "context", "config", "metrics", "transport", "pipeline", "trace", "logs"], &[]),
     // telemetry of other crates' programs: one outside crate each
     row("bridge",          &[],                                               &[]),
-    row("bridge/append_map*", &["process"],                                   &[]),
+    row("bridge/scope_cache*", &["process"],                                  &[]),
     row("bridge/tracing*", &["process", "record", "context", "trace", "logs", "telemetry::provider", "bridge"], &["tracing", "tracing_subscriber"]),
     row("bridge/log*", &["process", "record", "context", "logs", "telemetry::provider", "bridge"], &["log"]),
     row("bridge/metrics*", &["process", "record", "metrics", "telemetry::provider", "bridge"], &["metrics"]),

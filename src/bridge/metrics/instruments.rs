@@ -1,47 +1,48 @@
-//! All metrics of one kind: what is known of each by its name, and the handles by their keys.
+//! All metrics of one kind: what is known of each by its name, and the handles that programs measure through, by their keys.
 
-use std::hash::{BuildHasher, RandomState};
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use metrics::{Key, SharedString};
+use metrics::{CounterFn, GaugeFn, HistogramFn, Key};
 
-use super::handle::{Handle, Instrument};
-use crate::bridge::append_map::AppendMap;
-use crate::process;
+use crate::bridge::scope_cache::{AppendMap, ScopeCache};
+use crate::metrics::{
+    BoundCounter, BoundGauge, BoundHistogram, Counter, Gauge, Histogram, InstrumentBuilder, Metadata,
+};
+use crate::process::atomic::AtomicU64;
+use crate::process::{self, PerProcess};
+use crate::record::Value;
 
-/// More names than this are made up at run time: they are not remembered.
-const MOST_NAMES: usize = 10_000;
+/// Maximum number of names that are remembered. Programs that have more make them up at run time.
+const MAX_NAMES: usize = 10_000;
 
+/// The metrics of one kind of instrument.
 pub(super) struct Instruments<I: Instrument> {
-    families: AppendMap<Family<I>>,
-    names: AtomicUsize,
-    hasher: RandomState,
-    /// Those that a program asks for again and again; of each family no more than it may have series.
+    families: ScopeCache<Box<str>, Arc<Family<I>>, MAX_NAMES>,
+    /// Handles that a program asks for again and again; of each family no more than it may have series.
     handles: AppendMap<Arc<Handle<I>>>,
 }
 
-/// What a metric measures in, and what it means.
-pub(super) struct Description {
-    pub(super) unit: &'static str,
-    pub(super) text: SharedString,
-}
-
-/// All handles of one name. Whatever is set is set while no fork can happen: a child goes on using it.
+/// All handles of one name. Fields are set while no fork can happen: a child goes on using them.
 struct Family<I: Instrument> {
-    name: String,
-    description: OnceLock<Description>,
+    metadata: Arc<OnceLock<Metadata>>,
     instrument: OnceLock<I>,
     handles: AtomicUsize,
-    /// For everything beyond the limit.
+    /// The handle of all keys beyond the limit.
     rest: OnceLock<Arc<Handle<I>>>,
 }
 
 impl<I: Instrument> Instruments<I> {
-    /// The handle of a key. A name has at most `limit` keys, as many as it may have series; `make` makes its instrument,
-    /// of the unit that it was described with so far.
+    /// Returns the handle of a key. A name has at most `limit` keys, as many as it may have series; `make` makes its
+    /// instrument, which takes unit and description from the given place.
     #[inline]
-    pub(super) fn handle(&self, key: &Key, limit: usize, make: impl FnOnce(&str) -> I) -> Arc<Handle<I>> {
+    pub(super) fn handle(
+        &self,
+        key: &Key,
+        limit: usize,
+        make: impl FnOnce(&Arc<OnceLock<Metadata>>) -> I,
+    ) -> Arc<Handle<I>> {
         match self.handles.find(key.get_hash(), |handle| handle.has(key)) {
             Some(handle) => Arc::clone(handle),
             None => self.new_handle(key, limit, make),
@@ -49,14 +50,21 @@ impl<I: Instrument> Instruments<I> {
     }
 
     #[cold]
-    fn new_handle(&self, key: &Key, limit: usize, make: impl FnOnce(&str) -> I) -> Arc<Handle<I>> {
-        let Some(family) = self.family(key.name()) else {
-            return Arc::new(Handle::new(make(""), Some(key)));
+    fn new_handle(
+        &self,
+        key: &Key,
+        limit: usize,
+        make: impl FnOnce(&Arc<OnceLock<Metadata>>) -> I,
+    ) -> Arc<Handle<I>> {
+        let family = match self.family(key.name()) {
+            Cow::Borrowed(family) => family,
+            Cow::Owned(family) => return Arc::new(Handle::new(make(&family.metadata), Some(key))),
         };
-        let instrument = family.instrument(make);
-        // one place is kept for the rest
+        let instrument = get_or_set(&family.instrument, || make(&family.metadata));
+        // One place is kept for the rest.
         if family.handles.load(Ordering::Relaxed) + 1 >= limit {
-            return Arc::clone(family.rest(instrument));
+            let rest = get_or_set(&family.rest, || Arc::new(Handle::new(instrument.clone(), None)));
+            return Arc::clone(rest);
         }
         let fresh = Arc::new(Handle::new(instrument.clone(), Some(key)));
         let (kept, is_new) = self.handles.insert(key.get_hash(), fresh, |handle| handle.has(key));
@@ -67,80 +75,174 @@ impl<I: Instrument> Instruments<I> {
     }
 
     /// Notes what a metric means, whether or not it is used already. The first description counts.
-    pub(super) fn describe(&self, name: &str, described: Description) {
-        let Some(family) = self.family(name) else { return };
-        if family.description.get().is_none() {
-            set_once(&family.description, described);
-            family.describe();
-        }
+    pub(super) fn describe(&self, name: &str, unit: &str, description: &str) {
+        let metadata = || Metadata { unit: unit.to_owned(), description: description.to_owned() };
+        get_or_set(&self.family(name).metadata, metadata);
     }
 
-    fn family(&self, name: &str) -> Option<&Family<I>> {
-        let hash = self.hasher.hash_one(name);
-        let is_it = |family: &Family<I>| family.name == name;
-        if let Some(family) = self.families.find(hash, is_it) {
-            return Some(family);
-        }
-        if self.names.fetch_add(1, Ordering::Relaxed) >= MOST_NAMES {
-            self.names.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
-        let (family, is_new) = self.families.insert(hash, Family::new(name), is_it);
-        if !is_new {
-            self.names.fetch_sub(1, Ordering::Relaxed);
-        }
-        Some(family)
+    fn family(&self, name: &str) -> Cow<'_, Arc<Family<I>>> {
+        self.families.get_or_make(name, |known| **known == *name, || (name.into(), Arc::default()))
     }
 }
 
 impl<I: Instrument> Default for Instruments<I> {
     fn default() -> Self {
-        Self {
-            families: AppendMap::default(),
-            names: AtomicUsize::new(0),
-            hasher: RandomState::new(),
-            handles: AppendMap::default(),
-        }
+        Self { families: ScopeCache::default(), handles: AppendMap::default() }
     }
 }
 
-impl<I: Instrument> Family<I> {
-    fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            description: OnceLock::new(),
-            instrument: OnceLock::new(),
-            handles: AtomicUsize::new(0),
-            rest: OnceLock::new(),
-        }
-    }
-
-    fn instrument(&self, make: impl FnOnce(&str) -> I) -> &I {
-        if let Some(instrument) = self.instrument.get() {
-            return instrument;
-        }
-        let unit = self.description.get().map_or("", |described| described.unit);
-        let instrument = set_once(&self.instrument, make(unit));
-        self.describe();
-        instrument
-    }
-
-    /// Called after either of the two was set: the second call finds the other's.
-    fn describe(&self) {
-        if let (Some(instrument), Some(described)) = (self.instrument.get(), self.description.get()) {
-            instrument.describe(described.unit, &described.text);
-        }
-    }
-
-    fn rest(&self, instrument: &I) -> &Arc<Handle<I>> {
-        match self.rest.get() {
-            Some(rest) => rest,
-            None => set_once(&self.rest, Arc::new(Handle::new(instrument.clone(), None))),
-        }
+impl<I: Instrument> Default for Family<I> {
+    fn default() -> Self {
+        let (instrument, rest) = (OnceLock::new(), OnceLock::new());
+        Self { metadata: Arc::default(), instrument, handles: AtomicUsize::new(0), rest }
     }
 }
 
-/// What was made before, as making it may need the same lock; of two threads the first one's stays.
-fn set_once<T>(place: &OnceLock<T>, value: T) -> &T {
+/// Returns the value in its place, or sets it. The value is made before the fork lock is taken, as making it may need the same
+/// lock; of two threads the first one's value stays.
+fn get_or_set<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
+    if let Some(value) = place.get() {
+        return value;
+    }
+    let value = make();
     process::with_fork_lock(|| place.get_or_init(|| value))
+}
+
+/// What the three kinds of instruments have in common.
+pub(super) trait Instrument: Clone {
+    /// The instrument with its attributes, and what it must know beside them.
+    type Bound;
+
+    fn make(builder: InstrumentBuilder<'_>) -> Self;
+    fn bind(&self, attributes: &[(&str, Value<'_>)]) -> Self::Bound;
+}
+
+/// An instrument under the labels of a key.
+pub(super) struct Handle<I: Instrument> {
+    instrument: I,
+    /// None for whatever is beyond the limit.
+    key: Option<Key>,
+    /// A child's measurements are its own, and as fast as its parent's.
+    bound: PerProcess<I::Bound>,
+}
+
+impl<I: Instrument> Handle<I> {
+    fn new(instrument: I, key: Option<&Key>) -> Self {
+        let bound = PerProcess::new(bind(&instrument, key));
+        Self { instrument, key: key.map(Key::to_retained), bound }
+    }
+
+    fn has(&self, key: &Key) -> bool {
+        // in the same order first, as most callers give them: to sort many labels a key needs memory
+        let is_as_given = |own: &Key| own.name() == key.name() && own.labels().eq(key.labels());
+        self.key.as_ref().is_some_and(|own| is_as_given(own) || own == key)
+    }
+
+    #[inline]
+    fn bound(&self) -> &I::Bound {
+        match self.bound.get() {
+            Some(bound) => bound,
+            None => self.bound_in_child(),
+        }
+    }
+
+    #[cold]
+    fn bound_in_child(&self) -> &I::Bound {
+        // before, as no fork can happen while it is put in its place, and binding has that need itself
+        let bound = bind(&self.instrument, self.key.as_ref());
+        self.bound.get_or_renew(|| bound)
+    }
+}
+
+fn bind<I: Instrument>(instrument: &I, key: Option<&Key>) -> I::Bound {
+    match key {
+        Some(key) => {
+            let labels = key.labels().map(|label| (label.key(), Value::from(label.value())));
+            instrument.bind(&labels.collect::<Vec<_>>())
+        }
+        None => instrument.bind(&[("otel.metric.overflow", true.into())]),
+    }
+}
+
+/// A counter knows how far it is, so that it can be set to where another one is.
+pub(super) struct Count {
+    bound: BoundCounter<u64>,
+    total: AtomicU64,
+}
+
+impl Instrument for Counter<u64> {
+    type Bound = Count;
+
+    fn make(builder: InstrumentBuilder<'_>) -> Self {
+        builder.counter()
+    }
+
+    fn bind(&self, attributes: &[(&str, Value<'_>)]) -> Count {
+        Count { bound: self.with(attributes), total: AtomicU64::new(0) }
+    }
+}
+
+impl CounterFn for Handle<Counter<u64>> {
+    fn increment(&self, value: u64) {
+        let Count { bound, total } = self.bound();
+        if total.fetch_add(value, Ordering::Relaxed).checked_add(value).is_none() {
+            // at the end of the scale it stays there
+            total.store(u64::MAX, Ordering::Relaxed);
+        }
+        bound.add(value);
+    }
+
+    fn absolute(&self, value: u64) {
+        let Count { bound, total } = self.bound();
+        let before = total.fetch_max(value, Ordering::Relaxed);
+        bound.add(value.saturating_sub(before));
+    }
+}
+
+impl Instrument for Gauge<f64> {
+    type Bound = BoundGauge<f64>;
+
+    fn make(builder: InstrumentBuilder<'_>) -> Self {
+        builder.gauge()
+    }
+
+    fn bind(&self, attributes: &[(&str, Value<'_>)]) -> BoundGauge<f64> {
+        self.with(attributes)
+    }
+}
+
+impl GaugeFn for Handle<Gauge<f64>> {
+    fn increment(&self, value: f64) {
+        self.bound().shift(value);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.bound().shift(-value);
+    }
+
+    fn set(&self, value: f64) {
+        self.bound().record(value);
+    }
+}
+
+impl Instrument for Histogram<f64> {
+    type Bound = BoundHistogram<f64>;
+
+    fn make(builder: InstrumentBuilder<'_>) -> Self {
+        builder.histogram()
+    }
+
+    fn bind(&self, attributes: &[(&str, Value<'_>)]) -> BoundHistogram<f64> {
+        self.with(attributes)
+    }
+}
+
+impl HistogramFn for Handle<Histogram<f64>> {
+    fn record(&self, value: f64) {
+        self.bound().record(value);
+    }
+
+    fn record_many(&self, value: f64, count: usize) {
+        self.bound().record_many(value, count as u64);
+    }
 }

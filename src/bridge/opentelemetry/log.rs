@@ -64,7 +64,7 @@ impl LogExporter {
             write(log, &mut record, largest);
             match record.finish_foreign(severity, &end(log)) {
                 Some(framed) => {
-                    let scope = self.input.scope(scope, log.target().map(Cow::as_ref));
+                    let scope = self.input.scopes.find(scope, log.target().map(Cow::as_ref));
                     exporters.enqueue_log(&scope, weight, framed);
                 }
                 None => exporters.count_log_not_enqueued(weight, NotEnqueuedReason::TooLarge),
@@ -93,7 +93,7 @@ impl opentelemetry_sdk::logs::LogExporter for LogExporter {
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.input.set_resource(resource);
+        self.input.scopes.set_resource(resource);
     }
 }
 
@@ -116,7 +116,7 @@ impl LogProcessor for LogExporter {
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.input.set_resource(resource);
+        self.input.scopes.set_resource(resource);
     }
 }
 
@@ -158,32 +158,7 @@ fn weight(log: &SdkLogRecord) -> Severity {
 
 /// The same number, which both take from OpenTelemetry.
 fn severity(severity: SdkSeverity) -> Severity {
-    match severity {
-        SdkSeverity::Trace => Severity::Trace,
-        SdkSeverity::Trace2 => Severity::Trace2,
-        SdkSeverity::Trace3 => Severity::Trace3,
-        SdkSeverity::Trace4 => Severity::Trace4,
-        SdkSeverity::Debug => Severity::Debug,
-        SdkSeverity::Debug2 => Severity::Debug2,
-        SdkSeverity::Debug3 => Severity::Debug3,
-        SdkSeverity::Debug4 => Severity::Debug4,
-        SdkSeverity::Info => Severity::Info,
-        SdkSeverity::Info2 => Severity::Info2,
-        SdkSeverity::Info3 => Severity::Info3,
-        SdkSeverity::Info4 => Severity::Info4,
-        SdkSeverity::Warn => Severity::Warn,
-        SdkSeverity::Warn2 => Severity::Warn2,
-        SdkSeverity::Warn3 => Severity::Warn3,
-        SdkSeverity::Warn4 => Severity::Warn4,
-        SdkSeverity::Error => Severity::Error,
-        SdkSeverity::Error2 => Severity::Error2,
-        SdkSeverity::Error3 => Severity::Error3,
-        SdkSeverity::Error4 => Severity::Error4,
-        SdkSeverity::Fatal => Severity::Fatal,
-        SdkSeverity::Fatal2 => Severity::Fatal2,
-        SdkSeverity::Fatal3 => Severity::Fatal3,
-        SdkSeverity::Fatal4 => Severity::Fatal4,
-    }
+    Severity::from_number(severity as u8).unwrap_or(Severity::Info)
 }
 
 #[cfg(test)]

@@ -64,7 +64,6 @@
 mod input;
 mod log;
 mod metrics;
-mod scopes;
 mod span;
 mod value;
 

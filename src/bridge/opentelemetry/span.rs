@@ -51,7 +51,7 @@ impl SpanExporter {
             write(span, &mut record, largest);
             match record.finish(unix_nanos(span.end_time)) {
                 Some(framed) => {
-                    let scope = self.input.scope(&span.instrumentation_scope, None);
+                    let scope = self.input.scopes.find(&span.instrumentation_scope, None);
                     self.input.exporters().enqueue_span(&scope, framed);
                 }
                 None => self.input.exporters().count_span_not_enqueued(NotEnqueuedReason::TooLarge),
@@ -76,7 +76,7 @@ impl opentelemetry_sdk::trace::SpanExporter for SpanExporter {
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.input.set_resource(resource);
+        self.input.scopes.set_resource(resource);
     }
 }
 
@@ -99,7 +99,7 @@ impl SpanProcessor for SpanExporter {
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.input.set_resource(resource);
+        self.input.scopes.set_resource(resource);
     }
 }
 

@@ -13,32 +13,17 @@ pub(super) fn with_value<T>(value: &opentelemetry::Value, see: impl FnOnce(Value
     see(Shown::new(value).value())
 }
 
-/// A value with what must be at hand to show it as ours.
-pub(super) struct Shown<'a> {
-    value: &'a opentelemetry::Value,
-    /// Of a list of texts.
-    texts: Vec<&'a str>,
-    /// Of a kind that the SDK has added since: it can at least be read.
-    text: Cow<'a, str>,
+/// A value of the SDK as one of ours, with the memory that it borrows.
+pub(super) enum Shown<'a> {
+    Value(Value<'a>),
+    Texts(Vec<&'a str>),
+    /// A kind that the SDK has added since: it can at least be read.
+    Text(Cow<'a, str>),
 }
 
 impl<'a> Shown<'a> {
     pub(super) fn new(value: &'a opentelemetry::Value) -> Self {
-        let mut shown = Self { value, texts: Vec::new(), text: Cow::Borrowed("") };
-        match value {
-            opentelemetry::Value::Array(Array::String(texts)) => {
-                shown.texts = texts.iter().map(StringValue::as_str).collect();
-            }
-            opentelemetry::Value::Bool(_) | opentelemetry::Value::I64(_) => {}
-            opentelemetry::Value::F64(_) | opentelemetry::Value::String(_) => {}
-            opentelemetry::Value::Array(Array::Bool(_) | Array::I64(_) | Array::F64(_)) => {}
-            other => shown.text = other.as_str(),
-        }
-        shown
-    }
-
-    pub(super) fn value(&self) -> Value<'_> {
-        match self.value {
+        Self::Value(match value {
             opentelemetry::Value::Bool(truth) => Value::Bool(*truth),
             opentelemetry::Value::I64(number) => Value::Int(*number),
             opentelemetry::Value::F64(number) => Value::Float(*number),
@@ -46,8 +31,18 @@ impl<'a> Shown<'a> {
             opentelemetry::Value::Array(Array::Bool(truths)) => Value::Bools(truths),
             opentelemetry::Value::Array(Array::I64(numbers)) => Value::Ints(numbers),
             opentelemetry::Value::Array(Array::F64(numbers)) => Value::Floats(numbers),
-            opentelemetry::Value::Array(Array::String(_)) => Value::Strs(&self.texts),
-            _ => Value::Str(&self.text),
+            opentelemetry::Value::Array(Array::String(texts)) => {
+                return Self::Texts(texts.iter().map(StringValue::as_str).collect());
+            }
+            other => return Self::Text(other.as_str()),
+        })
+    }
+
+    pub(super) fn value(&self) -> Value<'_> {
+        match self {
+            Self::Value(value) => *value,
+            Self::Texts(texts) => Value::Strs(texts),
+            Self::Text(text) => Value::Str(text),
         }
     }
 }

@@ -35,13 +35,8 @@ thread_local! {
 #[inline]
 pub(super) fn push(layer: u64, id: &Id, is_recording: bool, guard: ContextGuard) {
     let span = Innermost { id: id.clone(), is_recording };
-    let mut entered = Some(Entered { layer, span, guard });
-    // while a thread ends it has no current span any more
-    let _ = ENTERED.try_with(|all| {
-        if let Some(entered) = entered.take() {
-            all.borrow_mut().push(entered);
-        }
-    });
+    // A thread that is ending has no current span any more.
+    let _ = ENTERED.try_with(move |all| all.borrow_mut().push(Entered { layer, span, guard }));
 }
 
 /// Notes that the thread has left a span. Spans may be left in any order.
@@ -105,7 +100,7 @@ fn leave_gone() {
     let _ = ENTERED.try_with(|all| {
         let mut all = all.borrow_mut();
         if !all.is_empty() {
-            let there = layers();
+            let there = process::with_fork_lock(|| lock().clone());
             all.retain(|entered| there.contains(&entered.layer));
         }
     });
@@ -143,11 +138,6 @@ impl Drop for LayerId {
 #[inline]
 fn layers_gone() -> u64 {
     LAYERS_GONE.load(Ordering::Acquire)
-}
-
-/// The ids of all layers that there are.
-fn layers() -> Vec<u64> {
-    process::with_fork_lock(|| lock().clone())
 }
 
 fn lock() -> MutexGuard<'static, Vec<u64>> {

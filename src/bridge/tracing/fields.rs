@@ -175,25 +175,15 @@ impl Visit for Fields {
 
     #[inline]
     fn record_u64(&mut self, field: &Field, value: u64) {
-        match i64::try_from(value) {
-            Ok(value) => self.push(field, Recorded::Int(value)),
-            // no number of OTLP holds it
-            Err(_) => self.record_debug(field, &value),
-        }
+        record_integer(self, field, value);
     }
 
     fn record_i128(&mut self, field: &Field, value: i128) {
-        match i64::try_from(value) {
-            Ok(value) => self.push(field, Recorded::Int(value)),
-            Err(_) => self.record_debug(field, &value),
-        }
+        record_integer(self, field, value);
     }
 
     fn record_u128(&mut self, field: &Field, value: u128) {
-        match i64::try_from(value) {
-            Ok(value) => self.push(field, Recorded::Int(value)),
-            Err(_) => self.record_debug(field, &value),
-        }
+        record_integer(self, field, value);
     }
 
     fn record_bytes(&mut self, field: &Field, value: &[u8]) {
@@ -226,6 +216,19 @@ impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = self.write(format_args!("{value:?}"));
         self.push(field, Recorded::Text(text));
+    }
+}
+
+/// Records an integer as a number, or as text if it does not fit into 64 bits with a sign: OTLP has no larger numbers.
+#[inline]
+pub(super) fn record_integer(
+    visitor: &mut impl Visit,
+    field: &Field,
+    value: impl TryInto<i64> + fmt::Debug + Copy,
+) {
+    match value.try_into() {
+        Ok(value) => visitor.record_i64(field, value),
+        Err(_) => visitor.record_debug(field, &value),
     }
 }
 

@@ -1,5 +1,6 @@
-//! What the layer does at each step of a span or event.
+//! The steps of a span or event in the layer, and the scopes that its records go to.
 
+use std::borrow::Cow;
 use std::mem;
 
 use tracing::span::{Attributes, Record};
@@ -9,14 +10,16 @@ use tracing_subscriber::layer::Context;
 
 use super::TracingLayer;
 use super::entered::{self, Innermost};
-use super::event::{EventRecord, SpanOf, severity};
+use super::event::{CodeLocation, EventRecord, SpanOf, set_thread, severity};
 use super::fields::Fields;
-use super::location::{CodeLocation, set_thread};
 use super::open::{Activity, SpanState};
 use super::span::{FieldsOf, StartingSpan, set_fields};
+use crate::bridge::scope_cache::ScopeCache;
 use crate::context;
+use crate::logs::Logger;
 use crate::record::Value;
-use crate::trace::DetachedSpan;
+use crate::telemetry::provider::Provider;
+use crate::trace::{DetachedSpan, Tracer};
 
 impl<S: Subscriber> Layer<S> for TracingLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
@@ -220,5 +223,68 @@ impl Drop for PanicCounter<'_> {
         if layer.is_log(is_of_span) {
             layer.scopes.of_metadata(metadata).logger.count_panic(severity(metadata.level()));
         }
+    }
+}
+
+/// Maximum number of call sites that are remembered. Each is a place in the code; large programs have thousands.
+const MAX_CALL_SITES: usize = 1 << 16;
+
+/// Where the records of a layer go.
+pub(super) struct Scopes {
+    provider: Provider,
+    fixed: Option<Scope>,
+    /// By the address of its metadata: a call site is found without a look at its target.
+    by_call_site: ScopeCache<usize, Scope, MAX_CALL_SITES>,
+    /// For targets that are values of fields, as in records of the `log` crate.
+    by_target: ScopeCache<Box<str>, Scope>,
+}
+
+#[derive(Clone)]
+pub(super) struct Scope {
+    pub(super) tracer: Tracer,
+    pub(super) logger: Logger,
+}
+
+impl Scopes {
+    pub(super) fn new(provider: &Provider) -> Self {
+        Self {
+            provider: provider.clone(),
+            fixed: None,
+            by_call_site: ScopeCache::default(),
+            by_target: ScopeCache::default(),
+        }
+    }
+
+    pub(super) fn fix(&mut self, name: &str) {
+        self.fixed = Some(self.make(name));
+    }
+
+    /// Whether all records have one scope, so that it does not name the target.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.fixed.is_some()
+    }
+
+    /// The scope of a call site.
+    #[inline]
+    pub(super) fn of_metadata(&self, metadata: &'static Metadata<'static>) -> Cow<'_, Scope> {
+        if let Some(fixed) = &self.fixed {
+            return Cow::Borrowed(fixed);
+        }
+        let address = std::ptr::from_ref(metadata).addr();
+        let make = || (address, self.of_target(metadata.target()).into_owned());
+        self.by_call_site.get_or_make_hashed(address as u64, |known| *known == address, make)
+    }
+
+    /// The scope of a target.
+    pub(super) fn of_target(&self, target: &str) -> Cow<'_, Scope> {
+        if let Some(fixed) = &self.fixed {
+            return Cow::Borrowed(fixed);
+        }
+        let make = || (target.into(), self.make(target));
+        self.by_target.get_or_make(target, |known| **known == *target, make)
+    }
+
+    fn make(&self, name: &str) -> Scope {
+        Scope { tracer: self.provider.tracer(name), logger: self.provider.logger(name) }
     }
 }

@@ -74,9 +74,7 @@ mod entered;
 mod event;
 mod fields;
 mod layer;
-mod location;
 mod open;
-mod scopes;
 mod span;
 
 use std::fmt;
@@ -84,8 +82,8 @@ use std::fmt;
 use tracing::{Dispatch, Id, Span};
 
 use entered::LayerId;
+use layer::Scopes;
 use open::{OpenSpans, SpanState};
-use scopes::Scopes;
 
 use crate::context::SpanContext;
 use crate::telemetry::provider::Provider;

@@ -1,13 +1,13 @@
 //! What a span's fields make of it.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::mem;
 
 use tracing::field::{Field, Visit};
 
-use super::fields::{ErrorText, FieldValue, Fields};
-use super::location::chain_key;
+use super::fields::{ErrorText, FieldValue, Fields, record_integer};
 use crate::record::{SpanKind, Status, Value};
 use crate::trace::{self, DetachedSpan};
 
@@ -59,25 +59,15 @@ impl Visit for FieldsOf<'_> {
 
     #[inline]
     fn record_u64(&mut self, field: &Field, value: u64) {
-        match i64::try_from(value) {
-            Ok(value) => self.record_i64(field, value),
-            // no number of OTLP holds it
-            Err(_) => self.record_debug(field, &value),
-        }
+        record_integer(self, field, value);
     }
 
     fn record_i128(&mut self, field: &Field, value: i128) {
-        match i64::try_from(value) {
-            Ok(value) => self.record_i64(field, value),
-            Err(_) => self.record_debug(field, &value),
-        }
+        record_integer(self, field, value);
     }
 
     fn record_u128(&mut self, field: &Field, value: u128) {
-        match i64::try_from(value) {
-            Ok(value) => self.record_i64(field, value),
-            Err(_) => self.record_debug(field, &value),
-        }
+        record_integer(self, field, value);
     }
 
     fn record_bytes(&mut self, field: &Field, value: &[u8]) {
@@ -136,6 +126,14 @@ pub(super) fn set_exception_on(error: &ErrorText<'_>, set: impl FnMut(&str, Valu
 pub(super) fn set_error(name: &str, error: &ErrorText<'_>, mut set: impl FnMut(&str, Value<'_>)) {
     set(name, Value::Str(error.text));
     set(&chain_key(name), Value::Strs(&error.causes()));
+}
+
+/// `<field>.chain`, the causes of the error in a field.
+fn chain_key(field: &str) -> Cow<'_, str> {
+    match field {
+        "error" => Cow::Borrowed("error.chain"),
+        field => Cow::Owned(format!("{field}.chain")),
+    }
 }
 
 fn set_text(span: &mut DetachedSpan, name: &str, text: &str) {

@@ -1,6 +1,6 @@
 //! A histogram that finds its bounds by itself: powers of a base that is as small as the values allow.
 
-use super::sum::Totals;
+use super::{Mergeable, Totals};
 use crate::record::{BucketsView, ExponentialPoint};
 
 /// The most buckets of either sign.
@@ -62,34 +62,6 @@ impl ExponentialHistogram {
         true
     }
 
-    /// Counts all that the other one has counted.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        let scale = self.scale.min(other.scale);
-        let joined = |mine: &Buckets, theirs: &Buckets| {
-            let mine = mine.range().map(|range| range.coarser(self.scale - scale));
-            let theirs = theirs.range().map(|range| range.coarser(other.scale - scale));
-            mine.map_or(theirs, |range| Some(range.joined(theirs)))
-        };
-        let sides = [joined(&self.positive, &other.positive), joined(&self.negative, &other.negative)];
-        let steps = sides.into_iter().flatten().map(Range::steps_to_fit).max().unwrap_or(0);
-        self.coarsen(self.scale - scale + steps);
-        let coarser = other.scale - self.scale;
-        self.positive.merge(&other.positive, coarser);
-        self.negative.merge(&other.negative, coarser);
-        self.zeros = self.zeros.saturating_add(other.zeros);
-        self.totals.merge(&other.totals);
-    }
-
-    /// Gives what was counted so far and starts anew, with the capacity it had: counting on allocates nothing.
-    pub(crate) fn take(&mut self) -> Self {
-        let (positive, negative) = (self.positive.emptied(), self.negative.emptied());
-        std::mem::replace(self, Self { positive, negative, ..Self::default() })
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.totals.count == 0
-    }
-
     /// What was counted, to be written.
     pub(crate) fn point(&self) -> ExponentialPoint<'_> {
         let Totals { count, sum, .. } = self.totals;
@@ -112,6 +84,41 @@ impl ExponentialHistogram {
         self.scale -= steps;
         self.positive.coarsen(steps);
         self.negative.coarsen(steps);
+    }
+}
+
+impl Mergeable for ExponentialHistogram {
+    type Parameters = ();
+
+    fn empty((): &()) -> Self {
+        Self::default()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.totals.count == 0
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let scale = self.scale.min(other.scale);
+        let joined = |mine: &Buckets, theirs: &Buckets| {
+            let mine = mine.range().map(|range| range.coarser(self.scale - scale));
+            let theirs = theirs.range().map(|range| range.coarser(other.scale - scale));
+            mine.map_or(theirs, |range| Some(range.joined(theirs)))
+        };
+        let sides = [joined(&self.positive, &other.positive), joined(&self.negative, &other.negative)];
+        let steps = sides.into_iter().flatten().map(Range::steps_to_fit).max().unwrap_or(0);
+        self.coarsen(self.scale - scale + steps);
+        let coarser = other.scale - self.scale;
+        self.positive.merge(&other.positive, coarser);
+        self.negative.merge(&other.negative, coarser);
+        self.zeros = self.zeros.saturating_add(other.zeros);
+        self.totals.merge(&other.totals);
+    }
+
+    /// Leaves the capacity of the buckets, so that later values allocate nothing.
+    fn take(&mut self) -> Self {
+        let (positive, negative) = (self.positive.emptied(), self.negative.emptied());
+        std::mem::replace(self, Self { positive, negative, ..Self::default() })
     }
 }
 

@@ -1,8 +1,11 @@
 //! A histogram with given bounds.
 
+use std::error::Error;
+use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
-use super::sum::Totals;
+use super::{Mergeable, Totals};
 use crate::record::HistogramPoint;
 
 /// OpenTelemetry's default bounds, meant for milliseconds.
@@ -13,8 +16,8 @@ pub(crate) const DEFAULT_BOUNDS: [f64; 15] =
 pub(crate) const SECONDS_BOUNDS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
 
-/// More would make each point larger than it is worth.
-const MOST_BOUNDS: usize = 1024;
+/// Maximum number of bounds. It limits the size of a data point.
+const MAX_BOUNDS: usize = 1024;
 
 /// Counts values by buckets. A bucket reaches from its lower bound, which does not belong to it, to its upper bound,
 /// which does; the first and the last are open.
@@ -27,12 +30,6 @@ pub(crate) struct ExplicitHistogram {
 }
 
 impl ExplicitHistogram {
-    /// The bounds have passed [`check_bounds`].
-    pub(crate) fn new(bounds: Arc<[f64]>) -> Self {
-        let counts = vec![0; bounds.len() + 1].into();
-        Self { bounds, counts, totals: Totals::default() }
-    }
-
     /// Counts a value; false, and nothing is counted, if it is not finite.
     #[inline]
     pub(crate) fn record(&mut self, value: f64) -> bool {
@@ -51,24 +48,6 @@ impl ExplicitHistogram {
         true
     }
 
-    /// Counts all that the other one has counted, which has the same bounds.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
-            *count = count.saturating_add(*more);
-        }
-        self.totals.merge(&other.totals);
-    }
-
-    /// Gives what was counted so far and starts anew.
-    pub(crate) fn take(&mut self) -> Self {
-        let empty = Self::new(Arc::clone(&self.bounds));
-        std::mem::replace(self, empty)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.totals.count == 0
-    }
-
     /// What was counted, to be written.
     pub(crate) fn point(&self) -> HistogramPoint<'_> {
         let Totals { count, sum, .. } = self.totals;
@@ -77,20 +56,66 @@ impl ExplicitHistogram {
     }
 }
 
+impl Mergeable for ExplicitHistogram {
+    /// Bounds that have passed [`check_bounds`].
+    type Parameters = Arc<[f64]>;
+
+    fn empty(bounds: &Arc<[f64]>) -> Self {
+        let counts = vec![0; bounds.len() + 1].into();
+        Self { bounds: Arc::clone(bounds), counts, totals: Totals::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.totals.count == 0
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count = count.saturating_add(*more);
+        }
+        self.totals.merge(&other.totals);
+    }
+
+    fn take(&mut self) -> Self {
+        let empty = Self::empty(&self.bounds);
+        mem::replace(self, empty)
+    }
+}
+
 /// Checks bounds that a program asks for.
 ///
 /// # Errors
-/// What is wrong with them.
-pub(crate) fn check_bounds(bounds: &[f64]) -> Result<(), String> {
-    if bounds.len() > MOST_BOUNDS {
-        return Err(format!("{} bounds, {MOST_BOUNDS} are the most", bounds.len()));
+/// When there are too many, one is not finite, or they do not rise.
+pub(crate) fn check_bounds(bounds: &[f64]) -> Result<(), BoundsError> {
+    if bounds.len() > MAX_BOUNDS {
+        return Err(BoundsError::TooMany(bounds.len()));
     }
     if let Some(bound) = bounds.iter().find(|bound| !bound.is_finite()) {
-        return Err(format!("a bound must be a finite number, not {bound}"));
+        return Err(BoundsError::NotFinite(*bound));
     }
     match bounds.windows(2).find(|pair| pair[0] >= pair[1]) {
-        Some(pair) => Err(format!("bounds must rise: {} is followed by {}", pair[0], pair[1])),
+        Some(pair) => Err(BoundsError::NotRising(pair[0], pair[1])),
         None => Ok(()),
+    }
+}
+
+/// The reason why a histogram cannot have the bounds that a program asks for.
+#[derive(Debug, PartialEq)]
+pub(crate) enum BoundsError {
+    TooMany(usize),
+    NotFinite(f64),
+    NotRising(f64, f64),
+}
+
+impl Error for BoundsError {}
+
+impl fmt::Display for BoundsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany(count) => write!(f, "{count} bounds, {MAX_BOUNDS} are the most"),
+            Self::NotFinite(bound) => write!(f, "a bound must be a finite number, not {bound}"),
+            Self::NotRising(one, next) => write!(f, "bounds must rise: {one} is followed by {next}"),
+        }
     }
 }
 

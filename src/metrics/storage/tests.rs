@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::*;
+use crate::metrics::instrument::NumberKind;
 use crate::record::Number;
 
 const SEED: u64 = 7;
@@ -30,7 +31,7 @@ fn confirmed(storage: &MetricStorage, now: u64) -> Vec<(i64, u64)> {
 
 #[test]
 fn what_was_put_back_or_not_looked_at_keeps_the_beginning_of_its_period() {
-    let storage = deltas(AggregationKind::IntSum, 100);
+    let storage = deltas(AggregationKind::Sum(NumberKind::Int), 100);
     for number in 0..3 {
         storage.update(&[("n", number.into())], 1);
     }
@@ -54,7 +55,7 @@ fn what_was_put_back_or_not_looked_at_keeps_the_beginning_of_its_period() {
 
 #[test]
 fn a_series_that_is_held_is_not_forgotten() {
-    let storage = deltas(AggregationKind::IntSum, 3);
+    let storage = deltas(AggregationKind::Sum(NumberKind::Int), 3);
     storage.update(&[("n", 0.into())], 1);
     storage.update(&[("n", 1.into())], 1);
     let mut kept = None;
@@ -78,7 +79,8 @@ fn a_series_that_is_held_is_not_forgotten() {
 fn nothing_is_lost_while_threads_measure_and_half_of_it_is_put_back() {
     const THREADS: u64 = 4;
     const STEPS: u64 = 5_000;
-    let (sums, histograms) = (deltas(AggregationKind::IntSum, 16), deltas(AggregationKind::Exponential, 16));
+    let (sums, histograms) =
+        (deltas(AggregationKind::Sum(NumberKind::Int), 16), deltas(AggregationKind::Exponential, 16));
     let is_over = AtomicBool::new(false);
     let (mut sum, mut count) = (0, 0);
     thread::scope(|scope| {

@@ -1,12 +1,13 @@
 use std::thread;
 
 use super::*;
+use crate::metrics::instrument::NumberKind;
 use crate::record::Number;
 
 const SEED: u64 = 7;
 
 fn table(limit: usize) -> Table {
-    Table::new(AggregationKind::IntSum, limit, SEED)
+    Table::new(AggregationKind::Sum(NumberKind::Int), limit, SEED)
 }
 
 /// All series, in the order they came.

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
-use crate::bridge::opentelemetry::scopes::Scopes;
+use crate::bridge::opentelemetry::input::Scopes;
 use crate::bridge::opentelemetry::tests::{
     any_key, any_resource, any_scope, any_text, assert_same, put_right, sort, sort_within, with_surroundings,
 };

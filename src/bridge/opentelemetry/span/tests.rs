@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
-use crate::bridge::opentelemetry::scopes::Scopes;
+use crate::bridge::opentelemetry::input::Scopes;
 use crate::bridge::opentelemetry::tests::{
     any_attributes, any_resource, any_scope, any_text, assert_same, put_right, sort, with_surroundings,
 };

@@ -43,3 +43,32 @@ fn threads_that_put_down_the_same_agree_on_one() {
     });
     assert!(kept.windows(2).all(|pair| pair[0] == pair[1]));
 }
+
+fn length(cache: &ScopeCache<String, usize>, key: &str) -> (usize, bool) {
+    let length =
+        cache.get_or_make(key, |known| known == key, || (key.to_owned(), key.len() + known_keys(cache)));
+    (*length, matches!(length, Cow::Borrowed(_)))
+}
+
+fn known_keys(cache: &ScopeCache<String, usize>) -> usize {
+    cache.count.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_value_is_made_once_for_each_key() {
+    let cache = ScopeCache::default();
+    assert_eq!((length(&cache, "cart"), length(&cache, "cart")), ((4, true), (4, true)));
+    assert_eq!(length(&cache, "till"), (5, true));
+    assert_eq!(known_keys(&cache), 2);
+}
+
+#[test]
+fn a_key_that_finds_no_room_has_a_value_of_its_own_nevertheless() {
+    let cache = ScopeCache::default();
+    for number in 0..MAX_SCOPES {
+        assert!(length(&cache, &format!("module {number}")).1);
+    }
+    assert_eq!(length(&cache, "cart"), (4 + MAX_SCOPES, false));
+    assert_eq!(length(&cache, "module 0"), (8, true));
+    assert_eq!(known_keys(&cache), MAX_SCOPES);
+}
