@@ -50,12 +50,6 @@ impl Instance {
         self.contents.iter().map(|contents| contents.records).sum()
     }
 
-    /// Notes whose files these are.
-    #[cfg(target_os = "linux")]
-    pub(super) fn set_owner(&mut self, owner: super::entry::Owner) {
-        (self.service, self.exporter) = (Some(owner.service), Some(owner.exporter));
-    }
-
     pub(super) fn add(&mut self, signal: Signal, records: u64, bytes: u64, time: Option<SystemTime>) {
         let at = self.contents.iter().position(|contents| contents.signal == signal).unwrap_or_else(|| {
             self.contents.push(Contents { signal, records: 0, requests: 0, bytes: 0, oldest: None });

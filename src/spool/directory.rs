@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::recorder::Map;
-use super::storage::{check_file_size, create, open_own, set_aside, user};
+use super::storage::{check_file_size, create, open_own, user};
 use crate::process::with_fork_lock;
 use crate::record::random;
 
@@ -120,41 +120,24 @@ impl Directory {
         replaced.inspect_err(|_| drop(fs::remove_file(&new)))
     }
 
-    /// Removes the recorder of an instance, or sets it aside.
-    pub(super) fn remove_recorder(&self, instance: &str, is_damaged: bool) -> io::Result<()> {
-        let path = self.recorder_path(instance);
-        if is_damaged { set_aside(&path) } else { fs::remove_file(path) }
+    fn new_path(&self, instance: &str) -> PathBuf {
+        self.0.join(format!("{instance}{NEW}"))
     }
 
-    /// Removes the files of processes that died before these were complete.
-    pub(super) fn remove_incomplete(&self) -> io::Result<()> {
-        for name in self.names()? {
+    /// Returns the instances that have a recorder or segments. Removes the files of processes that died before these were
+    /// complete.
+    pub(super) fn instances(&self) -> io::Result<BTreeSet<String>> {
+        let mut instances = BTreeSet::new();
+        for entry in fs::read_dir(&self.0)? {
+            let Ok(name) = entry?.file_name().into_string() else { continue };
             let path = self.0.join(&name);
             let is_incomplete = name.strip_suffix(NEW).is_some_and(is_instance);
             if is_incomplete && matches!(with_fork_lock(|| lock_file(&path)), Ok(Some(_))) {
                 let _ = fs::remove_file(path);
             }
+            instances.extend(instance_of(&name).map(str::to_owned));
         }
-        Ok(())
-    }
-
-    fn new_path(&self, instance: &str) -> PathBuf {
-        self.0.join(format!("{instance}{NEW}"))
-    }
-
-    /// The instances that have a recorder or segments.
-    pub(super) fn instances(&self) -> io::Result<BTreeSet<String>> {
-        let names = self.names()?;
-        Ok(names.iter().filter_map(|name| instance_of(name)).map(str::to_owned).collect())
-    }
-
-    /// The names of all files that can be those of a spool.
-    pub(super) fn names(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
-            names.extend(entry?.file_name().into_string());
-        }
-        Ok(names)
+        Ok(instances)
     }
 }
 

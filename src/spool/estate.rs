@@ -1,38 +1,53 @@
-//! What a process has left behind in the spool: the requests in its segments, then what was in its queues, and then the
-//! spans that were open.
+//! The files that another process has left in the directory: its requests in segments, then its queues, then its open spans.
+//!
+//! [`Search`] finds them for delivery, at start and from time to time, and [`inspect`] for `standpipe spool`. Both open an
+//! [`Estate`]; an inspection changes nothing, so that it may run while other processes use the directory.
 
-use std::collections::VecDeque;
-use std::{array, fs, io};
+use std::collections::{BTreeMap, VecDeque};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{array, fmt, fs, io, mem};
 
-use super::clock::{Jump, now_ms};
-use super::directory::{Directory, lock_file};
-use super::entry::Owner;
+use super::contents::Instance;
+use super::directory::{Directory, instance_of, is_in_use, lock_file};
 use super::journal::{Entry, Journal, Limits};
+use super::lane::{Jump, now_ms};
 use super::recorder::{Leftover, Map, Place, Unreadable};
-use super::scan::Found;
-use super::storage::{Files, not_ours, shorten};
+use super::segment::{Found, Owner};
+use super::storage::{DAMAGED, Files, not_ours, set_aside, shorten};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
-/// All that one instance has left. It is locked: no other process delivers it.
+/// Where estates are searched, and which of them are taken over.
+#[derive(Debug)]
+pub(super) struct Search {
+    pub(super) directory: Directory,
+    /// Owner whose files are taken over; `None` for those of any.
+    pub(super) wanted: Option<Owner>,
+    pub(super) limits: Limits,
+    pub(super) boot_id: [u8; 16],
+}
+
+/// The files of one instance. They are locked, except for an inspection: no other process delivers them.
 #[derive(Debug)]
 pub(crate) struct Estate {
-    directory: Directory,
-    instance: String,
+    /// Where the recorder is, or was.
+    path: PathBuf,
     journal: Journal<Files>,
-    /// Whether it has segments that are left alone: these keep their lock.
+    /// Whether segments are left alone: these keep their lock.
     is_left_alone: bool,
-    /// What was found of it that is worth reporting.
+    /// Findings that are worth reporting.
     notes: Vec<String>,
-    /// What of the recorder's damage and of its unproven chunks was noted.
+    /// Damage and unproven chunks of the recorder that were noted.
     noted: (u64, u64),
     /// Records that were in segments and are not there any more, by signal, until they are counted.
     lost: [u64; Signal::COUNT],
     recorder: Result<Leftover, Unreadable>,
     loaded: [Option<Source>; Signal::COUNT],
-    /// Since when what was in its queues waits, in milliseconds since 1970: the recorder does not tell when they got it.
+    /// Since when the queued records wait, in milliseconds since 1970: the recorder does not tell when they were enqueued.
     taken_over: u64,
-    /// Of the recorder, unless it is missing. Each segment has its own.
+    /// Lock of the recorder, unless it is missing. Each segment has its own.
     _lock: Option<Map>,
 }
 
@@ -43,41 +58,77 @@ enum Source {
     Recorder(Place),
 }
 
-impl Estate {
-    /// Takes over what an instance has left of this owner, or of any; `None` if its process lives, or another delivers it.
-    ///
-    /// # Errors
-    /// Why nothing of it can be delivered.
-    pub(crate) fn take_over(
-        directory: &Directory,
-        instance: &str,
-        wanted: Option<&Owner>,
-        limits: Limits,
-        boot_id: [u8; 16],
-    ) -> Result<Option<Self>, String> {
-        let path = directory.recorder_path(instance);
-        let (lock, mut recorder) = match with_fork_lock(|| lock_file(&path)) {
-            Ok(Some(lock)) => (Some(lock), Leftover::read(&path, boot_id)),
+/// The reason why nothing of an instance can be delivered.
+#[derive(Debug)]
+pub(crate) struct TakeoverError {
+    recorder: PathBuf,
+    why: io::Error,
+}
+
+impl fmt::Display for TakeoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.recorder.display(), self.why)
+    }
+}
+
+impl Error for TakeoverError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.why)
+    }
+}
+
+impl Search {
+    /// Takes over all estates, oldest first. Returns them, and what is worth reporting.
+    pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
+        let (mut estates, mut notes) = (Vec::new(), Vec::new());
+        for instance in self.directory.instances()? {
+            match self.take_over(&instance) {
+                Ok(estate) => estates.extend(estate),
+                Err(error) => notes.push(error.to_string()),
+            }
+        }
+        estates.sort_by_key(Estate::created);
+        Ok((estates.into(), notes))
+    }
+
+    /// Takes over an estate; `None` if its process lives, or another one delivers it.
+    fn take_over(&self, instance: &str) -> Result<Option<Estate>, TakeoverError> {
+        let path = self.directory.recorder_path(instance);
+        let refuse = |why| TakeoverError { recorder: path.clone(), why };
+        let (lock, recorder) = match with_fork_lock(|| lock_file(&path)) {
+            Ok(Some(lock)) => (Some(lock), Leftover::read(&path, self.boot_id)),
             Ok(None) if fs::symlink_metadata(&path).is_ok() => return Ok(None),
             Ok(None) => (None, Err(Unreadable::Missing)),
             Err(error) => (None, Err(error.into())),
         };
         let owner = recorder.as_ref().ok().map(|recorder| recorder.header.owner.clone());
-        if wanted.is_some() && owner.is_some() && owner.as_ref() != wanted {
-            return Err(format!("{}: {}", path.display(), not_ours(owner.as_ref())));
+        if self.wanted.is_some() && owner.is_some() && owner != self.wanted {
+            return Err(refuse(not_ours(owner.as_ref())));
         }
-        let mut files = Files::new(directory.path(), instance);
-        (files.owner, files.wanted) = (owner, wanted.cloned());
-        let opened = Journal::open(files, limits).map_err(|error| format!("{}: {error}", path.display()));
-        let (mut journal, Found { cut, cut_records, left_alone }) = opened?;
-        // its process lives without its recorder, or is about to end
-        if journal.storage().is_in_use {
-            return Ok(None);
-        }
-        let segment_path = |segment| journal.storage().path(segment);
+        let mut files = Files::new(self.directory.path(), instance);
+        (files.owner, files.wanted) = (owner, self.wanted.clone());
+        let estate = Estate::open(&path, files, self.limits, recorder, lock).map_err(refuse)?;
+        // If a segment is in use, the process lives without its recorder, or is about to end.
+        Ok((!estate.journal.storage.is_in_use).then_some(estate))
+    }
+}
+
+impl Estate {
+    fn open(
+        path: &Path,
+        files: Files,
+        limits: Limits,
+        mut recorder: Result<Leftover, Unreadable>,
+        lock: Option<Map>,
+    ) -> io::Result<Self> {
+        let (mut journal, Found { cut, cut_records, left_alone }) = Journal::open(files, limits)?;
+        let may_change = !journal.storage.is_read_only && !journal.storage.is_in_use;
+        let segment_path = |segment| journal.storage.path(segment);
         let cut = cut.iter().map(|(segment, bytes)| {
-            // Nothing can be read there, and the next start is not to report it again.
-            let _ = shorten(&segment_path(*segment), *bytes);
+            if may_change {
+                // Nothing can be read there, and the next start is not to report it again.
+                let _ = shorten(&segment_path(*segment), *bytes);
+            }
             format!("{}: {bytes} bytes at the end are cut off", segment_path(*segment).display())
         });
         let left_alone_notes = left_alone
@@ -87,22 +138,22 @@ impl Estate {
         let has_pending = Signal::ALL.into_iter().any(|signal| journal.pending(signal).entries > 0);
         let mut lost = [0; Signal::COUNT];
         match &mut recorder {
-            // what is there, if anything, is not this owner's
+            // The segments, if there are any, are not this owner's.
             Err(Unreadable::Missing) if !has_pending => {}
             Err(unreadable) => {
                 notes.push(format!("{}: {unreadable}", path.display()));
-                // no queue has these records
+                // No queue has these records.
                 lost = cut_records;
             }
             Ok(recorder) => {
-                let left = recorder
-                    .leave_to_entries(|place| journal.has_whole(place))
-                    .map_err(|error| format!("{}: {error}", path.display()))?;
-                // before the entries are delivered and gone; where that fails, these slots are not free yet
-                match recorder.note_settled(&left) {
-                    Ok(()) => recorder.release_free_slots(),
-                    Err(error) => {
-                        notes.push(format!("{}: a request may be sent twice: {error}", path.display()))
+                let left = recorder.leave_to_entries(|place| journal.has_whole(place))?;
+                if may_change {
+                    // Before the entries are delivered and gone. Where that fails, these slots are not free yet.
+                    match recorder.note_settled(&left) {
+                        Ok(()) => recorder.release_free_slots(),
+                        Err(error) => {
+                            notes.push(format!("{}: a request may be sent twice: {error}", path.display()))
+                        }
                     }
                 }
                 let found = journal.records();
@@ -113,16 +164,17 @@ impl Estate {
         }
         let records: u64 = lost.iter().sum();
         if records > 0 {
-            // so that the next process does not count them again
-            journal.note_records();
-            let segments = directory.path().join(format!("{instance}-*.segment"));
+            if may_change {
+                // So that the next process does not count them again.
+                journal.note_records();
+            }
+            let segments = path.with_extension("").display().to_string();
             let are = if records == 1 { "record is" } else { "records are" };
             let why = "files were removed, cut off or damaged";
-            notes.push(format!("{}: {records} {are} lost: {why}", segments.display()));
+            notes.push(format!("{segments}-*.segment: {records} {are} lost: {why}"));
         }
-        Ok(Some(Self {
-            directory: directory.clone(),
-            instance: instance.to_owned(),
+        Ok(Self {
+            path: path.to_owned(),
             journal,
             is_left_alone: !left_alone.is_empty(),
             notes,
@@ -132,11 +184,11 @@ impl Estate {
             loaded: [const { None }; Signal::COUNT],
             taken_over: now_ms(),
             _lock: lock,
-        }))
+        })
     }
 
     /// When its process began, in milliseconds since 1970.
-    pub(crate) fn created(&self) -> u64 {
+    fn created(&self) -> u64 {
         self.recorder.as_ref().map_or(0, |recorder| recorder.header.created)
     }
 
@@ -201,16 +253,16 @@ impl Estate {
     pub(crate) fn take_damage(&mut self, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
         notes.append(&mut self.notes);
         let mut records = take_damage(&mut self.journal, notes);
-        add(&mut records, std::mem::take(&mut self.lost));
+        add(&mut records, mem::take(&mut self.lost));
         let Ok(Leftover { damaged, unproven, lost, lost_bytes, .. }) = &mut self.recorder else {
             return records;
         };
-        let path = self.directory.recorder_path(&self.instance);
+        let path = &self.path;
         let (damaged, unproven) = (*damaged, *unproven);
-        let noted = std::mem::replace(&mut self.noted, (damaged, unproven));
+        let noted = mem::replace(&mut self.noted, (damaged, unproven));
         if damaged > noted.0 {
             let places = describe(damaged - noted.0, "damaged place");
-            let (lost, bytes) = (std::mem::take(lost), std::mem::take(lost_bytes));
+            let (lost, bytes) = (mem::take(lost), mem::take(lost_bytes));
             add(&mut records, lost);
             let mut what = format!("{} lost", describe(lost.iter().sum(), "record"));
             if bytes > 0 {
@@ -237,9 +289,9 @@ impl Estate {
             Err(unreadable) if unreadable.is_damage() => true,
             Err(_) => return,
         };
-        if let Err(error) = self.directory.remove_recorder(&self.instance, is_damaged) {
-            let path = self.directory.recorder_path(&self.instance);
-            notes.push(format!("{}: it cannot be removed: {error}", path.display()));
+        let removed = if is_damaged { set_aside(&self.path) } else { fs::remove_file(&self.path) };
+        if let Err(error) = removed {
+            notes.push(format!("{}: it cannot be removed: {error}", self.path.display()));
         }
     }
 }
@@ -249,7 +301,10 @@ pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<String>)
     let mut records = [0; Signal::COUNT];
     for (segment, damage) in journal.take_damage() {
         add(&mut records, damage.records);
-        notes.push(format!("{}: {damage}", journal.storage().path(segment).display()));
+        // In an inspection, a file that is gone was delivered meanwhile.
+        if !damage.is_gone || !journal.storage.is_read_only {
+            notes.push(format!("{}: {damage}", journal.storage.path(segment).display()));
+        }
     }
     records
 }
@@ -260,25 +315,6 @@ fn add(sums: &mut [u64; Signal::COUNT], records: [u64; Signal::COUNT]) {
 
 fn describe(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// All that others have left of this owner, or of any, oldest first, and what is worth reporting.
-pub(super) fn take_over_all(
-    directory: &Directory,
-    wanted: Option<&Owner>,
-    limits: Limits,
-    boot_id: [u8; 16],
-) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
-    directory.remove_incomplete()?;
-    let (mut estates, mut notes) = (Vec::new(), Vec::new());
-    for instance in directory.instances()? {
-        match Estate::take_over(directory, &instance, wanted, limits, boot_id) {
-            Ok(estate) => estates.extend(estate),
-            Err(note) => notes.push(note),
-        }
-    }
-    estates.sort_by_key(Estate::created);
-    Ok((estates.into(), notes))
 }
 
 /// Notes what was found damaged in estates, and removes those of which all is settled. Returns the damaged records.
@@ -293,4 +329,89 @@ pub(super) fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [
         }
     }
     damaged
+}
+
+/// Returns what each process has in the directory of a spool, the one that began first at the beginning. Records that a
+/// running process moves to the disk meanwhile may be missing.
+///
+/// # Errors
+/// When the directory cannot be read, or is not this user's alone.
+pub fn inspect(directory: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
+    let directory = Directory::open_existing(directory.as_ref())?;
+    let mut instances = BTreeMap::<String, Instance>::new();
+    for entry in fs::read_dir(directory.path())? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(id) = instance_of(name.strip_suffix(DAMAGED).unwrap_or(&name)) else { continue };
+        let new = || Instance { id: id.to_owned(), ..Instance::default() };
+        let instance = instances.entry(id.to_owned()).or_insert_with(new);
+        instance.bytes += entry.metadata().map_or(0, |metadata| metadata.len());
+        if name.ends_with(DAMAGED) {
+            let why = "kept because it is damaged; what was intact was delivered";
+            instance.problems.push(format!("{name}: {why}"));
+        }
+    }
+    let mut instances: Vec<_> = instances.into_values().collect();
+    for instance in &mut instances {
+        examine(&directory, instance)?;
+    }
+    instances.sort_by_key(|instance| instance.started);
+    Ok(instances)
+}
+
+/// Reads all that an instance has to deliver.
+fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
+    let path = directory.recorder_path(&instance.id);
+    let recorder = match path.symlink_metadata() {
+        Ok(_) => Leftover::read(&path, super::boot_id()),
+        Err(_) => Err(Unreadable::Missing),
+    };
+    let is_missing = matches!(recorder, Err(Unreadable::Missing));
+    instance.is_running = is_in_use(&path).unwrap_or(false);
+    let mut files = Files::new(directory.path(), &instance.id);
+    files.is_read_only = true;
+    let mut estate = Estate::open(&path, files, Limits::NONE, recorder, None)?;
+    instance.is_running |= estate.journal.storage.is_in_use;
+    let owner = estate.recorder.as_ref().ok().map(|recorder| recorder.header.owner.clone());
+    if let Some(Owner { service, exporter }) = owner.or(estate.journal.storage.owner.take()) {
+        (instance.service, instance.exporter) = (Some(service), Some(exporter));
+    }
+    instance.started = estate.recorder.as_ref().ok().and_then(|recorder| time(recorder.header.created));
+    let mut notes = Vec::new();
+    for signal in Signal::ALL {
+        loop {
+            let entry = match estate.next(signal) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
+                Err(error) => {
+                    notes.push(format!("{}: a request cannot be read: {error}", instance.id));
+                    break;
+                }
+            };
+            let mut oldest = None;
+            match estate.loaded[signal as usize].take() {
+                Some(Source::Recorder(place)) if place.slot.is_none() => instance.open_spans += entry.records,
+                Some(Source::Recorder(_)) => {}
+                Some(Source::Journal) | None => {
+                    // The storage refuses to mark the entry.
+                    let _ = estate.journal.done(signal);
+                    oldest = time(entry.time_ms);
+                }
+            }
+            instance.add(signal, entry.records, entry.body.len() as u64, oldest);
+        }
+    }
+    // What a process changes or removes meanwhile only seems to be damaged.
+    if !instance.is_running && (is_missing || matches!(is_in_use(&path), Ok(false))) {
+        estate.take_damage(&mut notes);
+    } else {
+        take_damage(&mut estate.journal, &mut notes);
+    }
+    let prefix = format!("{}/", directory.path().display());
+    instance.problems.extend(notes.iter().map(|note| note.strip_prefix(&prefix).unwrap_or(note).to_owned()));
+    Ok(())
+}
+
+fn time(unix_ms: u64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms))
 }

@@ -12,11 +12,9 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 use std::{array, io, mem};
 
-use super::clock::Jump;
 use super::crc32c::checksum;
-use super::entry::{HEADER_LEN, Header, MARK, Mark, Place};
-use super::lane::{Lane, Slot};
-use super::scan::{Damage, Found, LONGEST_SEGMENT, scan};
+use super::lane::{Jump, Lane, Slot};
+use super::segment::{Damage, Found, HEADER_LEN, Header, MARK, MAX_SEGMENT_BYTES, Mark, Place, scan};
 use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
 use crate::record::Signal;
@@ -54,6 +52,12 @@ pub(crate) struct Limits {
     /// Of one segment, unless a single entry is larger.
     pub(crate) segment_bytes: u64,
     pub(crate) sync: SpoolSync,
+}
+
+impl Limits {
+    /// Limits of a journal that is only read.
+    pub(crate) const NONE: Self =
+        Self { bytes: u64::MAX, age: Duration::MAX, segment_bytes: u64::MAX, sync: SpoolSync::Never };
 }
 
 /// What waits for the collector, the entry in hand included.
@@ -202,7 +206,7 @@ impl<S: Storage> Journal<S> {
         let current = self.current[header.signal as usize]
             .and_then(|id| Some(Place { segment: id, offset: self.segments.get(&id)?.bytes }));
         let fits = |place: &Place| {
-            place.offset + header.entry_len() <= self.limits.segment_bytes.min(LONGEST_SEGMENT)
+            place.offset + header.entry_len() <= self.limits.segment_bytes.min(MAX_SEGMENT_BYTES)
         };
         current.filter(fits)
     }
@@ -334,10 +338,6 @@ impl<S: Storage> Journal<S> {
     /// What was found damaged since the last call, by segment.
     pub(crate) fn take_damage(&mut self) -> BTreeMap<u64, Damage> {
         mem::take(&mut self.damage)
-    }
-
-    pub(crate) fn storage(&self) -> &S {
-        &self.storage
     }
 
     /// Whether segments are left, be it only because they could not be removed.

@@ -25,21 +25,18 @@
 //                  Estate of a dead process ──┘
 //
 // `recorder` has the queue's chunks: what was accepted survives the death of the process. `journal` has requests that could not be
-// delivered; it is a state machine over `storage`, which tests replace by one that fails. `entry` is the format of a request there,
-// and `scan` finds the entries of a segment, damaged or not. `estate` is what another process has left of both, and `inspect` only
-// looks. `proto/spool.md` describes the bytes.
+// delivered; it is a state machine over `storage`, which tests replace by one that fails. `segment` is the format of a file of
+// requests, and finds the entries there, damaged or not. `estate` is what another process has left of both, for delivery and for
+// an inspection. `proto/spool.md` describes the bytes.
 
-mod clock;
 mod contents;
 pub(crate) mod crc32c;
 mod directory;
-mod entry;
 mod estate;
-mod inspect;
 mod journal;
 mod lane;
 mod recorder;
-mod scan;
+mod segment;
 mod storage;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -50,16 +47,16 @@ use std::time::{Duration, Instant};
 
 use crate::config::{SpoolSettings, SpoolSync};
 use crate::record::{Signal, service_name};
-use clock::{Jump, now_ms};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::{Directory, NewFile};
-use entry::{Owner, Place};
-use estate::{Estate, take_damage, take_over_all, tidy};
-pub use inspect::inspect;
+pub use estate::inspect;
+use estate::{Estate, Search, take_damage, tidy};
 use journal::{AppendError, Entry, Journal, Limits};
+use lane::{Jump, now_ms};
 use recorder::Header;
 pub(crate) use recorder::Recorder;
+use segment::{Owner, Place};
 use storage::Files;
 #[cfg(test)]
 pub(crate) use storage::faults;
@@ -80,16 +77,12 @@ const LONGEST_AGE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// What one exporter keeps in its directory.
 #[derive(Debug)]
 pub(crate) struct Spool {
-    directory: Directory,
+    search: Search,
     instance: String,
     recorder: Arc<Recorder>,
     journal: Journal<Files>,
     /// Signals that the exporter takes. Each has an equal part of `limits.bytes`.
     signals: u64,
-    /// Owner whose files it takes over; `None` for those of any.
-    wanted: Option<Owner>,
-    limits: Limits,
-    boot_id: [u8; 16],
     next_tick: Option<Instant>,
     next_look: Option<Instant>,
     /// When the last tick was, by both clocks.
@@ -138,7 +131,7 @@ impl Spool {
         let Some(path) = &settings.directory else { return Ok(None) };
         let directory = if settings.drains { Directory::open_existing(path) } else { Directory::open(path) };
         let opened =
-            directory.and_then(|found| Self::open_in(settings, exporter, resource, (slots, signals), &found));
+            directory.and_then(|found| Self::open_in(settings, exporter, resource, (slots, signals), found));
         opened.map(Some).map_err(|error| {
             io::Error::new(error.kind(), format!("the spool \"{}\": {error}", path.display()))
         })
@@ -149,7 +142,7 @@ impl Spool {
         exporter: &str,
         resource: &[u8],
         (slots, signals): (usize, usize),
-        directory: &Directory,
+        directory: Directory,
     ) -> io::Result<Self> {
         let limits = Limits {
             bytes: settings.bytes as u64,
@@ -157,10 +150,10 @@ impl Spool {
             segment_bytes: SEGMENT_BYTES.min(storage::longest_file()),
             sync: settings.sync,
         };
-        let boot_id = boot_id();
         let owner = Owner::new(service_name(resource), exporter);
         let wanted = (!settings.drains).then(|| owner.clone());
-        let (mut estates, mut notes) = take_over_all(directory, wanted.as_ref(), limits, boot_id)?;
+        let search = Search { directory, wanted, limits, boot_id: boot_id() };
+        let (mut estates, mut notes) = search.take_over_all()?;
         // of requests, only the headers are read by now
         let damaged = tidy(&mut estates, &mut notes);
         // a process that dies again and again does not fill the disk
@@ -172,13 +165,13 @@ impl Spool {
                 "a process that dies loses its queue: {left} bytes of others are there already"
             ));
         }
-        let (instance, new) = directory.create_recorder()?;
+        let (instance, new) = search.directory.create_recorder()?;
         let header = Header {
             slots: if has_queue { slots as u32 } else { 0 },
             open_spans: if has_queue && settings.open_spans { OPEN_SPANS } else { 0 },
             resource_bytes: resource.len() as u32,
             created: now_ms(),
-            boot_id,
+            boot_id: search.boot_id,
             instance: u64::from_str_radix(&instance, 16).unwrap_or_default(),
             owner: owner.clone(),
         };
@@ -186,18 +179,15 @@ impl Spool {
         // what a full disk has given already
         let recorder = created.inspect_err(|_| new.discard())?;
         notes.extend(recorder.unfit().map(|why| format!("a process that dies loses its queue: {why}")));
-        let mut files = Files::new(directory.path(), &instance);
+        let mut files = Files::new(search.directory.path(), &instance);
         (files.recorder, files.owner) = (Some(Arc::clone(&recorder)), Some(owner));
         let (journal, _) = Journal::open(files, limits)?;
         Ok(Self {
-            directory: directory.clone(),
+            search,
             instance,
             recorder,
             journal,
             signals: signals.max(1) as u64,
-            wanted,
-            limits,
-            boot_id,
             next_tick: None,
             next_look: None,
             last_tick: None,
@@ -213,7 +203,7 @@ impl Spool {
     /// What it found since the last call that is worth reporting.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         if self.recorder.is_lost() {
-            let path = self.directory.recorder_path(&self.instance);
+            let path = self.search.directory.recorder_path(&self.instance);
             let what = "the flight recorder was truncated or cannot be read: its records are lost, and counted as damaged; until \
                         the next start a process that dies loses its queue; keep jobs that clean up away from the spool";
             self.note(format!("{}: {what}", path.display()));
@@ -234,7 +224,7 @@ impl Spool {
         self.follow_clock(now);
         self.recorder.note_alive();
         // what came since the last tick, however long ago the last sync was
-        if self.limits.sync != SpoolSync::Never {
+        if self.search.limits.sync != SpoolSync::Never {
             let synced = self.journal.sync();
             self.note_unsynced(synced);
         }
@@ -266,7 +256,7 @@ impl Spool {
     /// Whether the request of this signal that is in hand is not worth sending any more.
     pub(crate) fn is_too_old(&self, signal: Signal) -> bool {
         let age = now_ms().saturating_sub(self.loaded_since[signal as usize]);
-        u128::from(age) > self.limits.age.as_millis()
+        u128::from(age) > self.search.limits.age.as_millis()
     }
 
     /// Nothing gets older because the clock was set forward, as on a device that begins in 1970 and asks the network for the time.
@@ -281,7 +271,7 @@ impl Spool {
 
     /// Takes over what others have left since the last look.
     fn look(&mut self) {
-        match take_over_all(&self.directory, self.wanted.as_ref(), self.limits, self.boot_id) {
+        match self.search.take_over_all() {
             Ok((estates, notes)) => {
                 self.estates.extend(estates);
                 notes.into_iter().for_each(|note| self.note(note));
@@ -330,7 +320,7 @@ impl Spool {
         let sum = |bytes: &dyn Fn(&Estate) -> u64| self.estates.iter().map(bytes).sum::<u64>();
         let of_signals: u64 = Signal::ALL.into_iter().map(|of| sum(&|estate| estate.bytes_of(of))).sum();
         let of_none = sum(&Estate::bytes).saturating_sub(of_signals);
-        let share = self.limits.bytes.saturating_sub(of_none) / self.signals;
+        let share = self.search.limits.bytes.saturating_sub(of_none) / self.signals;
         share.saturating_sub(sum(&|estate| estate.bytes_of(signal)))
     }
 
@@ -348,7 +338,7 @@ impl Spool {
 
     /// Whether it is there only for what others have left.
     pub(crate) fn drains(&self) -> bool {
-        self.wanted.is_none()
+        self.search.wanted.is_none()
     }
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {
@@ -448,9 +438,9 @@ impl Spool {
         let _ = match has_segments {
             true => {
                 let file = self.recorder.empty_file(self.journal.records());
-                self.directory.replace_recorder(&self.instance, &file)
+                self.search.directory.replace_recorder(&self.instance, &file)
             }
-            false => fs::remove_file(self.directory.recorder_path(&self.instance)),
+            false => fs::remove_file(self.search.directory.recorder_path(&self.instance)),
         };
         self.journal.storage.release();
     }
@@ -460,7 +450,7 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         if self.next_tick.is_none() && self.recorder.is_unused() && !self.journal.has_segments() {
-            let _ = fs::remove_file(self.directory.recorder_path(&self.instance));
+            let _ = fs::remove_file(self.search.directory.recorder_path(&self.instance));
         }
     }
 }

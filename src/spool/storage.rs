@@ -9,9 +9,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::directory::{NewFile, lock_file};
-use super::entry::{MAX_SEGMENT_HEADER_LEN, Owner};
+use super::directory::{NewFile, is_in_use, lock_file};
 use super::recorder::{Map, Recorder, note_spooled};
+use super::segment::{MAX_SEGMENT_HEADER_LEN, Owner};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
@@ -62,8 +62,10 @@ pub(crate) struct Files {
     /// Owner whose segments are listed; `None` for any.
     pub(super) wanted: Option<Owner>,
     locks: BTreeMap<u64, Arc<Map>>,
-    /// Whether the last list left out segments that another process uses.
+    /// Whether the last list met segments that another process uses.
     pub(super) is_in_use: bool,
+    /// Whether the segments are only looked at: they are listed without locks, and every change is refused.
+    pub(super) is_read_only: bool,
 }
 
 impl Files {
@@ -129,24 +131,40 @@ impl Files {
 
     /// Locks a segment, unless another process uses it or owns it. Returns the range of its entries.
     fn claim(&mut self, segment: u64, len: u64) -> io::Result<Option<Range<u64>>> {
-        let Some(lock) = with_fork_lock(|| lock_file(&self.path(segment)))? else { return Ok(None) };
+        let path = self.path(segment);
+        if self.is_read_only {
+            // A file that is gone was delivered meanwhile.
+            self.is_in_use |= is_in_use(&path).unwrap_or(true);
+            let (owner, start) = self.owner_of(segment, len)?;
+            self.owner = owner;
+            return Ok(Some(start..len));
+        }
+        let Some(lock) = with_fork_lock(|| lock_file(&path))? else { return Ok(None) };
         let (owner, start) = self.owner_of(segment, len)?;
         if self.wanted.is_some() && owner != self.wanted {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, not_ours(owner.as_ref())));
+            return Err(not_ours(owner.as_ref()));
         }
         self.locks.insert(segment, Arc::new(lock));
         Ok(Some(start..len))
     }
+
+    /// Called before each change.
+    fn check_access(&self) -> io::Result<()> {
+        #[cfg(test)]
+        faults::strike()?;
+        if self.is_read_only { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
+    }
 }
 
-/// Says why another owner's files are not delivered, and what to do.
-pub(super) fn not_ours(owner: Option<&Owner>) -> String {
-    match owner {
+/// Returns the error that another owner's files are not delivered, and what to do.
+pub(super) fn not_ours(owner: Option<&Owner>) -> io::Error {
+    let why = match owner {
         Some(owner) => format!(
             "left by {owner}, which delivers it at its next start, or run standpipe drain; give each service a directory"
         ),
         None => "its header is damaged, which names its owner: standpipe drain delivers it".to_owned(),
-    }
+    };
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 /// Makes a file that is this user's alone.
@@ -237,8 +255,7 @@ impl Storage for Files {
     }
 
     fn create(&mut self, segment: u64) -> io::Result<()> {
-        #[cfg(test)]
-        faults::strike()?;
+        self.check_access()?;
         let header = self.owner.clone().unwrap_or_default().segment_header(&self.instance, segment);
         check_file_size(header.len() as u64)?;
         let new = NewFile::create(self.directory.join(format!("{}.new", self.instance)), self.path(segment))?;
@@ -249,8 +266,7 @@ impl Storage for Files {
     }
 
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()> {
-        #[cfg(test)]
-        faults::strike()?;
+        self.check_access()?;
         let mut file = self.open(segment, OpenOptions::new().write(true))?;
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         check_file_size(file.seek(SeekFrom::End(0))?.saturating_add(bytes))?;
@@ -270,8 +286,7 @@ impl Storage for Files {
     }
 
     fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()> {
-        #[cfg(test)]
-        faults::strike()?;
+        self.check_access()?;
         let mut file = self.open(segment, OpenOptions::new().write(true))?;
         check_file_size(offset.saturating_add(1))?;
         file.seek(SeekFrom::Start(offset))?;
@@ -287,24 +302,21 @@ impl Storage for Files {
     }
 
     fn sync(&mut self, segment: u64) -> io::Result<()> {
-        #[cfg(test)]
-        faults::strike()?;
+        self.check_access()?;
         self.open(segment, OpenOptions::new().write(true))?.sync_data()?;
         // the directory holds the file's name
         File::open(&self.directory)?.sync_all()
     }
 
     fn remove(&mut self, segment: u64) -> io::Result<()> {
-        #[cfg(test)]
-        faults::strike()?;
+        self.check_access()?;
         fs::remove_file(self.path(segment))?;
         self.locks.remove(&segment);
         Ok(())
     }
 
     fn set_aside(&mut self, segment: u64) -> io::Result<()> {
-        #[cfg(test)]
-        faults::strike()?;
+        self.check_access()?;
         set_aside(&self.path(segment))?;
         self.locks.remove(&segment);
         Ok(())
@@ -313,6 +325,7 @@ impl Storage for Files {
     fn note_records(&mut self, records: [u64; Signal::COUNT]) {
         match &self.recorder {
             Some(recorder) => recorder.note_spooled(records),
+            None if self.is_read_only => {}
             None => {
                 let path = self.directory.join(format!("{}.recorder", self.instance));
                 // without a recorder, there is nothing to note

@@ -197,7 +197,7 @@ fn what_is_damaged_is_shown_and_the_rest_delivered() {
     bytes[300] ^= 1;
     fs::write(&segment, bytes).unwrap();
     let text = show(spool.path());
-    assert!(!text.contains("700 spans") && text.contains("damaged bytes"), "{text}");
+    assert!(!text.contains("700 spans") && text.contains("1 damaged place of"), "{text}");
     let receiver = Receiver::start().unwrap();
     let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
     assert_eq!(code, Some(1), "{text}{errors}");

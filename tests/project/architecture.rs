@@ -46,8 +46,8 @@ const LAYERS: &[Row] = &[
     row("transport/grpc/http2*", &[],                                         &[]),
     // records that survive the process
     row("spool",           &["process", "record", "config"],                  &[]),
-    // pure: the format of an entry
-    row("spool/entry*", &["record", "spool::crc32c"],                         &[]),
+    // the format of a segment, and the scan over it
+    row("spool/segment*", &["record", "spool::crc32c", "spool::storage"],        &[]),
     row("spool/storage*", &["process", "record", "spool"],                    &["libc"]),
     row("spool/directory*", &["process", "record", "spool"],                  &["libc"]),
     row("spool/recorder*", &["record", "spool"],                              &["libc"]),

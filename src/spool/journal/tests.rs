@@ -2,7 +2,7 @@ mod disk;
 mod model;
 
 use super::*;
-use crate::spool::entry::{LONGEST_BODY, MAGIC};
+use crate::spool::segment::{MAGIC, MAX_BODY_LEN};
 use disk::{Disk, Fault};
 
 const LIMITS: Limits =
@@ -103,7 +103,7 @@ fn takes_no_room_and_no_segments_of_another_signal_that_is_never_done() {
 #[test]
 fn a_body_that_is_too_long_finds_no_room() {
     let (mut journal, _) = open_with(&Disk::default(), Limits { bytes: u64::MAX, ..LIMITS });
-    let body = vec![0; LONGEST_BODY as usize + 1];
+    let body = vec![0; MAX_BODY_LEN as usize + 1];
     assert!(matches!(journal.append(Signal::Logs, 1, &[&body], 0, |_| ()), Err(AppendError::Full)));
 }
 
@@ -219,7 +219,7 @@ fn sets_segments_without_an_entry_aside_and_uses_no_number_again() {
 #[test]
 fn a_file_that_is_too_long_is_not_searched() {
     let disk = Disk::default();
-    disk.edit(0, |bytes| bytes.resize(LONGEST_SEGMENT as usize + 1, 0));
+    disk.edit(0, |bytes| bytes.resize(MAX_SEGMENT_BYTES as usize + 1, 0));
     let (_, found) = open(&disk);
     assert_eq!(found.left_alone[0].1.to_string(), "it is longer than a segment can be");
 }

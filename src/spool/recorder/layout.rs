@@ -5,7 +5,7 @@ use std::{fmt, io};
 use crate::record::{CODEWORDS, Chunk, OpenSpanBytes, Signal, SlotHeader};
 use crate::spool::checksum;
 use crate::spool::crc32c::find_flipped_bit;
-use crate::spool::entry::Owner;
+use crate::spool::segment::Owner;
 
 pub(super) const MAGIC: [u8; 8] = *b"SPFLIGHT";
 const VERSION: u32 = 3;

@@ -23,7 +23,7 @@ use crate::record::{
 };
 use crate::spool::checksum;
 use crate::spool::directory::instance_name;
-use crate::spool::entry::Place as EntryPlace;
+use crate::spool::segment::Place as EntryPlace;
 use crate::spool::storage::{check_file_size, open_own};
 
 /// The chunks in the file of a dead process, oldest first. Only [`settle`](Self::settle),

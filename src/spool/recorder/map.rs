@@ -1,14 +1,23 @@
-//! Memory of a file, and what a fork does with it. All that is unsafe here, but for the division into slots.
+//! Mapped memory of a file: its behavior in a fork, and a SIGBUS handler that keeps the process alive when the file is
+//! truncated or cannot be read. All unsafe code of the recorder is here, except the division into slots.
+//!
+//! # SIGBUS
+//! The kernel raises SIGBUS on the thread that touches a page which the file does not have any more. If the address is in the
+//! mapping of a recorder, the handler marks the recorder as lost, puts anonymous memory in the place of the whole mapping, and
+//! the thread goes on. Every other SIGBUS goes to the handler that was there before, with its mask and flags, or has the
+//! effect that it would have had without this handler.
+//!
+//! The handler is installed once, with the first recorder, and never removed: another library may have saved its address. All that
+//! it reads are atomics in a table. Nothing here waits for another thread, so a forked child can use it at once.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::fs::File;
-use std::io;
 use std::os::fd::AsRawFd;
-use std::process;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::{io, mem, process};
 
-use crate::record::MAPPED;
+use crate::record::{LOST, MAPPED};
 
 /// A shared mapping that a forked child does not have.
 #[derive(Debug)]
@@ -91,7 +100,7 @@ impl Drop for Map {
     }
 }
 
-/// A word that is [`MAPPED`] or [`LOST`](crate::record::LOST) in this process, and 0 in each child that is forked, whatever way.
+/// A word that is [`MAPPED`] or [`LOST`] in this process, and 0 in each child that is forked, whatever way.
 #[derive(Debug)]
 pub(super) struct ForkFlag(Map);
 
@@ -112,5 +121,151 @@ impl ForkFlag {
 
     pub(super) fn is_set(&self) -> bool {
         self.word().load(Ordering::Relaxed) == MAPPED
+    }
+}
+
+static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
+/// Handler and flags of the program, or of another library.
+static PREVIOUS_HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+static PREVIOUS_FLAGS: AtomicI32 = AtomicI32::new(0);
+/// Mappings of this process and of those that it was forked from. More than these are not protected.
+static TABLE: [Entry; 128] = [const { Entry::new() }; 128];
+
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// `start` of an entry that is claimed and not filled yet. No page is there.
+const CLAIMED: usize = 1;
+
+/// A mapping, or a free place for one.
+struct Entry {
+    /// 0 if the entry is free.
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Set to [`LOST`] by the handler. It is 0 in a forked child, which does not have the mapping.
+    state: AtomicPtr<AtomicU32>,
+}
+
+impl Entry {
+    const fn new() -> Self {
+        let (start, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { start, bytes, state: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Claims the entry if it is free.
+    fn claim(&self) -> bool {
+        self.start.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Replaces the mapping if the address is in it and the mapping is of this process.
+    fn replace(&self, address: usize) -> bool {
+        let start = self.start.load(Ordering::Acquire);
+        let (bytes, state) = (self.bytes.load(Ordering::Acquire), self.state.load(Ordering::Acquire));
+        let is_there = start > CLAIMED && address.checked_sub(start).is_some_and(|offset| offset < bytes);
+        // An entry that was given to another mapping between the loads is not this one.
+        if !is_there || self.start.load(Ordering::Acquire) != start {
+            return false;
+        }
+        // SAFETY: a thread is using the mapping, so its recorder and the recorder's state live. In a forked child the state is
+        // there as well, and 0.
+        let state = unsafe { &*state };
+        if state.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        // Before the bytes are gone: a thread that reads zeros sees the mark.
+        state.store(LOST, Ordering::SeqCst);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // SAFETY: the range is a mapping of the recorder's own, which stays readable and writable at the same place
+        unsafe { libc::mmap(start as *mut c_void, bytes, access, flags, -1, 0) != libc::MAP_FAILED }
+    }
+}
+
+/// A mapping whose faults the process survives, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Protected(Option<&'static AtomicUsize>);
+
+impl Protected {
+    /// Protects a mapping. `state` is set to [`LOST`] when a page of the mapping is missing; both outlive the result.
+    pub(super) fn new(mapping: NonNull<u8>, length: usize, state: &AtomicU32) -> Self {
+        if !IS_INSTALLED.swap(true, Ordering::SeqCst) {
+            install();
+        }
+        let Some(entry) = TABLE.iter().find(|entry| entry.claim()) else { return Self(None) };
+        entry.bytes.store(length, Ordering::Release);
+        entry.state.store(ptr::from_ref(state).cast_mut(), Ordering::Release);
+        entry.start.store(mapping.as_ptr() as usize, Ordering::Release);
+        Self(Some(&entry.start))
+    }
+}
+
+impl Drop for Protected {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|start| start.store(0, Ordering::Release));
+    }
+}
+
+/// Installs the handler with the mask and the flags of the one before it, so that the kernel applies those to both. Does
+/// nothing if the handler is installed. `sigaction` may be called in a signal handler.
+fn install() {
+    // SAFETY: all zeros is a valid `sigaction`. The calls fill or read the structure that they are given, and the handler does
+    // what a handler of SIGBUS may do.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        let handler: Handler = on_sigbus;
+        let is_known = libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut action) == 0;
+        if !is_known || action.sa_sigaction == handler as usize {
+            return;
+        }
+        PREVIOUS_FLAGS.store(action.sa_flags, Ordering::SeqCst);
+        PREVIOUS_HANDLER.store(action.sa_sigaction, Ordering::SeqCst);
+        let has_handler = ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
+        let flags = if has_handler { action.sa_flags & !libc::SA_RESETHAND } else { libc::SA_ONSTACK };
+        (action.sa_sigaction, action.sa_flags) = (handler as usize, flags | libc::SA_SIGINFO);
+        libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut());
+    }
+}
+
+extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a valid `siginfo_t`, whose address is set where the code is one of a fault; `errno` is the thread's
+    let (errno, is_fault, address) = unsafe {
+        let is_fault = (libc::BUS_ADRALN..=libc::BUS_MCEERR_AR).contains(&(*info).si_code);
+        (*libc::__errno_location(), is_fault, (*info).si_addr() as usize)
+    };
+    if !is_fault || !TABLE.iter().any(|entry| entry.replace(address)) {
+        pass_on(signal, info, context, is_fault);
+    }
+    // SAFETY: as above; the interrupted code may be about to read it
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Does what would have happened without this handler.
+fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_fault: bool) {
+    let flags = PREVIOUS_FLAGS.load(Ordering::SeqCst);
+    let handler = match flags & libc::SA_RESETHAND {
+        0 => PREVIOUS_HANDLER.load(Ordering::SeqCst),
+        _ => PREVIOUS_HANDLER.swap(libc::SIG_DFL, Ordering::SeqCst),
+    };
+    // SAFETY: `signal` and `raise` may be called in a handler. What is neither SIG_DFL nor SIG_IGN is the address of a function
+    // that was installed for this signal, with three arguments if the flags say so.
+    unsafe {
+        match handler {
+            libc::SIG_IGN if !is_fault => {}
+            libc::SIG_DFL | libc::SIG_IGN => {
+                libc::signal(signal, libc::SIG_DFL);
+                // A fault recurs when this handler returns, with its address for the core dump. A sent signal does not.
+                if !is_fault {
+                    libc::raise(signal);
+                }
+            }
+            _ if flags & libc::SA_SIGINFO != 0 => {
+                mem::transmute::<usize, Handler>(handler)(signal, info, context);
+            }
+            _ => mem::transmute::<usize, extern "C" fn(c_int)>(handler)(signal),
+        }
+    }
+    // Rust's standard library answers a signal that it does not know by restoring the default action. That action, or any other
+    // that the handler has installed, is the previous one from now on.
+    if ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
+        install();
     }
 }

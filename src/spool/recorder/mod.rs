@@ -2,15 +2,13 @@
 //! a record that was accepted survives `kill -9` without a system call.
 //!
 //! The file is made and locked at start, with all its blocks: a full disk is met there and not later. A mapping keeps the lock
-//! for as long as the process lives, and no child inherits it. If the file is truncated or cannot be read, [`sigbus`] keeps the
+//! for as long as the process lives, and no child inherits it. If the file is truncated or cannot be read, [`map`] keeps the
 //! process alive: the recorder and what was in it are lost, and chunks are on the heap from then on.
 
 mod layout;
 mod leftover;
 #[allow(unsafe_code)]
 mod map;
-#[allow(unsafe_code)]
-mod sigbus;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -28,15 +26,14 @@ use crate::record::{
 use crate::spool::directory::NewFile;
 use crate::spool::now_ms;
 use crate::spool::storage::{check_file_size, open_own};
-use layout::SPOOLED_AT;
 use layout::{
     ALIVE_AT, ALIVE_MS, CLOSED, OPEN_SPAN_SLOT_BYTES, PAGE, READY_AT, SLOT_BYTES, SLOT_HEADER_BYTES,
+    SPOOLED_AT,
 };
 pub(super) use layout::{Header, Unreadable};
 pub(super) use leftover::{Leftover, Place};
-use map::ForkFlag;
 pub(super) use map::Map;
-use sigbus::Protected;
+use map::{ForkFlag, Protected};
 
 /// The chunks of one exporter's queues that survive its process.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ use crate::record::wire::encode_field;
 use crate::record::{Chunk, Scope, SpanRecord, Status, Value, content, frames};
 use crate::spool::checksum;
 use crate::spool::directory::Directory;
-use crate::spool::entry::{Owner, Place as EntryPlace};
+use crate::spool::segment::{Owner, Place as EntryPlace};
 
 mod open_spans;
 

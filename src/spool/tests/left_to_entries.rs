@@ -1,7 +1,7 @@
 //! What is in the queue of a dead process and in a request on disk is delivered once.
 
 use super::*;
-use crate::spool::entry::HEADER_LEN;
+use crate::spool::segment::HEADER_LEN;
 
 impl Folder {
     /// What a process leaves that dies when it has written two entries, the first of the record that is in its queue.

@@ -168,8 +168,8 @@ fn counts_every_record_of_a_segment_that_is_not_delivered() {
     folder.restore(&image);
     fs::remove_file(folder.file(".segment")).unwrap();
     let found = inspect(&folder.0).unwrap();
-    let words = "30 records of segments are missing or damaged";
-    assert_eq!(found[0].problems, [format!("{}.recorder: {words}", found[0].id)]);
+    let words = "30 records are lost: files were removed, cut off or damaged";
+    assert_eq!(found[0].problems, [format!("{}-*.segment: {words}", found[0].id)]);
     let mut spool = folder.open();
     assert_eq!(deliver(&mut spool), (0, 30), "removed");
     let notes = spool.take_notes();

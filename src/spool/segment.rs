@@ -1,8 +1,12 @@
-//! Pure: the header of a segment, and the header in front of each request in it. `proto/spool.md` describes the bytes.
+//! The format of a segment: its header, the header in front of each request, and the scan that finds the entries.
+//!
+//! A scan walks from header to header and, behind damage, on to the next intact one. `proto/spool.md` describes the bytes.
 
-use std::{array, fmt};
+use std::ops::Range;
+use std::{array, fmt, io};
 
 use super::crc32c::checksum;
+use super::storage::Storage;
 use crate::record::Signal;
 
 /// No UTF-8 has the first byte, so that a search through damaged requests seldom stops at one.
@@ -23,8 +27,8 @@ pub(crate) const MARK: u64 = 6;
 const DONE: u8 = 0x5a;
 /// The mark of one that was found damaged, and counted: its segment is kept.
 const DAMAGED: u8 = 0xa5;
-/// A longer body is none of ours: what an entry claims to be is read into memory.
-pub(crate) const LONGEST_BODY: u32 = 64 << 20;
+/// Maximum length of a body. It bounds the memory that a damaged length can make a reader allocate.
+pub(crate) const MAX_BODY_LEN: u32 = 64 << 20;
 
 /// Whose records files hold: the next start of an exporter delivers what the same exporter of the same service has left,
 /// wherever the collector is by then. Names that begin with the same 255 bytes count as one.
@@ -166,7 +170,7 @@ impl Header {
     /// Of a body in pieces, if it is not too long for an entry.
     pub(crate) fn new(signal: Signal, records: u64, time_ms: u64, body: &[&[u8]]) -> Option<Self> {
         let len: u64 = body.iter().map(|piece| piece.len() as u64).sum();
-        let body_len = u32::try_from(len).ok().filter(|len| *len <= LONGEST_BODY)?;
+        let body_len = u32::try_from(len).ok().filter(|len| *len <= MAX_BODY_LEN)?;
         let records = u32::try_from(records).ok()?;
         Some(Self { signal, records, time_ms, body_len, body_crc: checksum(body.iter().copied()) })
     }
@@ -204,7 +208,7 @@ impl Header {
         };
         let is_valid = bytes[..4] == MAGIC
             && bytes[4] == VERSION
-            && header.body_len <= LONGEST_BODY
+            && header.body_len <= MAX_BODY_LEN
             && u32::from_le_bytes(field(bytes, 28)) == header_crc(bytes, place);
         if is_valid {
             Decoded::Valid { header, mark: Mark::of(bytes[MARK as usize]) }
@@ -237,6 +241,147 @@ fn header_crc(bytes: &[u8; HEADER_LEN], place: Place) -> u32 {
 
 fn field<const LEN: usize>(bytes: &[u8; HEADER_LEN], start: usize) -> [u8; LEN] {
     array::from_fn(|index| bytes[start + index])
+}
+
+/// Bytes that are read at once: many small entries, or little more than the header of a large one.
+const WINDOW: u64 = 16 << 10;
+
+/// Maximum length of a segment. It bounds the search through a file at the start of a program.
+pub(crate) const MAX_SEGMENT_BYTES: u64 = 128 << 20;
+
+/// What was found in one segment.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    /// Offset and header of each entry that is not done. Their bodies are in the segment, but unchecked.
+    pub(crate) pending: Vec<(u64, Header)>,
+    /// How often bytes had to be skipped, and how many.
+    pub(crate) damaged_places: u64,
+    pub(crate) damaged_bytes: u64,
+    /// Whether an earlier process has found an entry damaged, which it has counted.
+    pub(crate) had_damage: bool,
+    /// Bytes at the end of an append that did not succeed: its process died, or the disk was full.
+    pub(crate) cut_bytes: u64,
+    /// Header of the entry that they are of, if all of it is there.
+    pub(crate) cut: Option<Header>,
+}
+
+/// What a journal found when it was opened, apart from its entries.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Segments that end with a part of an entry, as an append that did not succeed leaves it, and how long it is.
+    pub(crate) cut: Vec<(u64, u64)>,
+    /// Records of these entries, by signal, as far as their headers tell.
+    pub(crate) cut_records: [u64; Signal::COUNT],
+    /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
+    pub(crate) left_alone: Vec<(u64, io::Error)>,
+}
+
+/// What cannot be delivered because its bytes have changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) places: u64,
+    pub(crate) bytes: u64,
+    /// Records of entries whose header is intact; a damaged header hides how many there were.
+    pub(crate) records: [u64; Signal::COUNT],
+    /// Whether the file is not there any more.
+    pub(crate) is_gone: bool,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { places: number, bytes, .. } = self;
+        let records = match self.records.iter().sum::<u64>() {
+            0 => "an unknown number of records is".to_owned(),
+            1 => "1 record is".to_owned(),
+            records => format!("{records} records are"),
+        };
+        if self.is_gone {
+            return write!(f, "another program has removed the file: {records} lost");
+        }
+        let places = if *number == 1 { "place" } else { "places" };
+        write!(
+            f,
+            "{number} damaged {places} of {bytes} bytes: {records} lost; the file will be kept as *.damaged"
+        )
+    }
+}
+
+/// Looks through a segment whose entries are in this range.
+///
+/// # Errors
+///
+/// The segment cannot be read or is too long.
+pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) -> io::Result<Scan> {
+    let len = range.end;
+    if len > MAX_SEGMENT_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is longer than a segment can be"));
+    }
+    let mut window = Window { storage, segment, len, start: 0, bytes: Vec::new() };
+    let mut scan = Scan::default();
+    let (mut offset, mut is_damaged) = (range.start, false);
+    while offset < len {
+        let bytes = window.at(offset)?;
+        let decoded = Header::decode(bytes, Place { segment, offset });
+        match decoded {
+            Decoded::Valid { header, mark } if header.entry_len() <= len - offset => {
+                match mark {
+                    Mark::Pending => scan.pending.push((offset, header)),
+                    Mark::Done => {}
+                    Mark::Damaged => scan.had_damage = true,
+                }
+                is_damaged = false;
+                offset += header.entry_len();
+            }
+            Decoded::Torn if is_damaged => {
+                scan.damaged_bytes += len - offset;
+                break;
+            }
+            // nothing is ever written behind it
+            Decoded::Valid { .. } | Decoded::Torn => {
+                scan.cut_bytes = len - offset;
+                scan.cut = match decoded {
+                    Decoded::Valid { header, mark: Mark::Pending } => Some(header),
+                    _ => None,
+                };
+                break;
+            }
+            Decoded::Corrupt => {
+                let next = bytes[1..].iter().position(|byte| *byte == MAGIC[0]);
+                let skipped = next.map_or(bytes.len(), |index| index + 1) as u64;
+                scan.damaged_places += u64::from(!is_damaged);
+                scan.damaged_bytes += skipped;
+                is_damaged = true;
+                offset += skipped;
+            }
+        }
+    }
+    Ok(scan)
+}
+
+/// The part of a segment that is in memory.
+struct Window<'a, S> {
+    storage: &'a mut S,
+    segment: u64,
+    len: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<S: Storage> Window<'_, S> {
+    /// The bytes from `offset` on: at least a header, unless the segment ends before.
+    fn at(&mut self, offset: u64) -> io::Result<&[u8]> {
+        let wanted_end = self.len.min(offset + HEADER_LEN as u64);
+        if wanted_end > self.start + self.bytes.len() as u64 {
+            self.bytes.resize(WINDOW.min(self.len - offset) as usize, 0);
+            if self.storage.read(self.segment, offset, &mut self.bytes).is_err() {
+                // a body that cannot be read must not hide the entries around it
+                self.bytes.truncate((wanted_end - offset) as usize);
+                self.storage.read(self.segment, offset, &mut self.bytes)?;
+            }
+            self.start = offset;
+        }
+        Ok(&self.bytes[(offset - self.start) as usize..])
+    }
 }
 
 #[cfg(test)]
@@ -309,10 +454,10 @@ mod tests {
 
     #[test]
     fn a_body_that_is_too_long_is_refused_on_both_sides() {
-        assert_eq!(Header::new(Signal::Logs, 1, 0, &[&vec![0; LONGEST_BODY as usize], b"x"]), None);
+        assert_eq!(Header::new(Signal::Logs, 1, 0, &[&vec![0; MAX_BODY_LEN as usize], b"x"]), None);
         let of = |body_len| Header::decode(&Header { body_len, ..header() }.encode(PLACE), PLACE);
-        assert!(matches!(of(LONGEST_BODY), Decoded::Valid { .. }));
-        assert_eq!(of(LONGEST_BODY + 1), Decoded::Corrupt);
+        assert!(matches!(of(MAX_BODY_LEN), Decoded::Valid { .. }));
+        assert_eq!(of(MAX_BODY_LEN + 1), Decoded::Corrupt);
     }
 
     proptest! {
@@ -321,7 +466,7 @@ mod tests {
             signal in prop::sample::select(&Signal::ALL[..]),
             records: u32,
             time_ms: u64,
-            body_len in 0..=LONGEST_BODY,
+            body_len in 0..=MAX_BODY_LEN,
             body_crc: u32,
             segment: u64,
             offset: u64,
