@@ -227,12 +227,10 @@ extern "C" fn standpipe_text_free(text: OwnedText) {
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_version() -> u32 {
     const fn number(text: &str) -> u32 {
-        let (mut number, mut index) = (0, 0);
-        while index < text.len() {
-            number = 10 * number + (text.as_bytes()[index] - b'0') as u32;
-            index += 1;
+        match u32::from_str_radix(text, 10) {
+            Ok(number) => number,
+            Err(_) => panic!("a part of the version is not a number"),
         }
-        number
     }
     const MAJOR: u32 = number(env!("CARGO_PKG_VERSION_MAJOR"));
     const MINOR: u32 = number(env!("CARGO_PKG_VERSION_MINOR"));

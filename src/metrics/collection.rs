@@ -10,6 +10,7 @@ use super::observable::{Callbacks, Observable, ObservedPoint};
 use super::registry::Registry;
 use super::storage::PendingPoint;
 use crate::config::{PeriodicReaderSettings, ProblemKind, Temporality};
+use crate::context::unix_now;
 use crate::record::{
     AttributeSet, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, Number, Period,
     PointKind, Scope,
@@ -136,7 +137,7 @@ impl Collect for Instrument {
         let storage = &self.storages()[reader.exporter];
         // points whose part is not accepted yet, in their order
         let mut held = VecDeque::new();
-        storage.collect(reader.registry.shared.now(), |next| {
+        storage.collect(unix_now(), |next| {
             let PendingPoint { series, period, value, .. } = &next;
             framer.add(|record| write(record, point_kind, &series.attributes, *period, value));
             held.push_back(next);

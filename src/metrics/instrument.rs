@@ -9,6 +9,7 @@ use super::registry::MeterShared;
 use super::storage::MetricStorage;
 use super::table::Series;
 use crate::config::{Histograms, PeriodicReaderSettings, Temporality};
+use crate::context::unix_now;
 use crate::process::PerProcess;
 use crate::record::{AggregationTemporality, AttributeSet, MetricHead, Number, PointKind, Scope};
 
@@ -240,7 +241,7 @@ fn first_given<'a>(early: &'a str, late: &'a str) -> &'a str {
 }
 
 fn new_storages(descriptor: &Descriptor, shared: &MeterShared) -> Box<[MetricStorage]> {
-    let now = shared.now();
+    let now = unix_now();
     let storage = |reader: &PeriodicReaderSettings| {
         let temporality = descriptor.temporality(reader.temporality, false);
         MetricStorage::new(

@@ -10,7 +10,7 @@ use super::handles::{Attributes, Measure, difference, is_negative, sum};
 use super::instrument::{Descriptor, InstrumentKind};
 use super::registry::MeterShared;
 use super::table::overflow;
-use crate::context;
+use crate::context::{self, unix_now};
 use crate::process::{PerProcess, contain_panic};
 use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};
 
@@ -185,7 +185,7 @@ impl Observable {
             shared.report_misuse(self.descriptor.refusal(what));
         }
         let is_overflowing = observations.rest.is_some();
-        let now = shared.now();
+        let now = unix_now();
         let state = &self.state.get_or_renew(|| new_states(shared))[exporter];
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let period = Period { start: state.since, time: now.max(state.since) };
@@ -236,7 +236,7 @@ impl fmt::Debug for Observable {
 }
 
 fn new_states(shared: &MeterShared) -> Box<[Mutex<ExportState>]> {
-    let now = shared.now();
+    let now = unix_now();
     let nothing = || ExportState { since: now, values: HashMap::new(), pending: Vec::new() };
     shared.readers.iter().map(|_| Mutex::new(nothing())).collect()
 }

@@ -8,7 +8,6 @@ use super::collection::Collect;
 use super::instrument::{Descriptor, Instrument};
 use super::observable::Observable;
 use crate::config::PeriodicReaderSettings;
-use crate::context::unix_now;
 use crate::process;
 use crate::record::{Scope, random};
 
@@ -48,9 +47,10 @@ impl Registry {
         Self { shared: Arc::new(MeterShared::new(readers)), instruments: Mutex::default() }
     }
 
-    /// What to do at the first measurement in a forked child.
+    /// Sets what is called at the first measurement in a forked child.
     pub(crate) fn start_in_child_by(&self, start: impl Fn() + Send + Sync + 'static) {
-        self.shared.start_in_child_by(start);
+        // Set once, when the provider starts.
+        let _ = self.shared.start_in_child.set(Box::new(start));
     }
 
     /// The instrument of this descriptor: the existing one, or a new one.
@@ -183,15 +183,6 @@ struct Misuses {
 impl MeterShared {
     pub(super) fn new(readers: Vec<PeriodicReaderSettings>) -> Self {
         Self { readers, seed: random(), misuses: Mutex::default(), start_in_child: OnceLock::new() }
-    }
-
-    pub(super) fn now(&self) -> u64 {
-        unix_now()
-    }
-
-    pub(super) fn start_in_child_by(&self, start: impl Fn() + Send + Sync + 'static) {
-        // set once, when the provider starts
-        let _ = self.start_in_child.set(Box::new(start));
     }
 
     /// The first measurement in a forked child.

@@ -186,7 +186,7 @@ impl Table {
     /// # Errors
     /// What must be allocated first, while no lock is held.
     pub(super) fn try_series(&self, request: &mut SeriesRequest) -> Result<&Arc<Series>, Missing> {
-        let (attributes, preallocated) = (&request.attributes, &mut request.preallocated);
+        let SeriesRequest { attributes, preallocated, .. } = request;
         // the series without attributes needs none
         let buckets = match (attributes.is_empty(), self.buckets.get()) {
             (true, _) => None,

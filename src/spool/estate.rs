@@ -135,7 +135,7 @@ impl Estate {
             .iter()
             .map(|(segment, error)| format!("{}: left alone: {error}", segment_path(*segment).display()));
         let mut notes: Vec<_> = cut.chain(left_alone_notes).collect();
-        let has_pending = Signal::ALL.into_iter().any(|signal| journal.pending(signal).entries > 0);
+        let has_pending = Signal::ALL.into_iter().any(|signal| journal.pending(signal) > 0);
         let mut lost = [0; Signal::COUNT];
         match &mut recorder {
             // The segments, if there are any, are not this owner's.
@@ -193,8 +193,7 @@ impl Estate {
     }
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {
-        self.journal.pending(signal).entries > 0
-            || self.recorder.as_ref().is_ok_and(|recorder| recorder.has(signal))
+        self.journal.pending(signal) > 0 || self.recorder.as_ref().is_ok_and(|recorder| recorder.has(signal))
     }
 
     /// The next request of a signal, oldest first.

@@ -7,7 +7,7 @@
 //! other. Time is an argument, and [`Storage`] does all I/O.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind::{NotFound, UnexpectedEof};
+use std::io::ErrorKind::{NotFound, StorageFull, UnexpectedEof};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use std::{array, io, mem};
@@ -60,15 +60,6 @@ impl Limits {
         Self { bytes: u64::MAX, age: Duration::MAX, segment_bytes: u64::MAX, sync: SpoolSync::Never };
 }
 
-/// What waits for the collector, the entry in hand included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Pending {
-    pub(crate) entries: u64,
-    pub(crate) records: u64,
-    /// Of bodies.
-    pub(crate) bytes: u64,
-}
-
 /// A request that is in the caller's hands until `done` or `put_back`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -76,14 +67,6 @@ pub(crate) struct Entry {
     pub(crate) records: u64,
     pub(crate) time_ms: u64,
     pub(crate) body: Vec<u8>,
-}
-
-/// Why nothing was appended.
-#[derive(Debug)]
-pub(crate) enum AppendError {
-    /// A bound would be exceeded: that of the signal or that of one entry.
-    Full,
-    Io(io::Error),
 }
 
 #[derive(Debug)]
@@ -162,7 +145,8 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// No part of the request will ever be returned as an entry, and later appends are not impaired.
+    /// `StorageFull` if a bound would be exceeded: that of the signal or that of one entry. No part of the request will ever
+    /// be returned as an entry, and later appends are not impaired.
     pub(crate) fn append(
         &mut self,
         signal: Signal,
@@ -170,17 +154,18 @@ impl<S: Storage> Journal<S> {
         body: &[&[u8]],
         now_ms: u64,
         note: impl FnOnce(Place),
-    ) -> Result<(), AppendError> {
+    ) -> io::Result<()> {
         self.sweep();
-        let header = Header::new(signal, records, now_ms, body).ok_or(AppendError::Full)?;
+        let full = || io::Error::new(StorageFull, "its signal has used up its part of spool-bytes");
+        let header = Header::new(signal, records, now_ms, body).ok_or_else(full)?;
         let place = self.place_for(&header);
         let segment_header = if place.is_some() { 0 } else { self.storage.header_len() };
         let own = self.left_alone.saturating_add(self.bytes_of(signal));
         let bytes = own.saturating_add(segment_header + header.entry_len());
         if bytes > self.limits.bytes || self.lanes[signal as usize].slots.len() >= MOST_ENTRIES {
-            return Err(AppendError::Full);
+            return Err(full());
         }
-        let place = place.map_or_else(|| self.begin_segment(signal), Ok).map_err(AppendError::Io)?;
+        let place = place.map_or_else(|| self.begin_segment(signal), Ok)?;
         let encoded = header.encode(place);
         let pieces: Vec<&[u8]> = [&encoded[..]].into_iter().chain(body.iter().copied()).collect();
         note(place);
@@ -194,7 +179,7 @@ impl<S: Storage> Journal<S> {
             // Part of the entry may be there: what followed it would have another place than its header claims.
             self.current[signal as usize] = None;
             self.sweep();
-            return Err(AppendError::Io(error));
+            return Err(error);
         }
         self.lanes[signal as usize].push(Slot { place, header });
         self.note_records();
@@ -330,9 +315,9 @@ impl<S: Storage> Journal<S> {
         self.limits.bytes = bytes;
     }
 
-    pub(crate) fn pending(&self, signal: Signal) -> Pending {
-        let Lane { slots, records, bytes, .. } = &self.lanes[signal as usize];
-        Pending { entries: slots.len() as u64, records: *records, bytes: *bytes }
+    /// Returns the number of entries that wait for the collector, including the one in hand.
+    pub(crate) fn pending(&self, signal: Signal) -> usize {
+        self.lanes[signal as usize].slots.len()
     }
 
     /// What was found damaged since the last call, by segment.

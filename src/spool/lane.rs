@@ -15,7 +15,6 @@ pub(super) struct Lane {
     /// Whether the first one is being sent.
     pub(super) is_in_hand: bool,
     pub(super) records: u64,
-    pub(super) bytes: u64,
     /// Reads of the first one in a row that have failed.
     pub(super) failed_reads: u32,
 }
@@ -29,7 +28,6 @@ pub(super) struct Slot {
 impl Lane {
     pub(super) fn push(&mut self, slot: Slot) {
         self.records += u64::from(slot.header.records);
-        self.bytes += u64::from(slot.header.body_len);
         self.slots.push_back(slot);
     }
 
@@ -57,7 +55,6 @@ impl Lane {
 
     fn forget(&mut self, slot: &Slot) {
         self.records -= u64::from(slot.header.records);
-        self.bytes -= u64::from(slot.header.body_len);
         // the next one is another
         self.failed_reads = 0;
     }

@@ -52,14 +52,14 @@ pub(crate) use crc32c::checksum;
 use directory::{Directory, NewFile};
 pub use estate::inspect;
 use estate::{Estate, Search, take_damage, tidy};
-use journal::{AppendError, Entry, Journal, Limits};
+use journal::{Entry, Journal, Limits};
 use lane::{Jump, now_ms};
 use recorder::Header;
 pub(crate) use recorder::Recorder;
 use segment::{Owner, Place};
 use storage::Files;
 #[cfg(test)]
-pub(crate) use storage::faults;
+pub(crate) use storage::tests::faults;
 
 /// Of one segment, unless a single request is larger.
 const SEGMENT_BYTES: u64 = 8 << 20;
@@ -305,13 +305,7 @@ impl Spool {
                 note_entry(segment, offset);
             }
         };
-        let appended = self.journal.append(signal, records, body, now_ms(), note);
-        appended.map_err(|error| match error {
-            AppendError::Full => {
-                io::Error::new(io::ErrorKind::StorageFull, "its signal has used up its part of spool-bytes")
-            }
-            AppendError::Io(error) => error,
-        })
+        self.journal.append(signal, records, body, now_ms(), note)
     }
 
     /// What the journal may take of a signal: an equal part of all, less what others have left of the same signal. What they
@@ -342,8 +336,7 @@ impl Spool {
     }
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {
-        self.journal.pending(signal).entries > 0
-            || self.estates.iter().any(|estate| estate.has_pending(signal))
+        self.journal.pending(signal) > 0 || self.estates.iter().any(|estate| estate.has_pending(signal))
     }
 
     /// The oldest request of a signal.

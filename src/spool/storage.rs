@@ -151,7 +151,7 @@ impl Files {
     /// Called before each change.
     fn check_access(&self) -> io::Result<()> {
         #[cfg(test)]
-        faults::strike()?;
+        tests::faults::strike()?;
         if self.is_read_only { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 }
@@ -187,29 +187,6 @@ pub(super) fn shorten(path: &Path, bytes: u64) -> io::Result<()> {
     file.set_len(file.metadata()?.len().saturating_sub(bytes))
 }
 
-/// Calls that fail, where a test wants them to.
-#[cfg(test)]
-pub(crate) mod faults {
-    use std::cell::RefCell;
-    use std::io;
-
-    type Fails = Box<dyn Fn() -> bool>;
-
-    thread_local! {
-        static FAILS: RefCell<Option<Fails>> = const { RefCell::new(None) };
-    }
-
-    /// Asks before each call of this thread whether it fails.
-    pub(crate) fn set(fails: Option<Fails>) {
-        FAILS.set(fails);
-    }
-
-    pub(super) fn strike() -> io::Result<()> {
-        let fails = FAILS.with_borrow(|fails| fails.as_ref().is_some_and(|fails| fails()));
-        if fails { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
-    }
-}
-
 /// Gives a damaged file a name that nothing looks for: it can be examined, and nothing of it is lost for good.
 pub(super) fn set_aside(path: &Path) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
@@ -241,7 +218,7 @@ pub(super) fn check_file_size(end: u64) -> io::Result<()> {
 impl Storage for Files {
     fn list(&mut self) -> io::Result<Vec<(u64, io::Result<Range<u64>>)>> {
         #[cfg(test)]
-        faults::strike()?;
+        tests::faults::strike()?;
         let segments = self.segments()?.into_iter().filter_map(|(number, len)| {
             let claimed = len.and_then(|len| self.claim(number, len)).transpose();
             self.is_in_use |= claimed.is_none();
@@ -295,7 +272,7 @@ impl Storage for Files {
 
     fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         #[cfg(test)]
-        faults::strike()?;
+        tests::faults::strike()?;
         let mut file = self.open(segment, OpenOptions::new().read(true))?;
         file.seek(SeekFrom::Start(offset))?;
         file.read_exact(buffer)
@@ -354,4 +331,4 @@ pub(super) fn user() -> u32 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

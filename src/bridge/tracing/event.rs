@@ -60,10 +60,6 @@ impl<'a> EventRecord<'a> {
                 FieldValue::Plain(_) => {}
             });
         }
-        self.add_to(span, layer);
-    }
-
-    fn add_to(&self, span: &mut DetachedSpan, layer: &TracingLayer) {
         let is_exception = self.failure.is_some() && layer.exceptions;
         let mut event = span.event(if is_exception { "exception" } else { &self.name });
         let mut set = |key: &str, value: Value<'_>| {

@@ -3,8 +3,7 @@
 //! They could lie in the registry, beside what other layers keep there, but that takes an allocation for each span and a
 //! look into the registry for each step.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,7 +34,7 @@ struct Shard(Mutex<Spans>);
 struct Spans {
     places: [Slot; PLACES],
     /// Those whose place was taken.
-    others: HashMap<u64, SpanState, BuildHasherDefault<IdHasher>>,
+    others: BTreeMap<u64, SpanState>,
 }
 
 #[derive(Default)]
@@ -157,36 +156,11 @@ fn place_of(id: u64) -> usize {
     place_among_all(id) % PLACES
 }
 
-/// By the uppermost bits of the product, to which all bits of the id are spread: those that differ between threads are high.
+/// Returns the uppermost bits of a product that spreads all bits of the id: those that differ between threads are high.
 #[inline]
 fn place_among_all(id: u64) -> usize {
-    (spread(id) >> (u64::BITS - (SHARDS * PLACES).trailing_zeros())) as usize
-}
-
-/// Ids are numbers already; they only need to be spread.
-#[derive(Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    #[inline]
-    fn write_u64(&mut self, id: u64) {
-        self.0 = spread(id);
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, byte| spread(hash ^ u64::from(*byte)));
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        // a map looks at the lower bits, and to those the upper ones are not spread
-        self.0.rotate_left(20)
-    }
-}
-
-#[inline]
-fn spread(id: u64) -> u64 {
-    id.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    let spread = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (spread >> (u64::BITS - (SHARDS * PLACES).trailing_zeros())) as usize
 }
 
 /// How long a span was entered, and how long it was not.
@@ -233,7 +207,7 @@ impl Activity {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
     use std::sync::Barrier;
     use std::thread;
 

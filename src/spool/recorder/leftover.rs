@@ -80,7 +80,6 @@ pub(crate) struct Place {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LeftRequest {
     pub(crate) place: Place,
-    pub(crate) signal: Signal,
     pub(crate) records: u64,
     /// An `Export…ServiceRequest`.
     pub(crate) body: Vec<u8>,
@@ -241,7 +240,7 @@ impl Leftover {
         }
         let (body, records) = request.finish();
         let place = Place { slot: None, open_spans: numbers };
-        (records > 0).then_some(LeftRequest { place, signal: Signal::Traces, records, body })
+        (records > 0).then_some(LeftRequest { place, records, body })
     }
 
     /// Gives the room of free slots back to the file system: a process that dies again and again leaves what it had, and not
@@ -312,7 +311,7 @@ impl Leftover {
         self.lost[chunk.signal as usize] += lost_records;
         self.lost_bytes += lost_bytes as u64;
         let place = Place { slot: Some(chunk.number), open_spans };
-        (records > 0).then_some(LeftRequest { place, signal: chunk.signal, records, body })
+        (records > 0).then_some(LeftRequest { place, records, body })
     }
 
     /// The collector has answered: what is there is not to be sent again.

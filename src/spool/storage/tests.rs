@@ -6,6 +6,28 @@ use std::path::Path;
 
 use super::*;
 
+/// Calls that fail, where a test wants them to.
+pub(crate) mod faults {
+    use std::cell::RefCell;
+    use std::io;
+
+    type Fails = Box<dyn Fn() -> bool>;
+
+    thread_local! {
+        static FAILS: RefCell<Option<Fails>> = const { RefCell::new(None) };
+    }
+
+    /// Asks before each call of this thread whether it fails.
+    pub(crate) fn set(fails: Option<Fails>) {
+        FAILS.set(fails);
+    }
+
+    pub(in crate::spool) fn strike() -> io::Result<()> {
+        let fails = FAILS.with_borrow(|fails| fails.as_ref().is_some_and(|fails| fails()));
+        if fails { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
+    }
+}
+
 /// A directory of its own, removed at the end.
 struct Directory(PathBuf);
 
