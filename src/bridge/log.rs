@@ -54,9 +54,10 @@ use std::fmt::{self, Write};
 use std::mem;
 use std::time::Duration;
 
-use log::kv::{self, Source, VisitSource, VisitValue};
+use log::kv::{self, VisitSource, VisitValue};
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
+use super::OnPanic;
 use super::scope_cache::ScopeCache;
 use crate::logs::{self, Logger};
 use crate::record::{IntoValue, Pool, Severity};
@@ -175,7 +176,8 @@ impl LogBridge {
         if self.location {
             set_location(&mut log, record);
         }
-        set_key_values(&mut log, record.key_values(), &mut scratch);
+        // Where the program's own source fails, the key-values before count.
+        let _ = record.key_values().visit(&mut Setter { key: "", log: &mut log, scratch: &mut scratch });
         log.emit();
         scratch.keep();
     }
@@ -193,9 +195,9 @@ impl Log for LogBridge {
             return;
         }
         if self.any.is_of_use(severity) {
-            let panic_counter = PanicCounter { logger: &self.any, severity };
+            let on_panic = OnPanic(|| self.any.count_panic(severity));
             self.emit(record);
-            mem::forget(panic_counter);
+            mem::forget(on_panic);
         } else {
             self.any.count_if_filtered(severity);
         }
@@ -220,18 +222,6 @@ impl fmt::Debug for LogBridge {
     }
 }
 
-/// A record whose values are being read. If that ends in a panic, it is counted.
-struct PanicCounter<'a> {
-    logger: &'a Logger,
-    severity: Severity,
-}
-
-impl Drop for PanicCounter<'_> {
-    fn drop(&mut self) {
-        self.logger.count_panic(self.severity);
-    }
-}
-
 fn set_location(log: &mut logs::Log<'_>, record: &Record<'_>) {
     if let Some(file) = record.file() {
         log.set_in_place("code.file.path", file);
@@ -244,31 +234,20 @@ fn set_location(log: &mut logs::Log<'_>, record: &Record<'_>) {
     }
 }
 
-/// Sets an attribute for each key-value. Where the program's own source fails, those before count.
-fn set_key_values(log: &mut logs::Log<'_>, key_values: &dyn Source, scratch: &mut Scratch) {
-    let _ = key_values.visit(&mut Setter { log, scratch });
-}
-
-/// A record that gets attributes.
+/// A record that gets attributes of the kinds of the key-values, one after the other.
 struct Setter<'a, 'l> {
+    key: &'a str,
     log: &'a mut logs::Log<'l>,
     scratch: &'a mut Scratch,
 }
 
 impl<'kvs> VisitSource<'kvs> for Setter<'_, '_> {
     fn visit_pair(&mut self, key: kv::Key<'kvs>, value: kv::Value<'kvs>) -> Result<(), kv::Error> {
-        value.visit(ValueSetter { key: key.as_str(), log: self.log, scratch: self.scratch })
+        value.visit(Setter { key: key.as_str(), log: self.log, scratch: self.scratch })
     }
 }
 
-/// A record that gets one attribute, once its kind is known.
-struct ValueSetter<'a, 'l> {
-    key: &'a str,
-    log: &'a mut logs::Log<'l>,
-    scratch: &'a mut Scratch,
-}
-
-impl ValueSetter<'_, '_> {
+impl Setter<'_, '_> {
     #[inline]
     fn set(&mut self, value: impl IntoValue) -> Result<(), kv::Error> {
         self.log.set_in_place(self.key, value);
@@ -289,7 +268,7 @@ impl ValueSetter<'_, '_> {
     }
 }
 
-impl VisitValue<'_> for ValueSetter<'_, '_> {
+impl VisitValue<'_> for Setter<'_, '_> {
     /// What was captured by `Display` or `Debug`, errors, lists and maps.
     fn visit_any(&mut self, value: kv::Value<'_>) -> Result<(), kv::Error> {
         self.set_text(&value)

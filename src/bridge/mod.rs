@@ -16,3 +16,15 @@ pub mod opentelemetry;
 mod scope_cache;
 #[cfg(feature = "tracing")]
 pub mod tracing;
+
+/// Runs its function when a panic of the program unwinds through a bridge that reads the program's values. Forgotten
+/// otherwise.
+#[cfg(any(feature = "log", feature = "tracing"))]
+struct OnPanic<F: Fn()>(F);
+
+#[cfg(any(feature = "log", feature = "tracing"))]
+impl<F: Fn()> Drop for OnPanic<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}

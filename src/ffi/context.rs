@@ -1,7 +1,6 @@
 //! The current span of a thread, by scopes in the caller's memory, and contexts as headers.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::input::Chars;
@@ -87,18 +86,11 @@ extern "C" fn standpipe_scope_leave(scope: Option<&mut Scope>) -> Code {
     })
 }
 
-/// `uint8_t id[N]`.
-#[repr(transparent)]
-struct Bytes<'a, const N: usize> {
-    room: Room<'a>,
-    length: PhantomData<[u8; N]>,
-}
-
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_span_ids(
     span: Option<&mut OpenSpan>,
-    trace_id: Bytes<'_, 16>,
-    span_id: Bytes<'_, 8>,
+    trace_id: Out<'_, [u8; 16]>,
+    span_id: Out<'_, [u8; 8]>,
     flags: Out<'_, u8>,
 ) -> Code {
     border(|| {
@@ -106,8 +98,8 @@ extern "C" fn standpipe_span_ids(
         let ids =
             context.as_ref().map(|context| (context.trace_id().to_bytes(), context.span_id().to_bytes()));
         let (trace, span) = ids.unwrap_or_default();
-        trace_id.room.write_bytes(&trace);
-        span_id.room.write_bytes(&span);
+        trace_id.put(trace);
+        span_id.put(span);
         flags.put(context.as_ref().map_or(0, SpanContext::flags));
         found(context.as_ref())
     })

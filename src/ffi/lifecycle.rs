@@ -116,20 +116,12 @@ impl Options<'_> {
         Err(invalid("STANDPIPE_GRPC: the library was built without its feature grpc"))
     }
 
-    /// With the exporter at the endpoint, and what the environment says if it is to be asked.
+    /// Adds the exporter at the endpoint, and the settings of the environment if it is to be asked.
     fn complete(&self, mut config: Config) -> Result<Config, Refusal> {
-        config = self.with_exporter(config)?;
-        if self.has(flag::ENVIRONMENT) {
-            config = config.with_environment()?;
+        if let Some(exporter) = self.exporter()? {
+            config = config.exporter(exporter);
         }
-        Ok(config)
-    }
-
-    fn with_exporter(&self, config: Config) -> Result<Config, Refusal> {
-        Ok(match self.exporter()? {
-            Some(exporter) => config.exporter(exporter),
-            None => config,
-        })
+        Ok(if self.has(flag::ENVIRONMENT) { config.with_environment()? } else { config })
     }
 
     fn start(&self, mut config: Config) -> Result<Handle, Refusal> {
@@ -200,7 +192,7 @@ extern "C" fn standpipe_start(
             if options.has(flag::ENVIRONMENT) {
                 return Err(invalid("STANDPIPE_ENVIRONMENT is for the other functions that start"));
             }
-            options.with_exporter(Config::new())
+            options.complete(Config::new())
         })
     })
 }

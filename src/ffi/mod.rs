@@ -208,14 +208,6 @@ impl Room<'_> {
         place[written.len()] = 0;
         text.len()
     }
-
-    /// Writes bytes into room that is just as large.
-    fn write_bytes(&self, bytes: &[u8]) {
-        if !self.first.is_null() {
-            // SAFETY: the caller says that there is as much room as the header demands.
-            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.first, bytes.len()) };
-        }
-    }
 }
 
 #[unsafe(no_mangle)]

@@ -7,7 +7,7 @@ use super::lifecycle::Pointer;
 use super::{Code, SizeFirst, Versioned, border};
 use crate::context::SpanContext;
 use crate::record::{IntoValue, SpanKind, Status};
-use crate::trace::{DetachedSpan, EventBuilder, LinkBuilder, OpenSpan, SpanBuilder, Tracer};
+use crate::trace::{DetachedSpan, EventBuilder, LinkBuilder, OpenSpan, Tracer};
 
 /// `standpipe_span_options`.
 #[repr(C)]
@@ -70,7 +70,16 @@ extern "C" fn standpipe_span_start_with(
     border(|| {
         let options = options.read();
         let name = options.name.text();
-        let span = with_options(tracer?.build(&name), &options);
+        let mut span = tracer?.build(&name).kind(match options.kind {
+            2 => SpanKind::Server,
+            3 => SpanKind::Client,
+            4 => SpanKind::Producer,
+            5 => SpanKind::Consumer,
+            _ => SpanKind::Internal,
+        });
+        if let Some(start) = time(options.start_unix_ns) {
+            span = span.start_time(start);
+        }
         // SAFETY: the caller says that it is null or a span that has not ended, and is used by no other thread meanwhile.
         let parent = unsafe { options.parent.as_mut() };
         let remote = remote(options.traceparent, options.tracestate);
@@ -84,20 +93,6 @@ extern "C" fn standpipe_span_start_with(
         set_all(&mut storage, options.attributes, options.attribute_count);
         Some(storage)
     })
-}
-
-fn with_options<'a>(span: SpanBuilder<'a>, options: &SpanOptions<'_>) -> SpanBuilder<'a> {
-    let span = span.kind(match options.kind {
-        2 => SpanKind::Server,
-        3 => SpanKind::Client,
-        4 => SpanKind::Producer,
-        5 => SpanKind::Consumer,
-        _ => SpanKind::Internal,
-    });
-    match time(options.start_unix_ns) {
-        Some(start) => span.start_time(start),
-        None => span,
-    }
 }
 
 #[unsafe(no_mangle)]

@@ -278,6 +278,8 @@ impl<T: Mergeable> Striped<T> {
     }
 }
 
-fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks a mutex, whether or not a thread panicked while it held the lock.
+#[inline]
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

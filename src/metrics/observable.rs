@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use super::aggregator::lock;
 use super::handles::{Attributes, Measure, difference, is_negative, sum};
 use super::instrument::{Descriptor, InstrumentKind};
 use super::registry::MeterShared;
@@ -187,7 +188,7 @@ impl Observable {
         let is_overflowing = observations.rest.is_some();
         let now = unix_now();
         let state = &self.state.get_or_renew(|| new_states(shared))[exporter];
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(state);
         let period = Period { start: state.since, time: now.max(state.since) };
         let is_difference =
             temporality == AggregationTemporality::Delta && self.descriptor.kind == InstrumentKind::Counter;

@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use super::aggregator::lock;
 use super::collection::Collect;
 use super::instrument::{Descriptor, Instrument};
 use super::observable::Observable;
@@ -61,7 +62,7 @@ impl Registry {
             return fresh();
         }
         process::with_fork_lock(|| {
-            let mut instruments = self.instruments();
+            let mut instruments = lock(&self.instruments);
             let identity = identity(scope, &descriptor.name);
             let same =
                 instruments.namesakes(&identity).filter(|known| is_same(known.descriptor(), &descriptor));
@@ -81,13 +82,13 @@ impl Registry {
         }
         process::with_fork_lock(|| {
             let identity = identity(&observable.scope, &observable.descriptor.name);
-            self.enter(&mut self.instruments(), identity, observable);
+            self.enter(&mut lock(&self.instruments), identity, observable);
         });
     }
 
     pub(super) fn forget(&self, observable: &Arc<Observable>) {
         process::with_fork_lock(|| {
-            let mut instruments = self.instruments();
+            let mut instruments = lock(&self.instruments);
             let it = Arc::as_ptr(observable).cast::<()>();
             instruments.entries.retain(|entry| Arc::as_ptr(entry).cast::<()>() != it);
             let Instruments { entries, by_name } = &mut *instruments;
@@ -117,11 +118,7 @@ impl Registry {
 
     /// All instruments as they are now.
     pub(super) fn entries(&self) -> Vec<Arc<dyn Collect>> {
-        process::with_fork_lock(|| self.instruments().entries.clone())
-    }
-
-    fn instruments(&self) -> MutexGuard<'_, Instruments> {
-        self.instruments.lock().unwrap_or_else(PoisonError::into_inner)
+        process::with_fork_lock(|| lock(&self.instruments).entries.clone())
     }
 }
 
@@ -199,16 +196,14 @@ impl MeterShared {
 
     /// The same where no fork can happen already.
     pub(super) fn report_misuse_locked(&self, what: String) {
-        let mut misuses = self.misuses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut misuses = lock(&self.misuses);
         if misuses.known.len() < MOST_MISUSES && misuses.known.insert(what.clone()) {
             misuses.waiting.push(what);
         }
     }
 
     pub(super) fn take_misuses(&self) -> Vec<String> {
-        process::with_fork_lock(|| {
-            std::mem::take(&mut self.misuses.lock().unwrap_or_else(PoisonError::into_inner).waiting)
-        })
+        process::with_fork_lock(|| std::mem::take(&mut lock(&self.misuses).waiting))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What one exporter has still to send of one instrument: its series, by temporality.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use super::aggregator::{AggregationKind, Aggregator, PointValue};
+use super::aggregator::{AggregationKind, Aggregator, PointValue, lock};
 use super::handles::sealed::Pair;
 use super::table::{Series, SeriesRequest, Table};
 use crate::record::{AggregationTemporality, AttributeSet, Period};
@@ -39,7 +39,7 @@ impl PendingPoint {
     /// Takes what is in a series, which is not forgotten meanwhile; `None` if there is nothing.
     fn take(series: Arc<Series>, period: Period, table: &RwLock<Table>) -> Option<Self> {
         // while the table is held, or the series could be forgotten between the two
-        let held = table.read().unwrap_or_else(PoisonError::into_inner);
+        let held = read(table);
         series.bind();
         drop(held);
         let start = series.pending_since().unwrap_or(period.start);
@@ -123,15 +123,18 @@ impl MetricStorage {
     pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Arc<Series> {
         match &self.series {
             SeriesTable::Cumulative(table) => bound(table.series(pairs)),
-            SeriesTable::Delta(table) => bind_found(table, pairs)
-                .unwrap_or_else(|| bind_new(table, AttributeSet::new(pairs.iter().copied()), self.seed)),
+            SeriesTable::Delta(table) => {
+                // A series is not forgotten as long as it is bound.
+                let found = read(table).find(pairs).map(bound);
+                found.unwrap_or_else(|| bind_new(table, AttributeSet::new(pairs.iter().copied()), self.seed))
+            }
         }
     }
 
     /// Gives `sink` everything that is to be exported at `now`, series by series, while it returns true. What it does not
     /// confirm, and what it has not seen, is left to the next collection.
     pub(super) fn collect(&self, now: u64, mut sink: impl FnMut(PendingPoint) -> bool) {
-        let start = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = *lock(&self.since);
         // a clock that was set back must not make a period that ends before it begins
         let period = Period { start, time: now.max(start) };
         match &self.series {
@@ -143,14 +146,13 @@ impl MetricStorage {
                 let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(sink);
             }
             SeriesTable::Delta(table) => {
-                let held = || table.read().unwrap_or_else(PoisonError::into_inner);
-                let mut all = copy(|list| held().copy_into(list)).into_iter();
+                let mut all = copy(|list| read(table).copy_into(list)).into_iter();
                 let take = |series| PendingPoint::take(series, period, table);
                 let _ = all.by_ref().filter_map(take).all(&mut sink);
                 for series in all {
                     series.set_pending_since(series.pending_since().or(Some(period.start)));
                 }
-                *self.since.lock().unwrap_or_else(PoisonError::into_inner) = period.time;
+                *lock(&self.since) = period.time;
                 renew(table);
             }
         }
@@ -159,17 +161,20 @@ impl MetricStorage {
     pub(super) fn is_overflowing(&self) -> bool {
         match &self.series {
             SeriesTable::Cumulative(table) => table.is_overflowing(),
-            SeriesTable::Delta(table) => {
-                table.read().unwrap_or_else(PoisonError::into_inner).is_overflowing()
-            }
+            SeriesTable::Delta(table) => read(table).is_overflowing(),
         }
     }
+}
+
+#[inline]
+fn read(table: &RwLock<Table>) -> RwLockReadGuard<'_, Table> {
+    table.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The table cannot be renewed while it is held.
 #[inline(never)]
 fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) {
-    let held = table.read().unwrap_or_else(PoisonError::into_inner);
+    let held = read(table);
     let series = match held.find(pairs) {
         Some(series) if !series.aggregator.may_allocate() => return series.aggregator.update(bits),
         Some(series) => {
@@ -186,18 +191,13 @@ fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) 
     series.unbind();
 }
 
-/// The series of these attributes, if there is one; it is not forgotten as long as it is bound.
-fn bind_found(table: &RwLock<Table>, pairs: &[Pair<'_>]) -> Option<Arc<Series>> {
-    table.read().unwrap_or_else(PoisonError::into_inner).find(pairs).map(bound)
-}
-
-/// The same for attributes that are new, or were given in another order.
+/// Returns the series of attributes that are new, or were given in another order, and binds it.
 #[cold]
 fn bind_new(table: &RwLock<Table>, attributes: AttributeSet, seed: u64) -> Arc<Series> {
     make_room(table);
     let mut request = SeriesRequest::new(attributes, seed);
     loop {
-        let held = table.read().unwrap_or_else(PoisonError::into_inner);
+        let held = read(table);
         let found = held.try_series(&mut request).map(bound);
         drop(held);
         match found {
@@ -224,7 +224,7 @@ fn copy(fill: impl Fn(&mut Vec<Arc<Series>>) -> Result<(), usize>) -> Vec<Arc<Se
 
 /// Makes room for new sets of attributes, mostly before they run into the limit.
 fn renew(table: &RwLock<Table>) {
-    let held = table.read().unwrap_or_else(PoisonError::into_inner);
+    let held = read(table);
     held.set_cleared(false);
     if held.is_half_full() {
         drop(held);
@@ -236,7 +236,7 @@ fn renew(table: &RwLock<Table>) {
 /// The cardinality limit holds for each collection: series that were exported before and not used since make way.
 #[cold]
 fn make_room(table: &RwLock<Table>) {
-    if !table.read().unwrap_or_else(PoisonError::into_inner).is_crowded() {
+    if !read(table).is_crowded() {
         return;
     }
     let mut held = table.write().unwrap_or_else(PoisonError::into_inner);

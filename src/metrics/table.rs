@@ -1,9 +1,9 @@
 //! The series of one instrument: one for each set of attributes, found without a lock.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::aggregator::{AggregationKind, Aggregator};
+use super::aggregator::{AggregationKind, Aggregator, lock};
 use super::handles::sealed::Pair;
 use crate::process::atomic::AtomicU64;
 use crate::record::{AttributeSet, Pattern};
@@ -135,12 +135,12 @@ impl Table {
     }
 
     pub(super) fn is_half_full(&self) -> bool {
-        self.lock().len() > self.limit / 2
+        lock(&self.all).len() > self.limit / 2
     }
 
     /// Whether a new series would find no place, but idle ones may stand in its way.
     pub(super) fn is_crowded(&self) -> bool {
-        !self.is_cleared.load(Ordering::Relaxed) && self.is_full(&self.lock())
+        !self.is_cleared.load(Ordering::Relaxed) && self.is_full(&lock(&self.all))
     }
 
     /// Notes whether there may be idle series again.
@@ -199,7 +199,7 @@ impl Table {
                 self.buckets.get()
             }
         };
-        let mut all = self.lock();
+        let mut all = lock(&self.all);
         // by another thread meanwhile, or given in another order
         if let Some(series) = self.find_set(attributes, request.hash) {
             return Ok(series);
@@ -254,7 +254,7 @@ impl Table {
     /// # Errors
     /// How many there are, if the list has no room for them.
     pub(super) fn copy_into(&self, list: &mut Vec<Arc<Series>>) -> Result<(), usize> {
-        let all = self.lock();
+        let all = lock(&self.all);
         if list.capacity() < all.len() {
             return Err(all.len());
         }
@@ -265,10 +265,6 @@ impl Table {
     /// Whether measurements had to be put together because there were too many sets of attributes.
     pub(super) fn is_overflowing(&self) -> bool {
         self.overflow.get().is_some()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Series>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -415,7 +415,7 @@ impl<S: Storage> Journal<S> {
         let mut result = Ok(());
         for Slot { place, .. } in slots {
             if self.segments.contains_key(&place.segment) {
-                let marked = self.storage.write_byte(place.segment, place.offset + MARK, mark.byte());
+                let marked = self.storage.write_byte(place.segment, place.offset + MARK, mark as u8);
                 result = unless_gone(marked).and(result);
             }
         }

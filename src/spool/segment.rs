@@ -22,11 +22,6 @@ pub(crate) const MAX_SEGMENT_HEADER_LEN: u64 = SEGMENT_HEAD_LEN as u64 + 2 * (1 
 pub(crate) const HEADER_LEN: usize = 32;
 /// Where the mark lies in the header. No checksum covers it, so that it can be set in place.
 pub(crate) const MARK: u64 = 6;
-/// The mark of an entry that needs no more attention. Every other value is that of a pending one, and four bits lie between
-/// this and zero: a flipped bit may send an entry twice, but cannot lose it.
-const DONE: u8 = 0x5a;
-/// The mark of one that was found damaged, and counted: its segment is kept.
-const DAMAGED: u8 = 0xa5;
 /// Maximum length of a body. It bounds the memory that a damaged length can make a reader allocate.
 pub(crate) const MAX_BODY_LEN: u32 = 64 << 20;
 
@@ -128,29 +123,20 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
-/// What is to be done with an entry.
+/// What is to be done with an entry, and the byte that says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
-    Pending,
-    Done,
-    Damaged,
+    Pending = 0,
+    /// The entry needs no more attention. Every other byte is that of a pending one, and four bits lie between this and zero:
+    /// a flipped bit may send an entry twice, but cannot lose it.
+    Done = 0x5a,
+    /// The entry was found damaged, and counted: its segment is kept.
+    Damaged = 0xa5,
 }
 
 impl Mark {
-    pub(crate) fn byte(self) -> u8 {
-        match self {
-            Self::Pending => 0,
-            Self::Done => DONE,
-            Self::Damaged => DAMAGED,
-        }
-    }
-
     fn of(byte: u8) -> Self {
-        match byte {
-            DONE => Self::Done,
-            DAMAGED => Self::Damaged,
-            _ => Self::Pending,
-        }
+        [Self::Done, Self::Damaged].into_iter().find(|mark| *mark as u8 == byte).unwrap_or(Self::Pending)
     }
 }
 

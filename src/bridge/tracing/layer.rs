@@ -14,6 +14,7 @@ use super::event::{CodeLocation, EventRecord, SpanOf, set_thread, severity};
 use super::fields::Fields;
 use super::open::{Activity, SpanState};
 use super::span::{FieldsOf, StartingSpan, set_fields};
+use crate::bridge::OnPanic;
 use crate::bridge::scope_cache::ScopeCache;
 use crate::context;
 use crate::logs::Logger;
@@ -67,9 +68,9 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return self.count_if_filtered(event, innermost.is_some());
         }
         let span = event.parent().or(innermost.as_ref().map(|span| &span.id));
-        let panic_counter = PanicCounter { layer: self, event, span };
+        let on_panic = OnPanic(|| self.count_panic(event, span));
         Fields::read(|fields| event.record(fields), |fields| self.set_on(event, fields, span));
-        mem::forget(panic_counter);
+        mem::forget(on_panic);
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
@@ -112,6 +113,15 @@ impl TracingLayer {
         if self.is_log(is_of_span) {
             let metadata = event.metadata();
             self.scopes.of_metadata(metadata).logger.count_if_filtered(severity(metadata.level()));
+        }
+    }
+
+    /// Counts an event whose fields could not be read, if it would have become a log record.
+    #[cold]
+    fn count_panic(&self, event: &Event<'_>, span: Option<&Id>) {
+        let metadata = event.metadata();
+        if self.is_log(span.is_some_and(|id| self.spans.with(id, |_| ()).is_some())) {
+            self.scopes.of_metadata(metadata).logger.count_panic(severity(metadata.level()));
         }
     }
 
@@ -205,23 +215,6 @@ impl TracingLayer {
         }
         if self.sets_target() {
             span.set("target", Value::Str(metadata.target()));
-        }
-    }
-}
-
-/// An event whose fields are being read. If that ends in a panic, the log record that it would have become is counted.
-struct PanicCounter<'a> {
-    layer: &'a TracingLayer,
-    event: &'a Event<'a>,
-    span: Option<&'a Id>,
-}
-
-impl Drop for PanicCounter<'_> {
-    fn drop(&mut self) {
-        let (layer, metadata) = (self.layer, self.event.metadata());
-        let is_of_span = self.span.is_some_and(|id| layer.spans.with(id, |_| ()).is_some());
-        if layer.is_log(is_of_span) {
-            layer.scopes.of_metadata(metadata).logger.count_panic(severity(metadata.level()));
         }
     }
 }
