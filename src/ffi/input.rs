@@ -20,7 +20,7 @@ const NUL_TERMINATED: usize = usize::MAX;
 const DEEPEST: usize = 32;
 /// More than a request may have; a value whose lists within lists have more bytes, as lists do that share others, is not
 /// looked into either.
-const MOST_NESTED: usize = 4 << 20;
+const MAX_NESTED_BYTES: usize = 4 << 20;
 
 /// A text from C that ends before its first zero byte. Null is no text.
 #[repr(transparent)]
@@ -241,7 +241,7 @@ impl Arena {
                 other => {
                     self.nested.set(0);
                     let list = self.list(other, value.content.list, 1);
-                    return if self.nested.get() <= MOST_NESTED { list } else { Some(self.too_deep()) };
+                    return if self.nested.get() <= MAX_NESTED_BYTES { list } else { Some(self.too_deep()) };
                 }
             })
         }
@@ -253,7 +253,7 @@ impl Arena {
         if depth > 1 {
             self.nested.set(self.nested.get().saturating_add(list.bytes(kind)));
         }
-        if self.nested.get() > MOST_NESTED {
+        if self.nested.get() > MAX_NESTED_BYTES {
             return None;
         }
         let element = |value: &AnyValue<'a>| match value.kind {

@@ -14,7 +14,7 @@ use crate::process;
 /// Series of an instrument, unless set.
 const CARDINALITY: usize = 2000;
 /// The longest name that the specification allows.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_LEN: usize = 255;
 
 /// An instrument before it is made. From [`Meter::build`].
 ///
@@ -263,7 +263,7 @@ impl<'a> InstrumentBuilder<'a> {
 /// Names of another kind are sent as they are, but collectors may not like them.
 fn is_proper(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-/".contains(&byte);
-    name.len() <= LONGEST_NAME
+    name.len() <= MAX_NAME_LEN
         && name.as_bytes().first().is_some_and(u8::is_ascii_alphabetic)
         && name.bytes().all(is_part)
 }

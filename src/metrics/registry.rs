@@ -13,7 +13,7 @@ use crate::process;
 use crate::record::{Scope, random};
 
 /// Names of more instruments than this are made up at run time; those instruments measure nothing.
-const MOST_INSTRUMENTS: usize = 10_000;
+const MAX_INSTRUMENTS: usize = 10_000;
 
 /// The instruments of one [`Telemetry`](crate::Telemetry).
 pub(crate) struct Registry {
@@ -100,9 +100,9 @@ impl Registry {
     }
 
     fn enter(&self, instruments: &mut Instruments, identity: Identity, entry: Arc<dyn Collect>) {
-        if instruments.entries.len() >= MOST_INSTRUMENTS {
+        if instruments.entries.len() >= MAX_INSTRUMENTS {
             let what =
-                format!("more than {MOST_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
+                format!("more than {MAX_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
             return self.shared.report_misuse_locked(what);
         }
         let contradicts = |known: &&Arc<dyn Collect>| {
@@ -157,7 +157,7 @@ fn conflict(known: &Arc<dyn Collect>, new: &Arc<dyn Collect>) -> String {
 }
 
 /// Different misuses that are reported; a program with more of them makes them up at run time.
-const MOST_MISUSES: usize = 200;
+const MAX_MISUSES: usize = 200;
 
 /// What all instruments of a provider share: the exporters they measure for, and where their misuse is reported.
 pub(super) struct MeterShared {
@@ -197,7 +197,7 @@ impl MeterShared {
     /// The same where no fork can happen already.
     pub(super) fn report_misuse_locked(&self, what: String) {
         let mut misuses = lock(&self.misuses);
-        if misuses.known.len() < MOST_MISUSES && misuses.known.insert(what.clone()) {
+        if misuses.known.len() < MAX_MISUSES && misuses.known.insert(what.clone()) {
             misuses.waiting.push(what);
         }
     }

@@ -9,8 +9,8 @@ use crate::process::atomic::AtomicU64;
 use crate::record::{AttributeSet, Pattern};
 
 /// A chain is this long when the table is as full as it may be.
-const LONGEST_CHAIN: usize = 8;
-const MOST_BUCKETS: usize = 1 << 16;
+const MAX_CHAIN_LEN: usize = 8;
+const MAX_BUCKETS: usize = 1 << 16;
 
 /// A hash table that only grows: a lookup follows a chain of nodes that are never changed, so it needs no lock.
 ///
@@ -43,7 +43,7 @@ struct Buckets {
 
 impl Buckets {
     fn new(pattern: Arc<Pattern>, limit: usize) -> Self {
-        let count = (limit / LONGEST_CHAIN).next_power_of_two().min(MOST_BUCKETS);
+        let count = (limit / MAX_CHAIN_LEN).next_power_of_two().min(MAX_BUCKETS);
         Self { pattern, slots: (0..count).map(|_| Slot::new()).collect() }
     }
 

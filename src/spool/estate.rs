@@ -44,18 +44,12 @@ pub(crate) struct Estate {
     /// Records that were in segments and are not there any more, by signal, until they are counted.
     lost: [u64; Signal::COUNT],
     recorder: Result<Leftover, Unreadable>,
-    loaded: [Option<Source>; Signal::COUNT],
+    /// Places of the requests in hand that were in the recorder.
+    loaded: [Option<Place>; Signal::COUNT],
     /// Since when the queued records wait, in milliseconds since 1970: the recorder does not tell when they were enqueued.
     taken_over: u64,
     /// Lock of the recorder, unless it is missing. Each segment has its own.
     _lock: Option<Map>,
-}
-
-/// Where a request that is being sent was.
-#[derive(Debug)]
-enum Source {
-    Journal,
-    Recorder(Place),
 }
 
 /// The reason why nothing of an instance can be delivered.
@@ -199,28 +193,26 @@ impl Estate {
     /// The next request of a signal, oldest first.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<Entry>> {
         if let Some(entry) = self.journal.next(signal)? {
-            self.loaded[signal as usize] = Some(Source::Journal);
             return Ok(Some(entry));
         }
         let Some(request) = self.recorder.as_mut().ok().and_then(|recorder| recorder.next(signal)) else {
             return Ok(None);
         };
-        self.loaded[signal as usize] = Some(Source::Recorder(request.place));
+        self.loaded[signal as usize] = Some(request.place);
         Ok(Some(Entry { signal, records: request.records, time_ms: self.taken_over, body: request.body }))
     }
 
     /// The request of this signal that is in hand is not to be sent again.
     pub(crate) fn settle(&mut self, signal: Signal) -> io::Result<()> {
         match (self.loaded[signal as usize].take(), &self.recorder) {
-            (Some(Source::Journal), _) => self.journal.done(signal),
-            (Some(Source::Recorder(place)), Ok(recorder)) => recorder.settle(&place),
-            _ => Ok(()),
+            (Some(place), Ok(recorder)) => recorder.settle(&place),
+            _ => self.journal.done(signal),
         }
     }
 
     /// Whether a request of this signal is in hand.
     pub(crate) fn is_loaded(&self, signal: Signal) -> bool {
-        self.loaded[signal as usize].is_some()
+        self.loaded[signal as usize].is_some() || self.journal.is_in_hand(signal)
     }
 
     pub(crate) fn expire(&mut self, now_ms: u64) -> [u64; Signal::COUNT] {
@@ -389,9 +381,9 @@ fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
             };
             let mut oldest = None;
             match estate.loaded[signal as usize].take() {
-                Some(Source::Recorder(place)) if place.slot.is_none() => instance.open_spans += entry.records,
-                Some(Source::Recorder(_)) => {}
-                Some(Source::Journal) | None => {
+                Some(place) if place.slot.is_none() => instance.open_spans += entry.records,
+                Some(_) => {}
+                None => {
                     // The storage refuses to mark the entry.
                     let _ = estate.journal.done(signal);
                     oldest = time(entry.time_ms);

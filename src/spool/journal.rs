@@ -20,10 +20,10 @@ use crate::config::SpoolSync;
 use crate::record::Signal;
 
 /// Entries of a signal. Each takes 40 bytes of memory, 10 MiB in all: a request of each signal every second for a day.
-const MOST_ENTRIES: usize = (1 << 18) / Signal::COUNT;
+const MAX_ENTRIES: usize = (1 << 18) / Signal::COUNT;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Reads of one entry in a row that fail before it counts as damaged: about two minutes, as the worker pauses between them.
-const MOST_FAILED_READS: u32 = 24;
+const MAX_FAILED_READS: u32 = 24;
 
 /// Entries in segments, and what is known of them. Bodies stay in the storage.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl<S: Storage> Journal<S> {
         let segment_header = if place.is_some() { 0 } else { self.storage.header_len() };
         let own = self.left_alone.saturating_add(self.bytes_of(signal));
         let bytes = own.saturating_add(segment_header + header.entry_len());
-        if bytes > self.limits.bytes || self.lanes[signal as usize].slots.len() >= MOST_ENTRIES {
+        if bytes > self.limits.bytes || self.lanes[signal as usize].slots.len() >= MAX_ENTRIES {
             return Err(full());
         }
         let place = place.map_or_else(|| self.begin_segment(signal), Ok)?;
@@ -225,7 +225,7 @@ impl<S: Storage> Journal<S> {
     /// The entry cannot be read at the moment. It stays the oldest until it can, expires, or has failed too often: it must not
     /// hold up all others for good.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<Entry>> {
-        if self.lanes[signal as usize].is_in_hand {
+        if self.is_in_hand(signal) {
             return Ok(None);
         }
         while let Some(slot) = self.lanes[signal as usize].slots.front().copied() {
@@ -244,7 +244,7 @@ impl<S: Storage> Journal<S> {
                 Err(error) => {
                     let failed_reads = &mut self.lanes[signal as usize].failed_reads;
                     *failed_reads += 1;
-                    if *failed_reads < MOST_FAILED_READS {
+                    if *failed_reads < MAX_FAILED_READS {
                         return Err(error);
                     }
                 }
@@ -293,7 +293,7 @@ impl<S: Storage> Journal<S> {
     ///
     /// The entry is done for this process, but a later one may send it again.
     pub(crate) fn done(&mut self, signal: Signal) -> io::Result<()> {
-        if self.lanes[signal as usize].is_in_hand { self.settle_first(signal, Mark::Done) } else { Ok(()) }
+        if self.is_in_hand(signal) { self.settle_first(signal, Mark::Done) } else { Ok(()) }
     }
 
     /// The collector has answered for the oldest entry, which is not in hand.
@@ -302,7 +302,12 @@ impl<S: Storage> Journal<S> {
     ///
     /// As those of [`done`](Self::done).
     pub(crate) fn done_unread(&mut self, signal: Signal) -> io::Result<()> {
-        if self.lanes[signal as usize].is_in_hand { Ok(()) } else { self.settle_first(signal, Mark::Done) }
+        if self.is_in_hand(signal) { Ok(()) } else { self.settle_first(signal, Mark::Done) }
+    }
+
+    /// Returns whether an entry of the signal is in hand.
+    pub(crate) fn is_in_hand(&self, signal: Signal) -> bool {
+        self.lanes[signal as usize].is_in_hand
     }
 
     /// The entry in hand could not be sent: it is the oldest again.

@@ -71,8 +71,6 @@ const TICK: Duration = Duration::from_secs(1);
 /// have been there still.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const NEXT_LOOKS: Duration = Duration::from_secs(60);
-/// As good as no limit.
-const LONGEST_AGE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// What one exporter keeps in its directory.
 #[derive(Debug)]
@@ -91,8 +89,6 @@ pub(crate) struct Spool {
     noted: BTreeSet<String>,
     /// What others have left, oldest first.
     estates: VecDeque<Estate>,
-    /// Of each signal, whether the request in hand is of the journal.
-    is_own_loaded: [bool; Signal::COUNT],
     /// Of each signal, when the request in hand came to the disk, in milliseconds since 1970.
     loaded_since: [u64; Signal::COUNT],
     /// What was damaged, since it was last asked for.
@@ -146,7 +142,7 @@ impl Spool {
     ) -> io::Result<Self> {
         let limits = Limits {
             bytes: settings.bytes as u64,
-            age: settings.age.unwrap_or(LONGEST_AGE),
+            age: settings.age.unwrap_or(Duration::MAX),
             segment_bytes: SEGMENT_BYTES.min(storage::longest_file()),
             sync: settings.sync,
         };
@@ -193,7 +189,6 @@ impl Spool {
             last_tick: None,
             noted: notes.iter().cloned().collect(),
             estates,
-            is_own_loaded: [false; Signal::COUNT],
             loaded_since: [0; Signal::COUNT],
             damaged: damaged.map(|of_others| Dropped { own: 0, of_others }),
             notes,
@@ -351,9 +346,7 @@ impl Spool {
         }
         let entry = self.journal.next(signal);
         self.tidy();
-        let entry = entry?;
-        self.is_own_loaded[signal as usize] = entry.is_some();
-        Ok(entry.map(|entry| self.load(entry, true)))
+        Ok(entry?.map(|entry| self.load(entry, true)))
     }
 
     fn load(&mut self, entry: Entry, is_own: bool) -> SpooledRequest {
@@ -366,10 +359,9 @@ impl Spool {
     /// # Errors
     /// When that cannot be noted: the next process may send it once more.
     pub(crate) fn settle(&mut self, signal: Signal) -> io::Result<()> {
-        if std::mem::take(&mut self.is_own_loaded[signal as usize]) {
+        let Some(at) = self.estates.iter().position(|estate| estate.is_loaded(signal)) else {
             return self.journal.done(signal);
-        }
-        let Some(at) = self.estates.iter().position(|estate| estate.is_loaded(signal)) else { return Ok(()) };
+        };
         let settled = self.estates[at].settle(signal);
         self.tidy();
         settled
@@ -385,7 +377,6 @@ impl Spool {
 
     /// The request of this signal that is in hand could not be sent: it is the oldest again.
     pub(crate) fn put_back(&mut self, signal: Signal) {
-        self.is_own_loaded[signal as usize] = false;
         self.journal.put_back(signal);
     }
 

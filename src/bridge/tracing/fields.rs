@@ -65,7 +65,7 @@ thread_local! {
 }
 
 /// Text and entries beyond this are not kept for the next time.
-const MOST_BYTES: usize = 16 << 10;
+const MAX_SPARE_BYTES: usize = 16 << 10;
 
 impl Fields {
     /// Reads the fields of `record` and gives them to `work`. A value that traces or logs while it is being formatted finds
@@ -76,7 +76,7 @@ impl Fields {
         let result = work(&fields);
         // now and not the next time, as a value may be of any size
         fields.clear();
-        if fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>() <= MOST_BYTES {
+        if fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>() <= MAX_SPARE_BYTES {
             let _ = SPARE.try_with(|spare| spare.set(Some(fields)));
         }
         result

@@ -4,7 +4,7 @@ use super::{Mergeable, Totals};
 use crate::record::{BucketsView, ExponentialPoint};
 
 /// The most buckets of either sign.
-const MOST_BUCKETS: i32 = 160;
+const MAX_BUCKETS: i32 = 160;
 /// Where every histogram starts: neighbouring bounds differ by less than a millionth. It never falls below -4, where
 /// a bucket reaches over 16 powers of two and all doubles have their place in 132 of them.
 const FINEST_SCALE: i32 = 20;
@@ -165,7 +165,7 @@ impl Buckets {
         let missing = count - self.counts.len();
         if count > self.counts.capacity() {
             // doubled, but never more than the most there can be
-            let roomy = (2 * count).min(MOST_BUCKETS as usize).max(count);
+            let roomy = (2 * count).min(MAX_BUCKETS as usize).max(count);
             self.counts.reserve_exact(roomy - self.counts.len());
         }
         let was_empty = self.counts.is_empty();
@@ -241,7 +241,7 @@ impl Range {
     #[inline]
     fn steps_to_fit(self) -> i32 {
         let mut steps = 0;
-        while self.coarser(steps).count() > i64::from(MOST_BUCKETS) {
+        while self.coarser(steps).count() > i64::from(MAX_BUCKETS) {
             steps += 1;
         }
         steps

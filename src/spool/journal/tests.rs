@@ -160,14 +160,14 @@ fn an_entry_that_can_never_be_read_is_damage_and_holds_up_no_other_for_good() {
     ["first", "second"].iter().for_each(|text| journal.append_text(Signal::Logs, text));
     let body = HEADER_LEN as u64 + 2;
     disk.spoil(0, body, libc::EMFILE);
-    for _ in 0..2 * MOST_FAILED_READS {
+    for _ in 0..2 * MAX_FAILED_READS {
         journal.next(Signal::Logs).expect_err("it may be read when the process has descriptors again");
     }
     disk.spoil(0, body, libc::EIO);
     // the next process finds both
     let (mut journal, found) = open(&disk);
     assert!(found.left_alone.is_empty(), "{found:?}");
-    for _ in 1..MOST_FAILED_READS {
+    for _ in 1..MAX_FAILED_READS {
         journal.next(Signal::Logs).expect_err("it cannot be read");
         assert_eq!(journal.pending(Signal::Logs), 2);
     }

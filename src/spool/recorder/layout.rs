@@ -16,9 +16,9 @@ pub(super) const SLOT_BYTES: usize = Chunk::SLOT_BYTES;
 pub(super) const SLOT_HEADER_BYTES: usize = size_of::<SlotHeader>();
 pub(super) const OPEN_SPAN_SLOT_BYTES: usize = size_of::<OpenSpanBytes>();
 /// The most that a reader accepts: a file whose header was damaged must not make it allocate without bound.
-const MOST_SLOTS: u32 = 1 << 23;
-const MOST_RESOURCE_BYTES: u32 = 16 << 20;
-const MOST_OPEN_SPANS: u32 = 1 << 16;
+const MAX_SLOTS: u32 = 1 << 23;
+const MAX_RESOURCE_BYTES: u32 = 16 << 20;
+const MAX_OPEN_SPANS: u32 = 1 << 16;
 
 /// Places in the header.
 const BYTE_ORDER_AT: usize = 12;
@@ -138,9 +138,9 @@ impl Header {
         };
         let is_sound = word(BYTE_ORDER_AT) == BYTE_ORDER
             && word(16) as usize == SLOT_BYTES
-            && header.slots <= MOST_SLOTS
-            && header.resource_bytes <= MOST_RESOURCE_BYTES
-            && header.open_spans <= MOST_OPEN_SPANS;
+            && header.slots <= MAX_SLOTS
+            && header.resource_bytes <= MAX_RESOURCE_BYTES
+            && header.open_spans <= MAX_OPEN_SPANS;
         if is_sound { Ok(header) } else { Err(Unreadable::Damaged) }
     }
 

@@ -255,7 +255,7 @@ impl<M: Medium> Model<M> {
         match *step {
             Step::Append { signal, records, len, cut } => self.append(signal, records, len, cut),
             Step::Next(signal) => self.next(signal),
-            Step::Insist(signal) => (0..MOST_FAILED_READS).for_each(|_| self.next(signal)),
+            Step::Insist(signal) => (0..MAX_FAILED_READS).for_each(|_| self.next(signal)),
             Step::Spoil(signal, nth) => self.spoil(signal, nth),
             Step::Done(signal) => {
                 let result = self.journal.done(signal);
@@ -340,8 +340,8 @@ impl<M: Medium> Model<M> {
         let mut damage = [0; Signal::COUNT];
         for _ in 0..skipped {
             let item = &self.items[self.lanes[signal as usize][0]];
-            let is_given_up = (item.is_spoiled || has_failed)
-                && self.failed_reads[signal as usize] + 1 == MOST_FAILED_READS;
+            let is_given_up =
+                (item.is_spoiled || has_failed) && self.failed_reads[signal as usize] + 1 == MAX_FAILED_READS;
             assert!(item.is_damaged || is_given_up, "no other entry is skipped");
             damage[signal as usize] += u64::from(item.header.records);
             self.settle(signal, 0, has_failed);
@@ -359,7 +359,7 @@ impl<M: Medium> Model<M> {
             Err(_) => {
                 assert!(has_failed || first.is_some_and(|item| item.is_spoiled));
                 self.failed_reads[signal as usize] += 1;
-                assert!(self.failed_reads[signal as usize] < MOST_FAILED_READS, "it holds up the others");
+                assert!(self.failed_reads[signal as usize] < MAX_FAILED_READS, "it holds up the others");
             }
         }
     }
