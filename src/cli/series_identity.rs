@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
 
 use standpipe::receiver::ReceivedMetric;
-use standpipe::receiver::proto::common::v1::KeyValue;
+use standpipe::receiver::proto::KeyValue;
 
 use super::describe;
 use super::point_view::PointView;

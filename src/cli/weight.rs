@@ -1,12 +1,9 @@
 //! What does a record take in memory? An estimate for each, so that a large one among small ones is not shared out among them.
 
-use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::receiver::proto::common::v1::{AnyValue, InstrumentationScope, KeyValue};
-use standpipe::receiver::proto::logs::v1::LogRecord;
-use standpipe::receiver::proto::metrics::v1::{ExponentialHistogramDataPoint, Metric};
-use standpipe::receiver::proto::resource::v1::Resource;
-use standpipe::receiver::proto::trace::v1::Span;
-use standpipe::receiver::proto::trace::v1::span::{Event, Link};
+use standpipe::receiver::proto::{
+    AnyValue, Event, ExponentialHistogramDataPoint, InstrumentationScope, KeyValue, Link, LogRecord, Metric,
+    Resource, Span, Value,
+};
 
 use super::point_view::{self, Point};
 

@@ -4,12 +4,8 @@ mod over_grpc;
 
 use std::time::Duration;
 
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTracePartialSuccess, ExportTraceServiceResponse,
-};
-use prost::Message;
-
 use super::rpc;
+use crate::record::wire::{encode_field, encode_varint};
 pub(super) use over_grpc::{GoAwayTiming, GrpcFraming};
 
 /// An answer for the receiver to give instead of the honest one, over HTTP or over gRPC.
@@ -124,14 +120,18 @@ impl Answer {
     ///
     /// With 0 rejected and a message it is a warning. More rejected than sent counts as nothing accepted.
     pub fn partial(rejected: u64, message: impl Into<String>) -> Self {
-        // the partial success of a log or metrics request has the same fields under other names
-        let response = ExportTraceServiceResponse {
-            partial_success: Some(ExportTracePartialSuccess {
-                rejected_spans: i64::try_from(rejected).unwrap_or(i64::MAX),
-                error_message: message.into(),
-            }),
-        };
-        Self { rejected, ..Self::ok().body(response.encode_to_vec()) }
+        // Field 1 of a response of any signal is the partial success, with the rejected count (1) and a message (2).
+        let (mut partial_success, mut response) = (Vec::new(), Vec::new());
+        if rejected > 0 {
+            partial_success.push(1 << 3);
+            encode_varint(rejected.min(i64::MAX as u64), &mut partial_success);
+        }
+        let message: String = message.into();
+        if !message.is_empty() {
+            encode_field(2 << 3 | 2, message.as_bytes(), &mut partial_success);
+        }
+        encode_field(1 << 3 | 2, &partial_success, &mut response);
+        Self { rejected, ..Self::ok().body(response) }
     }
 
     /// Success as the OpenTelemetry Collector says it: a partial success that is there and empty (`0a 00`).
@@ -307,7 +307,7 @@ const SLOW_BODY_FILLING: usize = 1024;
 /// A field that no OTLP message has.
 fn skipped_field(bytes: usize) -> Vec<u8> {
     let mut body = Vec::new();
-    prost::encoding::bytes::encode(15, &vec![0; bytes], &mut body);
+    encode_field(15 << 3 | 2, &vec![0; bytes], &mut body);
     body
 }
 
@@ -316,6 +316,8 @@ fn skipped_field(bytes: usize) -> Vec<u8> {
 mod tests {
     use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+    use prost::Message;
 
     use super::*;
 

@@ -1,11 +1,7 @@
-use standpipe::receiver::proto::common::v1::any_value::Value as Any;
-use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
-use standpipe::receiver::proto::metrics::v1::exponential_histogram_data_point::Buckets;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
-use standpipe::receiver::proto::metrics::v1::{
-    AggregationTemporality, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram,
-    HistogramDataPoint, Metric, NumberDataPoint, Sum,
+use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
+use standpipe::receiver::proto::{
+    AnyValue, Buckets, Data, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram,
+    HistogramDataPoint, KeyValue, Metric, Number, NumberDataPoint, Sum, Value as Any,
 };
 
 use super::*;
@@ -24,7 +20,7 @@ fn metric(name: &str, unit: &str, data: Data) -> Metric {
 }
 
 /// A point of push number `push`.
-fn point(push: u64, value: Value, attributes: &[KeyValue]) -> NumberDataPoint {
+fn point(push: u64, value: Number, attributes: &[KeyValue]) -> NumberDataPoint {
     NumberDataPoint {
         time_unix_nano: START + push,
         value: Some(value),
@@ -39,12 +35,12 @@ fn sum(points: Vec<NumberDataPoint>, is_monotonic: bool, temporality: Aggregatio
 
 fn counter(name: &str, push: u64, values: &[(&str, i64)]) -> Metric {
     let points =
-        values.iter().map(|(outcome, value)| point(push, Value::AsInt(*value), &set("outcome", outcome)));
+        values.iter().map(|(outcome, value)| point(push, Number::AsInt(*value), &set("outcome", outcome)));
     metric(name, "", sum(points.collect(), true, AggregationTemporality::Cumulative))
 }
 
 fn gauge(name: &str, push: u64, value: f64) -> Metric {
-    let data_points = vec![point(push, Value::AsDouble(value), &[])];
+    let data_points = vec![point(push, Number::AsDouble(value), &[])];
     metric(name, "Cel", Data::Gauge(Gauge { data_points }))
 }
 
@@ -78,7 +74,7 @@ fn exponential(push: u64) -> Metric {
 /// Four pushes of one service, one of another.
 fn shop() -> Vec<(&'static str, Metric)> {
     let carts = |push, value| {
-        let points = vec![point(push, Value::AsInt(value), &[])];
+        let points = vec![point(push, Number::AsInt(value), &[])];
         metric("carts.open", "", sum(points, false, AggregationTemporality::Cumulative))
     };
     vec![
@@ -141,7 +137,7 @@ fn where_a_row_has_no_room_it_has_a_second_line() {
 #[test]
 fn a_counter_is_drawn_by_its_rises_whether_it_sends_them_or_its_total() {
     let delta = |push, value| {
-        let points = vec![point(push, Value::AsInt(value), &[])];
+        let points = vec![point(push, Number::AsInt(value), &[])];
         metric("orders", "", sum(points, true, AggregationTemporality::Delta))
     };
     let line = |metrics: &[(&str, Metric)]| {

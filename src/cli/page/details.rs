@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use standpipe::receiver::ReceivedSpan;
-use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::receiver::proto::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use standpipe::receiver::proto::{AnyValue, InstrumentationScope, KeyValue, Value};
 
 use super::super::describe::{self, SpanView};
 use super::super::log_view::LogView;
@@ -183,7 +182,7 @@ fn shown(value: Option<&AnyValue>) -> (&'static str, String) {
         Some(Value::BytesValue(_)) => "bytes",
         Some(Value::ArrayValue(_)) => "array",
         Some(Value::KvlistValue(_)) => "map",
-        Some(Value::StringValueStrindex(_)) | None => "empty",
+        None => "empty",
     };
     (kind, describe::whole_value(value))
 }

@@ -3,7 +3,7 @@
 //! Words are joined by "and", `or` separates alternatives, and `-` in front of a word means "not". A word that is no condition
 //! is looked for in names, services, ids, bodies and the values of attributes.
 
-use standpipe::receiver::proto::common::v1::KeyValue;
+use standpipe::receiver::proto::KeyValue;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 use super::super::describe;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::Serialize;
 use standpipe::receiver::ReceivedMetric;
-use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
+use standpipe::receiver::proto::Number;
 
 use super::super::describe;
 use super::super::point_view::{self, Point, PointView};
@@ -175,9 +175,9 @@ fn point_value(view: &PointView<'_>) -> Option<PointValue> {
     Some(match view.point {
         Point::Missing => return None,
         Point::Number(point) => PointValue::Number {
-            value: point.value.map(|value| match value {
-                Value::AsInt(number) => number as f64,
-                Value::AsDouble(number) => number,
+            value: point.value.as_ref().map(|value| match *value {
+                Number::AsInt(number) => number as f64,
+                Number::AsDouble(number) => number,
             }),
         },
         Point::Histogram(point) => PointValue::Buckets {

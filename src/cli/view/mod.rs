@@ -10,8 +10,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use standpipe::receiver::proto::common::v1::InstrumentationScope;
-use standpipe::receiver::proto::resource::v1::Resource;
+use standpipe::receiver::proto::{InstrumentationScope, Resource};
 use standpipe::receiver::{Batch, Protocol, ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
 
 use self::assembler::{Assembler, Block, Cause, Root, State};

@@ -1,7 +1,6 @@
 //! What is shown beneath a span, and of log records outside of every span?
 
-use standpipe::receiver::proto::trace::v1::Span;
-use standpipe::receiver::proto::trace::v1::span::{Event, Link, SpanKind};
+use standpipe::receiver::proto::{Event, Link, Span};
 
 use super::tree::Node;
 use super::{Drawing, Trace, key_of};
@@ -41,9 +40,9 @@ impl<'a> Drawing<'_, 'a> {
     /// What the span is: its kind, what it shares its row with, its attributes, and in full its ids.
     fn first_lines(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
         let span = view.span;
-        let kind = match view.span.kind() {
-            SpanKind::Unspecified | SpanKind::Internal if !self.options.full || view.is_past => "",
-            _ => view.kind(),
+        let kind = match view.kind() {
+            "unspecified" | "internal" if !self.options.full || view.is_past => "",
+            kind => kind,
         };
         let mut first = vec![(Ink::FAINT, kind.to_owned(), 0)];
         if !node.like.is_empty() {

@@ -103,7 +103,7 @@ fn one_deeper(trunks: &[bool], has_sibling_below: bool) -> Vec<bool> {
 
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::trace::v1::Span;
+    use standpipe::receiver::proto::Span;
 
     use super::*;
 

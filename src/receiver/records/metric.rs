@@ -1,14 +1,12 @@
 //! A metric that was received and its data points, without their protobuf messages.
 
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use opentelemetry_proto::tonic::metrics::v1::{
-    ExponentialHistogramDataPoint, HistogramDataPoint, NumberDataPoint, SummaryDataPoint, number_data_point,
-};
-
 use super::ReceivedMetric;
 use super::value::{self, ReceivedValue};
 use crate::metrics::Attributes;
+use crate::record::schema::{
+    Data, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Number, NumberDataPoint,
+    SummaryDataPoint,
+};
 
 impl ReceivedMetric {
     /// The name.
@@ -105,13 +103,12 @@ impl<'a> ReceivedPoint<'a> {
     /// The number of a counter or gauge; absent for a histogram.
     pub fn value(self) -> ReceivedValue<'a> {
         match self.0 {
-            Point::Number(NumberDataPoint {
-                value: Some(number_data_point::Value::AsInt(number)), ..
-            }) => ReceivedValue::int(*number),
-            Point::Number(NumberDataPoint {
-                value: Some(number_data_point::Value::AsDouble(number)),
-                ..
-            }) => ReceivedValue::float(*number),
+            Point::Number(NumberDataPoint { value: Some(Number::AsInt(number)), .. }) => {
+                ReceivedValue::int(*number)
+            }
+            Point::Number(NumberDataPoint { value: Some(Number::AsDouble(number)), .. }) => {
+                ReceivedValue::float(*number)
+            }
             _ => ReceivedValue::ABSENT,
         }
     }

@@ -2,11 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use opentelemetry_proto::tonic::trace::v1::span::{self, Event, Link};
-use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
-
 use super::value::{self, ReceivedValue};
 use super::{ReceivedSpan, span_id, time, trace_id};
+use crate::record::schema::{Event, Link};
 use crate::record::{SpanId, SpanKind, Status, TraceId};
 
 impl ReceivedSpan {
@@ -32,22 +30,22 @@ impl ReceivedSpan {
 
     /// Its kind; one that is not given is internal.
     pub fn kind(&self) -> SpanKind {
-        match self.span.kind() {
-            span::SpanKind::Unspecified | span::SpanKind::Internal => SpanKind::Internal,
-            span::SpanKind::Server => SpanKind::Server,
-            span::SpanKind::Client => SpanKind::Client,
-            span::SpanKind::Producer => SpanKind::Producer,
-            span::SpanKind::Consumer => SpanKind::Consumer,
+        match self.span.kind {
+            2 => SpanKind::Server,
+            3 => SpanKind::Client,
+            4 => SpanKind::Producer,
+            5 => SpanKind::Consumer,
+            _ => SpanKind::Internal,
         }
     }
 
     /// How it ended; `None` unless the program set a status.
     pub fn status(&self) -> Option<Status<'_>> {
         let status = self.span.status.as_ref()?;
-        match status.code() {
-            StatusCode::Unset => None,
-            StatusCode::Ok => Some(Status::Ok),
-            StatusCode::Error => Some(Status::Error(&status.message)),
+        match status.code {
+            1 => Some(Status::Ok),
+            2 => Some(Status::Error(&status.message)),
+            _ => None,
         }
     }
 

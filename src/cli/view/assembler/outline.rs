@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use standpipe::receiver::ReceivedSpan;
-use standpipe::receiver::proto::trace::v1::Span;
+use standpipe::receiver::proto::Span;
 
 use super::{SpanId, TraceId};
 

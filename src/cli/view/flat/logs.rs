@@ -42,9 +42,7 @@ pub(crate) fn row(view: &LogView<'_>, attributes: String) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::common::v1::any_value::Value;
-    use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
-    use standpipe::receiver::proto::logs::v1::LogRecord;
+    use standpipe::receiver::proto::{AnyValue, KeyValue, LogRecord, Value};
 
     use super::*;
     use crate::cli::style::plain_style;

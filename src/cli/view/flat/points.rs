@@ -61,13 +61,10 @@ fn row(view: &PointView<'_>, layout: Layout, style: &Style) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::common::v1::any_value::Value;
-    use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
-    use standpipe::receiver::proto::metrics::v1::exponential_histogram_data_point::Buckets;
-    use standpipe::receiver::proto::metrics::v1::metric::Data;
-    use standpipe::receiver::proto::metrics::v1::{
-        AggregationTemporality, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram,
-        HistogramDataPoint, Metric, NumberDataPoint, number_data_point,
+    use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
+    use standpipe::receiver::proto::{
+        AnyValue, Buckets, Data, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram,
+        HistogramDataPoint, KeyValue, Metric, Number, NumberDataPoint, Value,
     };
 
     use super::*;
@@ -83,7 +80,7 @@ mod tests {
     fn gauge(name: &str, unit: &str) -> Metric {
         let point = |value| NumberDataPoint {
             time_unix_nano: NOON,
-            value: Some(number_data_point::Value::AsInt(value)),
+            value: Some(Number::AsInt(value)),
             attributes: attributes("country"),
             ..Default::default()
         };

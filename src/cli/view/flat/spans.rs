@@ -58,10 +58,7 @@ fn row(view: &SpanView<'_>, layout: Layout, full: bool, style: &Style) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::common::v1::any_value::Value;
-    use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
-    use standpipe::receiver::proto::trace::v1::span::Event;
-    use standpipe::receiver::proto::trace::v1::{Span, Status};
+    use standpipe::receiver::proto::{AnyValue, Event, KeyValue, Span, Status, Value};
 
     use super::*;
     use crate::cli::style::plain_style;
