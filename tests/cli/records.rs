@@ -105,6 +105,19 @@ fn an_event_without_a_time_is_within_its_span() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn escapes_the_name_of_a_carrier_file_that_cannot_be_written() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    let (file, carrier) = (scratch.path().join("span"), scratch.path().join("no\nsuch \x1b[31m/file"));
+    let arguments = ["span", "start", "--file", file.to_str().unwrap(), "deploy"];
+    let output = finish(sending(&receiver, &arguments).env("OTEL_CLI_CARRIER_FILE", &carrier));
+    let message = stderr(&output);
+    assert!(message.contains("write ") && !message.contains('\x1b'), "{message:?}");
+    assert!(message.lines().all(|line| line.starts_with("standpipe: ")), "{message:?}");
+}
+
 #[test]
 fn span_start_writes_the_carrier_file_that_later_commands_read() {
     let receiver = Receiver::start().unwrap();

@@ -25,8 +25,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const NEWS_INTERVAL: Duration = Duration::from_millis(250);
 /// How often a stream is looked at whether its browser is still there.
 const GONE_INTERVAL: Duration = Duration::from_millis(200);
-/// How long a stream waits for the end of another.
-const MAX_WAIT: Duration = Duration::from_secs(1);
+/// Requests that may wait for the end of a stream. Each holds a connection, so the others are refused at once.
+const MAX_WAITING_STREAMS: usize = 4;
+const STREAM_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Headers of every answer.
 const HEADERS: [(&str, &str); 5] = [
@@ -91,7 +92,10 @@ impl Response {
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);
         let etag = format!("\"{:016x}\"", hasher.finish());
-        let is_known = request.header("if-none-match") == Some(&etag);
+        let known = request.header("if-none-match").unwrap_or_default().split(',').map(str::trim);
+        // A proxy or a browser may mark a tag as weak; for the same bytes that makes no difference.
+        let is_known =
+            known.map(|tag| tag.strip_prefix("W/").unwrap_or(tag)).any(|tag| tag == etag || tag == "*");
         let (status, content) = if is_known { (304, "") } else { (200, content) };
         Self { status, content_type, body: content.as_bytes().into(), etag: Some(etag) }
     }
@@ -135,7 +139,7 @@ fn answer(
     if request.path != "/api/events" || request.method != "GET" {
         return Some(respond(&request, shared).into_answer(request.method != "HEAD"));
     }
-    let Some(place) = Place::wait(&shared.streams) else {
+    let Some(place) = StreamPlace::wait(shared) else {
         return failed(503, "too many tabs have a stream; poll instead");
     };
     // An error means that the browser has left.
@@ -144,25 +148,31 @@ fn answer(
     None
 }
 
-/// One of the streams, given back when it is dropped.
-struct Place(Arc<AtomicUsize>);
+/// One of a limited number of places, given back when it is dropped.
+struct StreamPlace<'a>(&'a AtomicUsize);
 
-impl Place {
-    /// Waits for a place: a tab that is reloaded may be here before its old stream is seen to be gone.
-    fn wait(taken: &Arc<AtomicUsize>) -> Option<Self> {
-        let waits = MAX_WAIT.as_millis() / GONE_INTERVAL.as_millis();
-        for _ in 0..=waits {
-            if taken.fetch_add(1, Ordering::Relaxed) < MAX_STREAMS {
-                return Some(Self(taken.clone()));
-            }
-            taken.fetch_sub(1, Ordering::Relaxed);
-            thread::sleep(GONE_INTERVAL);
-        }
-        None
+impl<'a> StreamPlace<'a> {
+    fn take(taken: &'a AtomicUsize, limit: usize) -> Option<Self> {
+        let take = |taken: usize| (taken < limit).then_some(taken + 1);
+        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Self(taken))
+    }
+
+    /// Takes a place for a stream. If there is none, a few requests wait for one: a tab that is reloaded may be here before
+    /// the end of its old stream is noticed.
+    fn wait(shared: &'a Shared) -> Option<Self> {
+        let take = || Self::take(&shared.streams, MAX_STREAMS);
+        take().or_else(|| {
+            let _waiting = Self::take(&shared.waiting_streams, MAX_WAITING_STREAMS)?;
+            let waits = STREAM_WAIT_TIMEOUT.as_millis() / GONE_INTERVAL.as_millis();
+            (0..waits).find_map(|_| {
+                thread::sleep(GONE_INTERVAL);
+                take()
+            })
+        })
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPlace<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
