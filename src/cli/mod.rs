@@ -56,7 +56,6 @@ mod terminal;
 mod text;
 mod view;
 mod waterfall;
-mod weight;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::{self, Write};
 
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
@@ -66,11 +67,20 @@ impl Records {
 
     /// Writes the records as OTLP JSON: a line for each signal that there is, each ended by `\n`. More than 4096 records of
     /// a signal are several lines.
+    ///
+    /// # Errors
+    /// If `out` cannot be written to.
+    pub fn write_json_lines(&self, out: &mut impl Write) -> io::Result<()> {
+        write_lines(Signal::Traces, &self.spans, ReceivedSpan::encode, out)?;
+        write_lines(Signal::Logs, &self.logs, ReceivedLog::encode, out)?;
+        write_lines(Signal::Metrics, &self.metrics, ReceivedMetric::encode, out)
+    }
+
+    /// Returns the lines that [`write_json_lines`](Self::write_json_lines) writes.
     pub fn to_json_lines(&self) -> String {
         let mut text = Vec::new();
-        write_lines(Signal::Traces, &self.spans, ReceivedSpan::encode, &mut text);
-        write_lines(Signal::Logs, &self.logs, ReceivedLog::encode, &mut text);
-        write_lines(Signal::Metrics, &self.metrics, ReceivedMetric::encode, &mut text);
+        // Writing to memory cannot fail.
+        let _ = self.write_json_lines(&mut text);
         String::from_utf8(text).unwrap_or_default()
     }
 }
@@ -108,15 +118,22 @@ impl<'de> Visitor<'de> for Signals {
     }
 }
 
-fn write_lines<R>(signal: Signal, records: &[R], encode: fn(&[R]) -> Vec<u8>, text: &mut Vec<u8>) {
+/// Each line is written before the next is made: all of them together may be large.
+fn write_lines<R>(
+    signal: Signal,
+    records: &[R],
+    encode: fn(&[R]) -> Vec<u8>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     for records in records.chunks(MOST_IN_LINE) {
-        let start = text.len();
+        let mut line = Vec::new();
         // Decoded records are not nested deeper than what can be written.
-        match write_json(text, signal, &encode(records)) {
-            Ok(()) => text.push(b'\n'),
-            Err(_) => text.truncate(start),
+        if write_json(&mut line, signal, &encode(records)).is_ok() {
+            line.push(b'\n');
+            out.write_all(&line)?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

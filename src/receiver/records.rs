@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use metric::ReceivedPoint;
 pub use span::{ReceivedEvent, ReceivedLink};
-pub use trace::{Trace, TraceSpan};
+pub use trace::{Trace, TraceSpan, TreeNode, tree};
 pub use value::ReceivedValue;
 
 use crate::record::message::{self, DecodeError};

@@ -8,7 +8,7 @@ use standpipe::receiver::ReceivedMetric;
 use super::super::metrics_table::{self, Group};
 use super::super::point_view::{self, Point, PointView};
 use super::super::style::{Palette, Style};
-use super::super::{describe, series_identity, weight};
+use super::super::{describe, series_identity};
 use super::flat;
 
 /// Pushes that are kept of a service: one for each bar of a small line.
@@ -95,10 +95,10 @@ impl History {
         let mut last_scope = None;
         for metric in metrics {
             let origin = series_identity::origin(metric);
-            push.bytes += weight::metric(&metric.metric);
+            push.bytes += metric.memory_bytes();
             // successive metrics share their resource and their scope
             if last_scope.replace(&metric.scope).is_none_or(|last| !Arc::ptr_eq(last, &metric.scope)) {
-                push.bytes += weight::origin(&metric.resource, &metric.scope);
+                push.bytes += metric.origin_bytes();
             }
             let points = point_view::of_received(metric).into_iter().enumerate();
             for (index, view) in points.filter(|(_, view)| !matches!(view.point, Point::Missing)) {

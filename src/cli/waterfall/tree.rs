@@ -1,9 +1,10 @@
 //! Which span is the parent of which? Spans in the order of a tree, each with the guides to its left.
 
-use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use crate::cli::describe::{self, SpanView};
+use standpipe::receiver::proto::{self, Span, TreeNode};
+
+use crate::cli::describe::SpanView;
 
 /// Deeper spans are drawn at this depth, so that a long chain of calls leaves room for the names.
 const DEEPEST_INDENT: usize = 10;
@@ -26,42 +27,12 @@ pub(super) struct Node {
     pub(super) hidden: usize,
 }
 
-/// The spans of one trace from the roots down, children by their start.
-///
-/// Every span comes exactly once, also when ids are repeated or parents go round in a circle.
+/// Returns the spans of one trace from the roots down, children by their start.
 pub(super) fn grow(spans: &[SpanView<'_>]) -> Vec<Node> {
-    let ids: HashSet<&[u8]> = spans.iter().map(|view| view.span.span_id.as_slice()).collect();
-    let mut by_start: Vec<usize> = (0..spans.len()).collect();
-    by_start.sort_by_key(|&index| spans[index].span.start_time_unix_nano);
-
-    let mut children: HashMap<&[u8], Vec<usize>> = HashMap::new();
-    let mut roots = Vec::new();
-    for &index in &by_start {
-        let parent = spans[index].span.parent_span_id.as_slice();
-        if ids.contains(parent) {
-            children.entry(parent).or_default().push(index);
-        } else {
-            roots.push((index, describe::is_id(parent)));
-        }
-    }
-    // A circle has no root; its earliest span is as good as any.
-    roots.extend(by_start.iter().map(|&index| (index, false)));
-
-    let mut nodes = Vec::with_capacity(spans.len());
-    let mut is_planted = vec![false; spans.len()];
-    for (root, is_orphan) in roots {
-        // A stack of our own: the sender chooses the depth of a trace.
-        let mut waiting = vec![(root, None, is_orphan)];
-        while let Some((index, parent, is_orphan)) = waiting.pop() {
-            if mem::replace(&mut is_planted[index], true) {
-                continue;
-            }
-            // Taken out, so that of two spans with one id only the first has the children.
-            let below = children.remove(spans[index].span.span_id.as_slice()).unwrap_or_default();
-            waiting.extend(below.into_iter().rev().map(|child| (child, Some(nodes.len()), false)));
-            nodes.push(Node { index, parent, is_orphan, ..Node::default() });
-        }
-    }
+    let messages: Vec<&Span> = spans.iter().map(|view| view.span).collect();
+    let places = proto::tree(&messages).into_iter();
+    let node = |TreeNode { index, parent, is_orphan }| Node { index, parent, is_orphan, ..Node::default() };
+    let mut nodes: Vec<Node> = places.map(node).collect();
     connect(&mut nodes);
     nodes
 }
@@ -103,7 +74,6 @@ fn one_deeper(trunks: &[bool], has_sibling_below: bool) -> Vec<bool> {
 
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::Span;
 
     use super::*;
 
