@@ -1,12 +1,16 @@
-//! How is a data point shown as text? Its kind, its value with the unit, the shape of its buckets.
+//! Views of data points: kind, value with the unit, shape of the buckets, and the series that a point belongs to.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem;
 
 use standpipe::receiver::ReceivedMetric;
 use standpipe::receiver::proto::{
     Buckets, Data, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Metric, Number,
     NumberDataPoint, SummaryDataPoint,
 };
+
+use super::describe;
 
 /// Aggregation temporality of a point that counts since the point before it.
 const DELTA: i32 = 1;
@@ -167,6 +171,11 @@ impl<'a> PointView<'a> {
         }
     }
 
+    /// Returns a hash of all that tells the series of this point from others. `origin` is that of its metric.
+    pub(crate) fn identity(&self, origin: u64) -> u64 {
+        hash(&(attributes_identity(self.attributes()), origin))
+    }
+
     /// How many values are in each bucket, from the lowest to the highest; empty for what has no buckets.
     pub(crate) fn buckets(&self) -> Vec<f64> {
         match self.point {
@@ -254,6 +263,25 @@ pub(crate) fn unit(unit: &str) -> &str {
         "1" => "",
         unit => unit,
     }
+}
+
+/// Returns a hash of what all points of a metric share: resource, scope, name and kind.
+pub(crate) fn origin_identity(received: &ReceivedMetric) -> u64 {
+    let kind = received.metric.data.as_ref().map(mem::discriminant);
+    hash(&(attributes_identity(&received.resource.attributes), received.scope_name(), received.name(), kind))
+}
+
+/// The order of attributes does not matter.
+fn attributes_identity(list: &[KeyValue]) -> u64 {
+    let each =
+        list.iter().map(|attribute| hash(&(&attribute.key, describe::whole_value(attribute.value.as_ref()))));
+    each.fold(0, u64::wrapping_add)
+}
+
+pub(crate) fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

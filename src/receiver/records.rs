@@ -1,19 +1,16 @@
-//! What a request carries: spans, log records and metrics that know their resource and scope.
+//! The records of a request: spans, log records and metrics, each with its resource and scope.
 //!
-//! Here they are decoded. What tests read of them is in `records/`: a file for each signal, the values of attributes in
-//! `value.rs`, and the tree of a trace in `trace.rs`.
+//! This file decodes and encodes them. Their public methods are in `signals.rs`, the values of attributes in `value.rs`,
+//! and the tree of a trace in `trace.rs`.
 
-mod log;
-mod metric;
-mod span;
+mod signals;
 mod trace;
 mod value;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub use metric::ReceivedPoint;
-pub use span::{ReceivedEvent, ReceivedLink};
+pub use signals::{ReceivedEvent, ReceivedLink, ReceivedPoint};
 pub use trace::{Trace, TraceSpan, TreeNode, tree};
 pub use value::ReceivedValue;
 

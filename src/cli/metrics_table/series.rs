@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use standpipe::receiver::proto::{Data, KeyValue, Number, NumberDataPoint};
 
+use crate::cli::describe;
 use crate::cli::point_view::{self, Measures, Point, PointView};
 use crate::cli::style::Style;
-use crate::cli::{describe, spark};
 
 /// What tells the replicas of a service apart.
 const INSTANCE: &str = "service.instance.id";
@@ -165,7 +165,7 @@ impl<'a> Series<'a> {
         let pushes = if is_number { self.pushes.max(line.len()) } else { line.len() };
         let cells = cells.min(pushes);
         let own = (line.len() * cells).div_ceil(pushes.max(1));
-        " ".repeat(cells - own) + &spark::bars(&line, own, style)
+        " ".repeat(cells - own) + &super::bars(&line, own, style)
     }
 
     pub(super) fn point_count(&self) -> usize {

@@ -198,3 +198,36 @@ fn nothing_measured_draws_nothing() {
     let empty = Metric { name: "orders".to_owned(), ..Metric::default() };
     assert!(drawn(&[("shop", empty)], &plain_style(100)).is_empty());
 }
+
+fn bars_of(values: &[f64], cells: usize) -> String {
+    bars(values, cells, &plain_style(80))
+}
+
+#[test]
+fn the_largest_is_the_highest_and_little_is_more_than_nothing() {
+    assert_eq!(bars_of(&[0.0, 0.001, 2.0, 3.5, 7.0], 10), "▁▂▃▅█");
+    assert_eq!(bars_of(&[0.0, 0.0], 10), "▁▁");
+}
+
+#[test]
+fn many_values_share_the_cells_they_have() {
+    let values: Vec<f64> = (0..1000).map(f64::from).collect();
+    assert_eq!(bars_of(&values, 7), "▂▃▄▅▆▇█");
+    assert_eq!(bars_of(&values, 1), "█");
+    // ten in four cells: uneven shares do not make a flat line hilly
+    assert_eq!(bars_of(&[5.0; 10], 4), "████");
+}
+
+#[test]
+fn there_is_a_line_for_every_input() {
+    assert_eq!((bars_of(&[], 10), bars_of(&[1.0], 0)), (String::new(), String::new()));
+    assert_eq!(bars_of(&[f64::NAN, f64::NEG_INFINITY, -1.0, 1.0], 10), "▁▁▁█");
+    assert_eq!(bars_of(&[f64::INFINITY, f64::MAX, 1.0], 10), "██▂");
+    assert_eq!(bars_of(&[f64::MAX; 9], 2), "██");
+}
+
+#[test]
+fn ascii_has_bars_too() {
+    let ascii = Style { charset: Charset::Ascii, ..plain_style(80) };
+    assert_eq!(bars(&[0.0, 1.0, 4.0, 7.0], 10, &ascii), "_.=#");
+}

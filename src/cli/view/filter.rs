@@ -180,25 +180,31 @@ pub(crate) fn trace(word: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use standpipe::receiver::ReceivedSpan;
+
     use super::*;
 
     fn records(text: &str) -> Records {
         Records::from_json(text.as_bytes()).expect("it is OTLP")
     }
 
-    fn spans() -> Vec<ReceivedSpan> {
+    fn of_spans() -> Records {
         let text = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
             "scopeSpans":[{"spans":[
             {"traceId":"abcd","spanId":"01","name":"GET /","startTimeUnixNano":"0","endTimeUnixNano":"200000000"},
             {"traceId":"abcd","spanId":"02","parentSpanId":"01","name":"health","endTimeUnixNano":"1000"},
             {"traceId":"abcd","spanId":"03","parentSpanId":"02","name":"ping","status":{"code":2}}]}]}]}"#;
-        records(text).spans
+        records(text)
+    }
+
+    fn spans() -> Vec<ReceivedSpan> {
+        of_spans().spans
     }
 
     fn shown(filter: &Filter) -> (Vec<String>, bool) {
         let spans = spans();
         let views: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
-        let names = filter.select(&spans, &[], &[]).spans.iter().map(|span| span.name().to_owned()).collect();
+        let names = filter.select(&of_spans()).spans.iter().map(|span| span.name().to_owned()).collect();
         (names, filter.shows_trace(&views, &[]))
     }
 
@@ -248,8 +254,8 @@ mod tests {
     fn log_records_are_chosen_by_severity() {
         let text = r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[
             {"severityNumber":9},{"severityText":"ERROR"},{"severityNumber":13,"body":{"stringValue":"declined"}},{"severityNumber":17}]}]}]}"#;
-        let logs = records(text).logs;
-        let count = |filter: Filter| filter.select(&[], &logs, &[]).logs.len();
+        let records = records(text);
+        let count = |filter: Filter| filter.select(&records).logs.len();
         assert_eq!(count(Filter { level: Some(13), ..Filter::default() }), 3);
         assert_eq!(count(Filter { errors: true, ..Filter::default() }), 2);
         assert_eq!(count(Filter { names: vec!["declined".to_owned()], ..Filter::default() }), 1);

@@ -226,8 +226,7 @@ impl View {
         self.begin_row(out)?;
         let attributes = describe::telling(&view.log.attributes, self.full).join("  ");
         let layout = if self.full { Layout::Whole } else { Layout::Cut };
-        let lines = flat::logs::row(view, attributes).draw(layout, &self.style);
-        lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+        flat::log_row(view, attributes).print(layout, &self.style, out)
     }
 
     /// To be called before a line is written that belongs to no block.

@@ -1,5 +1,8 @@
-//! Which span is the parent of which? Spans in the order of a tree, each with the guides to its left.
+//! The rows of a trace: its spans in the order of a tree, each with the guides to its left.
+//!
+//! In a large trace similar siblings share a row, and what is deep is only counted.
 
+use std::collections::HashMap;
 use std::mem;
 
 use standpipe::receiver::proto::{self, Span, TreeNode};
@@ -8,6 +11,13 @@ use crate::cli::describe::SpanView;
 
 /// Deeper spans are drawn at this depth, so that a long chain of calls leaves room for the names.
 const DEEPEST_INDENT: usize = 10;
+
+/// This many siblings of one name share a row, if there is nothing below any of them.
+const FEWEST_LIKE: usize = 5;
+/// Beyond this number of rows the tree is cut at a depth.
+const MOST_ROWS: usize = 60;
+/// Spans with an error that are shown, however deep they are.
+const MOST_ERRORS: usize = 10;
 
 /// One span's place in the tree.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -72,9 +82,65 @@ fn one_deeper(trunks: &[bool], has_sibling_below: bool) -> Vec<bool> {
     deeper
 }
 
+/// Lets leaves with the same parent and the same key share the row of the first of them. Those without a key stay.
+pub(super) fn fold_siblings<'a>(
+    mut nodes: Vec<Node>,
+    key: impl Fn(&Node) -> Option<(&'a str, &'a str)>,
+) -> Vec<Node> {
+    let mut groups: HashMap<(Option<usize>, &str, &str), Vec<usize>> = HashMap::new();
+    for (place, node) in nodes.iter().enumerate().filter(|(_, node)| !node.has_children) {
+        if let Some((service, name)) = key(node) {
+            groups.entry((node.parent, service, name)).or_default().push(place);
+        }
+    }
+    let mut keep = vec![true; nodes.len()];
+    for group in groups.into_values().filter(|group| group.len() >= FEWEST_LIKE) {
+        let (first, others) = (group[0], &group[1..]);
+        nodes[first].like = others.iter().map(|&place| nodes[place].index).collect();
+        others.iter().for_each(|&place| keep[place] = false);
+    }
+    retain(nodes, &keep)
+}
+
+/// Cuts a tree of too many rows where it is deep, but for what is looked for, and returns how many spans without a parent are left out, too. Each
+/// node knows how many spans below it are not shown.
+pub(super) fn limit_depth(
+    mut nodes: Vec<Node>,
+    is_wanted: impl Fn(&Node) -> bool,
+    is_error: impl Fn(&Node) -> bool,
+) -> (Vec<Node>, usize) {
+    if nodes.len() <= MOST_ROWS {
+        return (nodes, 0);
+    }
+    let mut depths = vec![0_usize; nodes.len()];
+    for place in 0..nodes.len() {
+        depths[place] = nodes[place].parent.map_or(0, |parent| depths[parent] + 1);
+    }
+    let mut by_depth: Vec<usize> = (0..nodes.len()).collect();
+    by_depth.sort_by_key(|&place| (!is_wanted(&nodes[place]), depths[place]));
+    let mut keep = vec![false; nodes.len()];
+    by_depth[..MOST_ROWS].iter().for_each(|&place| keep[place] = true);
+    let errors = (0..nodes.len()).filter(|&place| is_error(&nodes[place])).take(MOST_ERRORS);
+    errors.for_each(|place| keep[place] = true);
+
+    let mut hidden_roots = 0;
+    let mut shown_above: Vec<Option<usize>> = Vec::with_capacity(nodes.len());
+    for place in 0..nodes.len() {
+        let above = nodes[place].parent.and_then(|parent| shown_above[parent]);
+        shown_above.push(if keep[place] { Some(place) } else { above });
+        let spans = 1 + nodes[place].like.len();
+        match above {
+            // an error far below is drawn under the span that is shown above it
+            _ if keep[place] => nodes[place].parent = above,
+            Some(above) => nodes[above].hidden += spans,
+            None => hidden_roots += spans,
+        }
+    }
+    (retain(nodes, &keep), hidden_roots)
+}
+
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     /// A span for each (id, parent, start); 0 is no parent.

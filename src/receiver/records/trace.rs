@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Deref;
 
-use super::span::ReceivedEvent;
+use super::signals::ReceivedEvent;
 use super::value::ReceivedValue;
 use super::{ReceivedLog, ReceivedSpan};
 use crate::record::schema::Span;
