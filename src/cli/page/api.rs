@@ -14,8 +14,7 @@ use super::super::demo_program::DemoProgram;
 use super::super::describe::{self, SpanView};
 use super::super::log_view::LogView;
 use super::query::Query;
-use super::request::Request;
-use super::server::Response;
+use super::server::{Request, Response};
 use super::store::{KeptSpan, Trace, TraceKey, is_error};
 use super::{Shared, details};
 

@@ -6,14 +6,12 @@
 //! | `query.rs` | the words of the search |
 //! | `api.rs` | which request of the scripts gets which answer; lists, the map of services |
 //! | `details.rs` | a trace, a span, a log record |
-//! | `request.rs` | which requests are answered at all |
-//! | `server.rs` | the answers: files, JSON, the stream of news |
+//! | `server.rs` | which requests are answered; files, JSON, the stream of news |
 //! | `assets/` | HTML, CSS and JavaScript as they are, without a build step |
 
 mod api;
 mod details;
 mod query;
-mod request;
 mod series;
 mod server;
 mod store;
