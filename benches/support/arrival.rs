@@ -4,9 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use opentelemetry_proto::tonic::metrics::v1::NumberDataPoint;
-use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use standpipe::receiver::proto::{Data, Number, NumberDataPoint};
 use standpipe::receiver::{Batch, ReceivedMetric, ReceivedSpan, Receiver};
 
 /// A receiver that counts the spans that have a parent, no fewer attributes and exactly this many events. It keeps nothing.
@@ -49,8 +47,8 @@ fn total(received: &ReceivedMetric) -> u64 {
 
 fn value(point: &NumberDataPoint) -> u64 {
     match point.value {
-        Some(Value::AsInt(value)) => value as u64,
-        Some(Value::AsDouble(value)) => value as u64,
+        Some(Number::AsInt(value)) => value as u64,
+        Some(Number::AsDouble(value)) => value as u64,
         None => 0,
     }
 }

@@ -163,6 +163,13 @@ mod tests {
         assert_eq!(given, Some(PARENT.to_owned()));
     }
 
+    #[test]
+    fn escapes_the_name_of_a_carrier_that_cannot_be_read() {
+        let caller = Caller::of("no such\nfile \x1b[31m\r\u{9b}");
+        let complaint = caller.complaints.last().expect("it is reported");
+        assert!(complaint.starts_with("no such\\") && !complaint.contains(char::is_control), "{complaint:?}");
+    }
+
     #[cfg(unix)]
     #[test]
     fn what_is_not_utf_8_is_told_and_ignored() {

@@ -1,11 +1,7 @@
 //! How is a span shown as text? And what all signals share: durations, times of day, ids, kinds, attributes.
 
 use standpipe::receiver::ReceivedSpan;
-use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
-use standpipe::receiver::proto::trace::v1::Span;
-use standpipe::receiver::proto::trace::v1::span::SpanKind;
-use standpipe::receiver::proto::trace::v1::status::StatusCode;
+use standpipe::receiver::proto::{AnyValue, KeyValue, Span, Value};
 
 use super::style::Style;
 
@@ -39,6 +35,11 @@ const TELLING: [&str; 15] = [
     "messaging.destination.name",
     "server.address",
 ];
+
+/// Names of span kinds, by their numbers in OTLP.
+const KINDS: [&str; 6] = ["unspecified", "internal", "server", "client", "producer", "consumer"];
+/// Status code of a span with an error.
+const STATUS_ERROR: i32 = 2;
 
 /// A span with where it came from.
 #[derive(Debug, Clone, Copy)]
@@ -81,26 +82,20 @@ impl SpanView<'_> {
     /// The message of a span with an error, which may be empty.
     pub(crate) fn error(&self) -> Option<&str> {
         let status = self.span.status.as_ref()?;
-        (status.code() == StatusCode::Error).then_some(status.message.as_str())
+        (status.code == STATUS_ERROR).then_some(status.message.as_str())
     }
 
     pub(crate) fn status(&self) -> &'static str {
-        match self.span.status.as_ref().map_or(StatusCode::Unset, |status| status.code()) {
-            StatusCode::Unset => "unset",
-            StatusCode::Ok => "ok",
-            StatusCode::Error => "error",
+        match self.span.status.as_ref().map_or(0, |status| status.code) {
+            1 => "ok",
+            STATUS_ERROR => "error",
+            _ => "unset",
         }
     }
 
     pub(crate) fn kind(&self) -> &'static str {
-        match self.span.kind() {
-            SpanKind::Unspecified => "unspecified",
-            SpanKind::Internal => "internal",
-            SpanKind::Server => "server",
-            SpanKind::Client => "client",
-            SpanKind::Producer => "producer",
-            SpanKind::Consumer => "consumer",
-        }
+        let kind = usize::try_from(self.span.kind).ok().and_then(|kind| KINDS.get(kind));
+        kind.unwrap_or(&KINDS[0])
     }
 }
 
@@ -258,8 +253,6 @@ pub(crate) fn whole_value(value: Option<&AnyValue>) -> String {
 fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {
     let Some(value) = value.and_then(|value| value.value.as_ref()) else { return "null".to_owned() };
     match value {
-        // Only profiles may point into a table of strings; elsewhere it counts as absent.
-        Value::StringValueStrindex(_) => "null".to_owned(),
         Value::StringValue(text) if text.is_empty() || text.contains(char::is_whitespace) => {
             format!("\"{text}\"")
         }
@@ -290,7 +283,7 @@ fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::common::v1::ArrayValue;
+    use standpipe::receiver::proto::ArrayValue;
 
     use super::super::style::plain_style;
     use super::*;

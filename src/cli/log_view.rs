@@ -1,8 +1,8 @@
 //! How is a log record shown as text? Its severity, its body, its ids.
 
+use standpipe::Severity;
 use standpipe::receiver::ReceivedLog;
-use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::receiver::proto::logs::v1::{LogRecord, SeverityNumber};
+use standpipe::receiver::proto::{LogRecord, Value};
 
 use super::describe;
 use super::style::Ink;
@@ -83,11 +83,10 @@ impl LogView<'_> {
     }
 }
 
-/// The name of a number, which 0 does not have.
+/// Returns the name of a severity number from 1 to 24.
 fn name_of(number: i32) -> Option<&'static str> {
-    let severity =
-        SeverityNumber::try_from(number).ok().filter(|severity| *severity != SeverityNumber::Unspecified)?;
-    severity.as_str_name().strip_prefix("SEVERITY_NUMBER_")
+    let severity = u8::try_from(number).ok().and_then(Severity::from_number)?;
+    Some(severity.name())
 }
 
 /// Whether `text` means no more than `name`: `warning` for WARN2, or nothing.
@@ -99,7 +98,7 @@ fn is_usual(text: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::common::v1::{AnyValue, ArrayValue};
+    use standpipe::receiver::proto::{AnyValue, ArrayValue};
 
     use super::*;
 

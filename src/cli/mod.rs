@@ -16,7 +16,7 @@
 //!
 //! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
 //! `metrics_table/`, `ledger.rs`; how records are shown as text: `describe.rs` (spans), `log_view.rs`,
-//! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`, `spark.rs`;
+//! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`;
 //! the bar of what takes long: `progress.rs`.
 
 mod arguments;
@@ -45,10 +45,8 @@ mod progress;
 mod receive;
 mod record;
 mod sender;
-mod series_identity;
 mod show;
 mod snippet;
-mod spark;
 mod spool;
 mod style;
 mod table;
@@ -56,7 +54,6 @@ mod terminal;
 mod text;
 mod view;
 mod waterfall;
-mod weight;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

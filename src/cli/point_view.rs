@@ -1,16 +1,19 @@
-//! How is a data point shown as text? Its kind, its value with the unit, the shape of its buckets.
+//! Views of data points: kind, value with the unit, shape of the buckets, and the series that a point belongs to.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem;
 
 use standpipe::receiver::ReceivedMetric;
-use standpipe::receiver::proto::common::v1::KeyValue;
-use standpipe::receiver::proto::metrics::v1::exponential_histogram_data_point::Buckets;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
-use standpipe::receiver::proto::metrics::v1::{
-    AggregationTemporality, ExponentialHistogramDataPoint, HistogramDataPoint, Metric, NumberDataPoint,
-    SummaryDataPoint,
+use standpipe::receiver::proto::{
+    Buckets, Data, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Metric, Number,
+    NumberDataPoint, SummaryDataPoint,
 };
+
+use super::describe;
+
+/// Aggregation temporality of a point that counts since the point before it.
+const DELTA: i32 = 1;
 
 /// A data point with its metric and the name of the service that measured it.
 #[derive(Debug, Clone, Copy)]
@@ -101,12 +104,12 @@ impl<'a> PointView<'a> {
     /// Whether it counts since the point before it, and not since a start that all points share.
     pub(crate) fn is_delta(&self) -> bool {
         let temporality = match &self.metric.data {
-            Some(Data::Sum(sum)) => sum.aggregation_temporality(),
-            Some(Data::Histogram(histogram)) => histogram.aggregation_temporality(),
-            Some(Data::ExponentialHistogram(histogram)) => histogram.aggregation_temporality(),
-            None | Some(Data::Gauge(_) | Data::Summary(_)) => AggregationTemporality::Unspecified,
+            Some(Data::Sum(sum)) => sum.aggregation_temporality,
+            Some(Data::Histogram(histogram)) => histogram.aggregation_temporality,
+            Some(Data::ExponentialHistogram(histogram)) => histogram.aggregation_temporality,
+            None | Some(Data::Gauge(_) | Data::Summary(_)) => 0,
         };
-        temporality == AggregationTemporality::Delta
+        temporality == DELTA
     }
 
     /// `counter`, `up-down delta`.
@@ -126,10 +129,10 @@ impl<'a> PointView<'a> {
     /// The value of a number, if it has one.
     pub(crate) fn number(&self) -> Option<String> {
         match self.point {
-            Point::Number(NumberDataPoint { value: Some(Value::AsInt(value)), .. }) => {
+            Point::Number(NumberDataPoint { value: Some(Number::AsInt(value)), .. }) => {
                 Some(value.to_string())
             }
-            Point::Number(NumberDataPoint { value: Some(Value::AsDouble(value)), .. }) => {
+            Point::Number(NumberDataPoint { value: Some(Number::AsDouble(value)), .. }) => {
                 Some(number(*value))
             }
             _ => None,
@@ -166,6 +169,11 @@ impl<'a> PointView<'a> {
             "" => value,
             unit => format!("{value} {unit}"),
         }
+    }
+
+    /// Returns a hash of all that tells the series of this point from others. `origin` is that of its metric.
+    pub(crate) fn identity(&self, origin: u64) -> u64 {
+        hash(&(attributes_identity(self.attributes()), origin))
     }
 
     /// How many values are in each bucket, from the lowest to the highest; empty for what has no buckets.
@@ -257,10 +265,28 @@ pub(crate) fn unit(unit: &str) -> &str {
     }
 }
 
+/// Returns a hash of what all points of a metric share: resource, scope, name and kind.
+pub(crate) fn origin_identity(received: &ReceivedMetric) -> u64 {
+    let kind = received.metric.data.as_ref().map(mem::discriminant);
+    hash(&(attributes_identity(&received.resource.attributes), received.scope_name(), received.name(), kind))
+}
+
+/// The order of attributes does not matter.
+fn attributes_identity(list: &[KeyValue]) -> u64 {
+    let each =
+        list.iter().map(|attribute| hash(&(&attribute.key, describe::whole_value(attribute.value.as_ref()))));
+    each.fold(0, u64::wrapping_add)
+}
+
+pub(crate) fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::metrics::v1::summary_data_point::ValueAtQuantile;
-    use standpipe::receiver::proto::metrics::v1::{ExponentialHistogram, Gauge, Histogram, Sum, Summary};
+    use standpipe::receiver::proto::{ExponentialHistogram, Gauge, Histogram, Sum, Summary, ValueAtQuantile};
 
     use super::*;
 
@@ -268,7 +294,7 @@ mod tests {
         Metric { unit: unit.to_owned(), data: Some(data), ..Metric::default() }
     }
 
-    fn gauge(unit: &str, value: Option<Value>) -> Metric {
+    fn gauge(unit: &str, value: Option<Number>) -> Metric {
         metric(
             unit,
             Data::Gauge(Gauge { data_points: vec![NumberDataPoint { value, ..Default::default() }] }),
@@ -281,11 +307,11 @@ mod tests {
 
     #[test]
     fn a_number_is_shown_with_its_unit() {
-        assert_eq!(value(&gauge("ms", Some(Value::AsInt(-3)))), "-3 ms");
-        assert_eq!(value(&gauge("", Some(Value::AsDouble(0.25)))), "0.25");
-        assert_eq!(value(&gauge("1", Some(Value::AsDouble(0.25)))), "0.25");
-        assert_eq!(value(&gauge("{request}", Some(Value::AsInt(7)))), "7 request");
-        assert_eq!(value(&gauge("By", Some(Value::AsInt(i64::MIN)))), "-9223372036854775808 By");
+        assert_eq!(value(&gauge("ms", Some(Number::AsInt(-3)))), "-3 ms");
+        assert_eq!(value(&gauge("", Some(Number::AsDouble(0.25)))), "0.25");
+        assert_eq!(value(&gauge("1", Some(Number::AsDouble(0.25)))), "0.25");
+        assert_eq!(value(&gauge("{request}", Some(Number::AsInt(7)))), "7 request");
+        assert_eq!(value(&gauge("By", Some(Number::AsInt(i64::MIN)))), "-9223372036854775808 By");
         assert_eq!(value(&gauge("ms", None)), "no value");
     }
 
@@ -307,8 +333,8 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_name_and_delta_is_marked() {
-        let delta = AggregationTemporality::Delta as i32;
-        let cumulative = AggregationTemporality::Cumulative as i32;
+        let delta = DELTA;
+        let cumulative = 2;
         let sum = |is_monotonic, aggregation_temporality| {
             Data::Sum(Sum { is_monotonic, aggregation_temporality, ..Default::default() })
         };

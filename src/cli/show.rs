@@ -13,7 +13,7 @@ use standpipe::receiver::Records;
 use super::progress::Progress;
 use super::style::{Style, TerminalInfo};
 use super::text::{self, Charset};
-use super::view::{self, Incoming, View};
+use super::view::{self, View};
 use super::{Failure, UNUSABLE, describe, report_error};
 
 /// What traces may take that are not complete.
@@ -167,7 +167,7 @@ fn print(
         match line {
             Ok((_, Line::Records(records))) => {
                 records_read += records.count() as u64;
-                view.add(Incoming::of_text(&records), pace.now(), &mut out)?;
+                view.add(&records, None, pace.now(), &mut out)?;
             }
             Ok((_, Line::Bad(number, reason))) => {
                 bad += 1;

@@ -1,16 +1,9 @@
 //! What the receiver can be scripted to answer, true or not.
 
-mod over_grpc;
-
 use std::time::Duration;
 
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTracePartialSuccess, ExportTraceServiceResponse,
-};
-use prost::Message;
-
 use super::rpc;
-pub(super) use over_grpc::{GoAwayTiming, GrpcFraming};
+use crate::record::wire::{encode_field, encode_varint};
 
 /// An answer for the receiver to give instead of the honest one, over HTTP or over gRPC.
 ///
@@ -94,6 +87,25 @@ pub(super) enum Body {
     GzipBomb(u64),
 }
 
+/// How an answer over gRPC is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GrpcFraming {
+    /// Success as headers, message and trailers; an error as trailers alone.
+    Usual,
+    TrailersOnly,
+    HeadersFirst,
+    /// A status of HTTP and none of gRPC.
+    BareHttp,
+}
+
+/// Whether an answer over gRPC is the last one, and when the client learns of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GoAwayTiming {
+    Never,
+    BeforeAnswer,
+    AfterAnswer,
+}
+
 impl Answer {
     /// Success: 200 with an empty response message.
     pub fn ok() -> Self {
@@ -124,14 +136,18 @@ impl Answer {
     ///
     /// With 0 rejected and a message it is a warning. More rejected than sent counts as nothing accepted.
     pub fn partial(rejected: u64, message: impl Into<String>) -> Self {
-        // the partial success of a log or metrics request has the same fields under other names
-        let response = ExportTraceServiceResponse {
-            partial_success: Some(ExportTracePartialSuccess {
-                rejected_spans: i64::try_from(rejected).unwrap_or(i64::MAX),
-                error_message: message.into(),
-            }),
-        };
-        Self { rejected, ..Self::ok().body(response.encode_to_vec()) }
+        // Field 1 of a response of any signal is the partial success, with the rejected count (1) and a message (2).
+        let (mut partial_success, mut response) = (Vec::new(), Vec::new());
+        if rejected > 0 {
+            partial_success.push(1 << 3);
+            encode_varint(rejected.min(i64::MAX as u64), &mut partial_success);
+        }
+        let message: String = message.into();
+        if !message.is_empty() {
+            encode_field(2 << 3 | 2, message.as_bytes(), &mut partial_success);
+        }
+        encode_field(1 << 3 | 2, &partial_success, &mut response);
+        Self { rejected, ..Self::ok().body(response) }
     }
 
     /// Success as the OpenTelemetry Collector says it: a partial success that is there and empty (`0a 00`).
@@ -270,6 +286,75 @@ impl Answer {
         self
     }
 
+    /// Any gRPC code. Over HTTP it is the status that goes with it: 503 for 14, for instance.
+    ///
+    /// ```
+    /// use standpipe::receiver::Answer;
+    ///
+    /// let busy = Answer::grpc(14).message("try again later");
+    /// assert!(!busy.accepts());
+    /// ```
+    pub fn grpc(code: u32) -> Self {
+        Self { code: Some(code), ..Self::status(rpc::status_of(code)) }
+    }
+
+    /// Over gRPC, resets the request's stream (RST_STREAM) with this error code of HTTP/2; the connection goes on. Over
+    /// HTTP, where there are no streams, it closes the connection.
+    pub fn reset_stream(code: u32) -> Self {
+        Self::without_status(DeliveryMode::ResetStream(code))
+    }
+
+    /// Over gRPC, sends GOAWAY with this error code of HTTP/2, which shows that the request was not looked at, then
+    /// closes: a client may send it again elsewhere. Over HTTP it only closes the connection.
+    pub fn go_away(code: u32) -> Self {
+        Self::without_status(DeliveryMode::GoAway(code))
+    }
+
+    /// Over gRPC, says that no more requests will be taken (GOAWAY) before it answers this one, then closes. Over HTTP
+    /// nothing changes.
+    pub fn go_away_before(mut self) -> Self {
+        self.go_away = GoAwayTiming::BeforeAnswer;
+        self
+    }
+
+    /// Over gRPC, says after the answer that no more requests will be taken (GOAWAY), then closes. Over HTTP nothing
+    /// changes.
+    pub fn go_away_after(mut self) -> Self {
+        self.go_away = GoAwayTiming::AfterAnswer;
+        self
+    }
+
+    /// Over gRPC, sends the status alone, also of a success: one block of headers that ends the answer. Over HTTP
+    /// nothing changes.
+    pub fn trailers_only(mut self) -> Self {
+        self.grpc_framing = GrpcFraming::TrailersOnly;
+        self
+    }
+
+    /// Over gRPC, sends an error in two blocks, headers and trailers, as a server does that fails late. Over HTTP
+    /// nothing changes.
+    pub fn headers_first(mut self) -> Self {
+        self.grpc_framing = GrpcFraming::HeadersFirst;
+        self
+    }
+
+    /// Over gRPC, sends the HTTP status and no status of gRPC, as a proxy in the way does. The body is sent as it is. Over
+    /// HTTP nothing changes.
+    pub fn without_grpc_status(mut self) -> Self {
+        self.grpc_framing = GrpcFraming::BareHttp;
+        self
+    }
+
+    /// The code that goes with it over gRPC.
+    pub(super) fn grpc_code(&self) -> u32 {
+        self.code.unwrap_or_else(|| rpc::code_of(self.status))
+    }
+
+    /// The code that goes over the wire of gRPC, if one does.
+    pub(super) fn grpc_code_sent(&self) -> Option<u32> {
+        (self.status != NO_STATUS && self.grpc_framing != GrpcFraming::BareHttp).then(|| self.grpc_code())
+    }
+
     /// Whether the records of a request answered so count as accepted.
     pub fn accepts(&self) -> bool {
         (200..300).contains(&self.status)
@@ -307,7 +392,7 @@ const SLOW_BODY_FILLING: usize = 1024;
 /// A field that no OTLP message has.
 fn skipped_field(bytes: usize) -> Vec<u8> {
     let mut body = Vec::new();
-    prost::encoding::bytes::encode(15, &vec![0; bytes], &mut body);
+    encode_field(15 << 3 | 2, &vec![0; bytes], &mut body);
     body
 }
 
@@ -316,6 +401,8 @@ fn skipped_field(bytes: usize) -> Vec<u8> {
 mod tests {
     use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+    use prost::Message;
 
     use super::*;
 

@@ -6,10 +6,10 @@ use std::io::Read;
 use flate2::read::MultiGzDecoder;
 
 use super::budget::Share;
+use super::json;
 use super::records::Records;
 use super::refusal::Refusal;
-use super::{json, weight};
-use crate::record::Signal;
+use crate::record::{Signal, message};
 
 /// How much more memory than the largest body a decoded one may take. Spans as programs make them take five times
 /// their length.
@@ -73,14 +73,14 @@ impl Content {
         Self::decode(signal, &message, limit, share)
     }
 
-    fn decode(signal: Signal, message: &[u8], limit: usize, mut share: Share) -> Result<Self, Refusal> {
+    fn decode(signal: Signal, body: &[u8], limit: usize, mut share: Share) -> Result<Self, Refusal> {
         // first: two bytes can be a whole span, so the decoder may only build what there is room for
-        let weight = weight::of(signal, message);
+        let weight = message::decoded_bytes(signal, body);
         if weight > limit.saturating_mul(UNFOLDING) {
             return Err(Refusal::new(413, "request body too large: it unfolds to too many messages"));
         }
         share.grow(weight.saturating_mul(WHILE_DECODING))?;
-        let records = Records::decode(signal, message)
+        let records = Records::decode(signal, body)
             .map_err(|error| Refusal::undecodable(format!("cannot decode the body: {error}")))?;
         Ok(Self { signal, records, weight, share })
     }

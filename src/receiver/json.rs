@@ -3,24 +3,19 @@
 //! No tree of values is built, and the message is weighed and decoded like any other. The text goes no deeper than what a
 //! protobuf message of the same content may.
 
-mod schema;
-
 use std::fmt;
 
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
-use prost::Message as _;
-use prost::encoding::{WireType, encode_key, encode_varint};
 use serde::de::{
     DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 
 use super::answer::{Answer, Body};
 use super::rpc;
-use crate::record::Signal;
+use crate::record::schema::{self, Field, Kind, Presence, Schema};
+use crate::record::wire::{Fields, Raw, WireType, encode_varint};
+use crate::record::{Severity, Signal};
 use crate::transport::base64::decode as decode_base64;
 use serde_json::json;
-
-use schema::{Field, Kind, Message};
 
 /// How deep a text may be. An array in an array is two messages, of which a decoder of protobuf takes 100 in each other, and
 /// three levels of JSON: 153 at most, with those around it.
@@ -35,7 +30,7 @@ pub(super) fn to_protobuf(signal: Signal, text: &[u8]) -> serde_json::Result<Vec
     let mut text = serde_json::Deserializer::from_slice(text);
     // its own is less than what senders of protobuf are allowed
     text.disable_recursion_limit();
-    Request { message: schema::request(signal), out: &mut out }.deserialize(&mut text)?;
+    Request { schema: schema::request(signal), out: &mut out }.deserialize(&mut text)?;
     text.end()?;
     Ok(out)
 }
@@ -65,7 +60,7 @@ pub(super) fn most_bytes(text: usize) -> usize {
 
 /// A message without framing.
 struct Request<'a> {
-    message: &'static Message,
+    schema: &'static Schema,
     out: &'a mut Vec<u8>,
 }
 
@@ -85,19 +80,20 @@ impl<'de> Visitor<'de> for Request<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
-        write_fields(self.message, map, self.out)
+        write_fields(self.schema, map, self.out)
     }
 }
 
 fn write_fields<'de, A: MapAccess<'de>>(
-    message: &'static Message,
+    schema: &'static Schema,
     mut map: A,
     out: &mut Vec<u8>,
 ) -> Result<(), A::Error> {
-    while let Some(field) = map.next_key_seed(Name(message))? {
+    while let Some(field) = map.next_key_seed(Name(schema))? {
         match field {
             Some(field) => {
-                let context = if field.is_list { ValueContext::List } else { ValueContext::Field };
+                let is_list = field.presence == Presence::Repeated;
+                let context = if is_list { ValueContext::List } else { ValueContext::Field };
                 map.next_value_seed(Value { field, context, out })?;
             }
             // of a later version, or of the sender's own
@@ -108,7 +104,7 @@ fn write_fields<'de, A: MapAccess<'de>>(
 }
 
 /// The name of a field of this message, or of none that is known.
-struct Name(&'static Message);
+struct Name(&'static Schema);
 
 impl<'de> DeserializeSeed<'de> for Name {
     type Value = Option<&'static Field>;
@@ -126,7 +122,7 @@ impl Visitor<'_> for Name {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.field(name))
+        Ok(self.0.fields.iter().find(|field| field.json_name().eq(name.bytes())))
     }
 }
 
@@ -150,18 +146,15 @@ struct Value<'a> {
 impl Value<'_> {
     fn key(&mut self, wire_type: WireType) {
         if self.context != ValueContext::Packed {
-            encode_key(self.field.number, wire_type, self.out);
+            self.field.encode_key(wire_type, self.out);
         }
     }
 
-    fn varint(&mut self, value: u64) {
-        self.key(WireType::Varint);
-        encode_varint(value, self.out);
-    }
-
-    fn fixed(&mut self, value: u64) {
-        self.key(WireType::SixtyFourBit);
-        self.out.extend_from_slice(&value.to_le_bytes());
+    /// Writes the bits of a number; `None` if the field does not hold numbers.
+    fn number(&mut self, bits: u64) -> Option<()> {
+        self.key(self.field.kind.number_type()?);
+        self.field.kind.encode_number(bits, self.out);
+        Some(())
     }
 
     fn bytes(&mut self, value: &[u8]) {
@@ -187,36 +180,24 @@ impl Value<'_> {
         if self.context == ValueContext::List {
             return None;
         }
-        match self.field.kind {
-            Kind::Double => self.fixed((number as f64).to_bits()),
-            Kind::Fixed64 => self.fixed(number.try_into().ok()?),
-            Kind::SignedFixed64 => self.fixed(i64::try_from(number).ok()? as u64),
-            Kind::Uint64 => self.varint(number.try_into().ok()?),
-            Kind::Uint32 => self.varint(u32::try_from(number).ok()?.into()),
-            Kind::Int64 => self.varint(i64::try_from(number).ok()? as u64),
-            Kind::Enum(_) => self.varint(i64::from(i32::try_from(number).ok()?) as u64),
-            Kind::ZigZag32 => {
-                let number = i32::try_from(number).ok()?;
-                self.varint(((number << 1) ^ (number >> 31)) as u32 as u64);
-            }
-            Kind::Fixed32 => {
-                let number = u32::try_from(number).ok()?;
-                self.key(WireType::ThirtyTwoBit);
-                self.out.extend_from_slice(&number.to_le_bytes());
-            }
+        let bits = match self.field.kind {
+            Kind::Double => (number as f64).to_bits(),
+            Kind::Fixed64 | Kind::Uint64 => number.try_into().ok()?,
+            Kind::Sfixed64 | Kind::Int64 => i64::try_from(number).ok()? as u64,
+            Kind::Fixed32 | Kind::Uint32 => u32::try_from(number).ok()?.into(),
+            Kind::Int32 | Kind::Sint32 => i64::from(i32::try_from(number).ok()?) as u64,
             Kind::Message(_) | Kind::Text | Kind::Id | Kind::Bytes | Kind::Bool => return None,
-        }
-        Some(())
+        };
+        self.number(bits)
     }
 
     fn float(&mut self, number: f64) -> Option<()> {
         match self.field.kind {
-            Kind::Double if self.context != ValueContext::List => self.fixed(number.to_bits()),
+            Kind::Double if self.context != ValueContext::List => self.number(number.to_bits()),
             // 1e3 is a whole number, too
-            _ if number.fract() == 0.0 => self.whole(number as i128)?,
-            _ => return None,
+            _ if number.fract() == 0.0 => self.whole(number as i128),
+            _ => None,
         }
-        Some(())
     }
 
     fn text(&mut self, text: &str) -> Option<()> {
@@ -225,8 +206,8 @@ impl Value<'_> {
             Kind::Text => self.bytes(text.as_bytes()),
             Kind::Id => self.bytes(&decode_hex(text.as_bytes())?),
             Kind::Bytes => self.bytes(&decode_base64(text.replace('-', "+").replace('_', "/").as_bytes())?),
-            Kind::Enum(by_name) => self.whole(by_name(text)?.into())?,
-            Kind::Double => self.fixed(double(text)?.to_bits()),
+            Kind::Int32 => self.whole(enum_number(self.field, text)?)?,
+            Kind::Double => self.number(double(text)?.to_bits())?,
             _ => self.whole(text.parse().ok()?)?,
         }
         Some(())
@@ -253,11 +234,11 @@ impl<'de> Visitor<'de> for Value<'_> {
             (_, Kind::Bytes) => "bytes in base64",
             (_, Kind::Bool) => "true or false",
             (_, Kind::Double) => "a number",
-            (_, Kind::Enum(_)) => "the number of an enum",
+            (_, Kind::Int32) => "the number of an enum",
             (_, Kind::Fixed64 | Kind::Uint64) => "a whole number of 64 bits that is not negative",
             (_, Kind::Fixed32 | Kind::Uint32) => "a whole number of 32 bits that is not negative",
-            (_, Kind::SignedFixed64 | Kind::Int64) => "a whole number of 64 bits",
-            (_, Kind::ZigZag32) => "a whole number of 32 bits",
+            (_, Kind::Sfixed64 | Kind::Int64) => "a whole number of 64 bits",
+            (_, Kind::Sint32) => "a whole number of 32 bits",
         })
     }
 
@@ -272,10 +253,10 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_bool<E: Error>(mut self, value: bool) -> Result<(), E> {
         match self.field.kind {
-            Kind::Bool if self.context != ValueContext::List => self.varint(value.into()),
-            _ => return Err(E::invalid_type(Unexpected::Bool(value), &self)),
+            Kind::Bool if self.context != ValueContext::List => self.number(value.into()),
+            _ => None,
         }
-        Ok(())
+        .ok_or_else(|| E::invalid_type(Unexpected::Bool(value), &self))
     }
 
     fn visit_u64<E: Error>(mut self, value: u64) -> Result<(), E> {
@@ -315,12 +296,29 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, map: A) -> Result<(), A::Error> {
         match self.field.kind {
-            Kind::Message(message) if self.context != ValueContext::List => {
-                self.delimited(|out| write_fields(message, map, out))
+            Kind::Message(index) if self.context != ValueContext::List => {
+                self.delimited(|out| write_fields(schema::schema(index), map, out))
             }
             _ => Err(A::Error::invalid_type(Unexpected::Map, &self)),
         }
     }
+}
+
+/// Returns the number that a name of an enumeration stands for.
+fn enum_number(field: &Field, text: &str) -> Option<i128> {
+    let (prefix, names): (&str, &[&str]) = match field.name {
+        "kind" => ("SPAN_KIND_", &["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"]),
+        "code" => ("STATUS_CODE_", &["UNSET", "OK", "ERROR"]),
+        "aggregation_temporality" => ("AGGREGATION_TEMPORALITY_", &["UNSPECIFIED", "DELTA", "CUMULATIVE"]),
+        _ => {
+            let name = text.strip_prefix("SEVERITY_NUMBER_")?;
+            let is_named =
+                |number: &u8| Severity::from_number(*number).map_or("UNSPECIFIED", Severity::name) == name;
+            return (0..=24).find(is_named).map(i128::from);
+        }
+    };
+    let name = text.strip_prefix(prefix)?;
+    names.iter().position(|known| *known == name).map(|number| number as i128)
 }
 
 fn double(text: &str) -> Option<f64> {
@@ -360,30 +358,36 @@ fn message_of(answer: &Answer, signal: Option<Signal>) -> Option<serde_json::Val
         return Some(json!({}));
     }
     if answer.accepts() {
-        return response(&ExportTraceServiceResponse::decode(bytes.as_slice()).ok()?, signal?);
+        return response(bytes, signal?);
     }
     let (code, message) = (answer.grpc_code(), answer.message.as_ref()?);
     let is_status = *bytes == rpc::encode_status(code, message, None);
     is_status.then(|| json!({ "code": code, "message": message }))
 }
 
-/// A partial success has the same fields for all signals, under other names.
-fn response(response: &ExportTraceServiceResponse, signal: Signal) -> Option<serde_json::Value> {
-    let Some(partial) = &response.partial_success else { return Some(json!({})) };
+/// Returns an export response as JSON. A partial success has the same fields for all signals, under other names.
+fn response(response: &[u8], signal: Signal) -> Option<serde_json::Value> {
     let rejected = match signal {
         Signal::Traces => "rejectedSpans",
         Signal::Logs => "rejectedLogRecords",
         Signal::Metrics => "rejectedDataPoints",
     };
-    let mut success = serde_json::Map::new();
-    if partial.rejected_spans != 0 {
-        // whole numbers of 64 bits are strings
-        success.insert(rejected.to_owned(), partial.rejected_spans.to_string().into());
+    let mut json = serde_json::Map::new();
+    for field in Fields::of(response) {
+        let (1, Raw::Bytes(partial_success)) = field.ok()? else { continue };
+        let mut success = serde_json::Map::new();
+        for field in Fields::of(partial_success) {
+            let (name, text) = match field.ok()? {
+                // A 64-bit number is a string in JSON.
+                (1, Raw::Varint(number)) => (rejected, (number as i64).to_string()),
+                (2, Raw::Bytes(message)) => ("errorMessage", std::str::from_utf8(message).ok()?.to_owned()),
+                _ => continue,
+            };
+            success.insert(name.to_owned(), text.into());
+        }
+        json.insert("partialSuccess".to_owned(), success.into());
     }
-    if !partial.error_message.is_empty() {
-        success.insert("errorMessage".to_owned(), partial.error_message.as_str().into());
-    }
-    Some(json!({ "partialSuccess": success }))
+    Some(json.into())
 }
 
 #[cfg(test)]

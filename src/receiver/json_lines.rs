@@ -2,20 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::io::{self, Write};
 
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
-use opentelemetry_proto::tonic::logs::v1::LogRecord;
-use opentelemetry_proto::tonic::metrics::v1::Metric;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use prost::Message;
-use prost::encoding::{bytes, message};
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
+use super::json;
 use super::records::{ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
-use super::{json, weight};
-use crate::record::Signal;
+use crate::record::{Signal, message};
 use crate::transport::write_json;
 
 /// More records than this are written as several lines, so that no line is much larger than a usual request.
@@ -60,11 +53,11 @@ impl Records {
     pub fn from_json(text: &[u8]) -> Result<Self, JsonError> {
         let mut all = Self::default();
         for signal in signals_in(text).map_err(JsonError::of)? {
-            let message = json::to_protobuf(signal, text).map_err(JsonError::of)?;
-            if weight::of(signal, &message) > MOST_BYTES {
+            let request = json::to_protobuf(signal, text).map_err(JsonError::of)?;
+            if message::decoded_bytes(signal, &request) > MOST_BYTES {
                 return Err(JsonError(format!("it takes more than {MOST_BYTES} bytes of memory")));
             }
-            let of_signal = Self::decode(signal, &message).map_err(JsonError::of)?;
+            let of_signal = Self::decode(signal, &request).map_err(JsonError::of)?;
             all.spans.extend(of_signal.spans);
             all.logs.extend(of_signal.logs);
             all.metrics.extend(of_signal.metrics);
@@ -74,11 +67,20 @@ impl Records {
 
     /// Writes the records as OTLP JSON: a line for each signal that there is, each ended by `\n`. More than 4096 records of
     /// a signal are several lines.
+    ///
+    /// # Errors
+    /// If `out` cannot be written to.
+    pub fn write_json_lines(&self, out: &mut impl Write) -> io::Result<()> {
+        write_lines(Signal::Traces, &self.spans, ReceivedSpan::encode, out)?;
+        write_lines(Signal::Logs, &self.logs, ReceivedLog::encode, out)?;
+        write_lines(Signal::Metrics, &self.metrics, ReceivedMetric::encode, out)
+    }
+
+    /// Returns the lines that [`write_json_lines`](Self::write_json_lines) writes.
     pub fn to_json_lines(&self) -> String {
         let mut text = Vec::new();
-        write_lines(Signal::Traces, &self.spans, &mut text);
-        write_lines(Signal::Logs, &self.logs, &mut text);
-        write_lines(Signal::Metrics, &self.metrics, &mut text);
+        // Writing to memory cannot fail.
+        let _ = self.write_json_lines(&mut text);
         String::from_utf8(text).unwrap_or_default()
     }
 }
@@ -116,64 +118,23 @@ impl<'de> Visitor<'de> for Signals {
     }
 }
 
-fn write_lines<R: Record>(signal: Signal, records: &[R], text: &mut Vec<u8>) {
+/// Each line is written before the next is made: all of them together may be large.
+fn write_lines<R>(
+    signal: Signal,
+    records: &[R],
+    encode: fn(&[R]) -> Vec<u8>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     for records in records.chunks(MOST_IN_LINE) {
-        let start = text.len();
-        // what was decoded is no deeper than what can be written
-        match write_json(text, signal, &request(records)) {
-            Ok(()) => text.push(b'\n'),
-            Err(_) => text.truncate(start),
+        let mut line = Vec::new();
+        // Decoded records are not nested deeper than what can be written.
+        if write_json(&mut line, signal, &encode(records)).is_ok() {
+            line.push(b'\n');
+            out.write_all(&line)?;
         }
     }
+    Ok(())
 }
-
-/// The records as an export request. Its fields have the same numbers for every signal.
-fn request<R: Record>(records: &[R]) -> Vec<u8> {
-    let mut request = Vec::new();
-    for of_resource in records.chunk_by(|a, b| Arc::ptr_eq(a.resource(), b.resource())) {
-        let mut resource = Vec::new();
-        message::encode(1, &**of_resource[0].resource(), &mut resource);
-        for of_scope in of_resource.chunk_by(|a, b| Arc::ptr_eq(a.scope(), b.scope())) {
-            let mut scope = Vec::new();
-            message::encode(1, &**of_scope[0].scope(), &mut scope);
-            of_scope.iter().for_each(|record| message::encode(2, record.message(), &mut scope));
-            bytes::encode(2, &scope, &mut resource);
-        }
-        bytes::encode(1, &resource, &mut request);
-    }
-    request
-}
-
-/// A record of any signal.
-trait Record {
-    type Message: Message;
-
-    fn resource(&self) -> &Arc<Resource>;
-    fn scope(&self) -> &Arc<InstrumentationScope>;
-    fn message(&self) -> &Self::Message;
-}
-
-macro_rules! record {
-    ($($record:ident { $field:ident: $message:ident })*) => {$(
-        impl Record for $record {
-            type Message = $message;
-
-            fn resource(&self) -> &Arc<Resource> {
-                &self.resource
-            }
-
-            fn scope(&self) -> &Arc<InstrumentationScope> {
-                &self.scope
-            }
-
-            fn message(&self) -> &$message {
-                &self.$field
-            }
-        }
-    )*};
-}
-
-record! { ReceivedSpan { span: Span } ReceivedLog { log: LogRecord } ReceivedMetric { metric: Metric } }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -243,7 +204,7 @@ mod tests {
         assert_eq!(Records::from_json(b"{}"), Ok(Records::default()));
         let bomb = format!(
             r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{}{{}}]}}]}}]}}"#,
-            "{},".repeat(MOST_BYTES / size_of::<Span>())
+            "{},".repeat(MOST_BYTES / size_of::<crate::record::schema::Span>())
         );
         assert_eq!(reason(&bomb), "it takes more than 268435456 bytes of memory");
     }

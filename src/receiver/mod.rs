@@ -59,7 +59,6 @@ mod request_sink;
 mod rpc;
 mod state;
 mod store;
-mod weight;
 mod wire;
 
 use std::io;
@@ -72,8 +71,6 @@ pub use builder::Builder;
 pub use fixture::TestTelemetry;
 #[cfg(feature = "console")]
 pub use json_lines::JsonError;
-/// The messages of the OpenTelemetry protocol, in the version that the received records are made of.
-pub use opentelemetry_proto::tonic as proto;
 pub use records::{
     ReceivedEvent, ReceivedLink, ReceivedLog, ReceivedMetric, ReceivedPoint, ReceivedSpan, ReceivedValue,
     Records, Trace, TraceSpan,
@@ -85,6 +82,21 @@ use listener::Listener;
 use state::Shared;
 
 use crate::record::{Signal, TraceId};
+
+/// Messages of the OpenTelemetry protocol, for the command and for tests.
+///
+/// Programs use the methods of the received records, which hide them.
+#[doc(hidden)]
+pub mod proto {
+    pub use super::records::{TreeNode, tree};
+    pub use crate::record::schema::{
+        AnyValue, ArrayValue, Buckets, Data, EntityRef, Event, Exemplar, ExemplarValue, ExponentialHistogram,
+        ExponentialHistogramDataPoint, Gauge, Histogram, HistogramDataPoint, InstrumentationScope, KeyValue,
+        KeyValueList, Link, LogRecord, LogsRequest, Metric, MetricsRequest, Number, NumberDataPoint,
+        Resource, ResourceLogs, ResourceMetrics, ResourceSpans, ScopeLogs, ScopeMetrics, ScopeSpans, Span,
+        Status, Sum, Summary, SummaryDataPoint, TracesRequest, Value, ValueAtQuantile,
+    };
+}
 
 /// A running OTLP receiver.
 ///

@@ -1,33 +1,25 @@
-//! What a request carries: spans, log records and metrics that know their resource and scope.
+//! The records of a request: spans, log records and metrics, each with its resource and scope.
 //!
-//! Here they are decoded. What tests read of them is in `records/`: a file for each signal, the values of attributes in
-//! `value.rs`, and the tree of a trace in `trace.rs`.
+//! This file decodes and encodes them. Their public methods are in `signals.rs`, the values of attributes in `value.rs`,
+//! and the tree of a trace in `trace.rs`.
 
-mod log;
-mod metric;
-mod span;
+mod signals;
 mod trace;
 mod value;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
-use opentelemetry_proto::tonic::logs::v1::LogRecord;
-use opentelemetry_proto::tonic::metrics::v1::Metric;
-use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use prost::{DecodeError, Message};
-
-pub use metric::ReceivedPoint;
-pub use span::{ReceivedEvent, ReceivedLink};
-pub use trace::{Trace, TraceSpan};
+pub use signals::{ReceivedEvent, ReceivedLink, ReceivedPoint};
+pub use trace::{Trace, TraceSpan, TreeNode, tree};
 pub use value::ReceivedValue;
 
+use crate::record::message::{self, DecodeError};
+use crate::record::schema::{
+    Data, InstrumentationScope, LogRecord, LogsRequest, Metric, MetricsRequest, Resource, Span, TracesRequest,
+};
+#[cfg(feature = "console")]
+use crate::record::wire::encode_field;
 use crate::record::{Signal, SpanId, TraceId};
 
 /// The records of one request, most often of one signal.
@@ -47,9 +39,9 @@ pub struct Records {
 impl Records {
     pub(super) fn decode(signal: Signal, body: &[u8]) -> Result<Self, DecodeError> {
         Ok(match signal {
-            Signal::Traces => Self { spans: decode_spans(body)?, ..Self::default() },
-            Signal::Logs => Self { logs: decode_logs(body)?, ..Self::default() },
-            Signal::Metrics => Self { metrics: decode_metrics(body)?, ..Self::default() },
+            Signal::Traces => Self { spans: ReceivedSpan::decode(body)?, ..Self::default() },
+            Signal::Logs => Self { logs: ReceivedLog::decode(body)?, ..Self::default() },
+            Signal::Metrics => Self { metrics: ReceivedMetric::decode(body)?, ..Self::default() },
         })
     }
 
@@ -90,9 +82,15 @@ fn time(unix_nanos: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(unix_nanos)
 }
 
-/// Where a record came from: the same for each signal.
-macro_rules! origin {
-    ($($record:ident)*) => {$(
+/// Tags of the length-delimited fields 1 and 2.
+#[cfg(feature = "console")]
+const FIRST: u8 = 0x0a;
+#[cfg(feature = "console")]
+const SECOND: u8 = 0x12;
+
+/// Implements what the records of all signals share: how a request holds them, and where they came from.
+macro_rules! received {
+    ($($record:ident { $message:ident: $type:ident } = $request:ident.$of_resource:ident.$of_scope:ident.$all:ident;)*) => {$(
         impl $record {
             /// The name of its instrumentation scope; empty if the sender gave none.
             pub fn scope_name(&self) -> &str {
@@ -108,11 +106,63 @@ macro_rules! origin {
             pub fn resource_attribute(&self, key: &str) -> ReceivedValue<'_> {
                 ReceivedValue::find(&self.resource.attributes, key)
             }
+
+            /// Returns about how much memory the record takes, without its resource and its scope.
+            #[doc(hidden)]
+            pub fn memory_bytes(&self) -> usize {
+                size_of::<$type>() + message::Value::heap_bytes(&*self.$message)
+            }
+
+            /// Returns about how much memory its resource and its scope take.
+            #[doc(hidden)]
+            pub fn origin_bytes(&self) -> usize {
+                let structs = size_of::<Resource>() + size_of::<InstrumentationScope>();
+                structs + message::Value::heap_bytes(&*self.resource) + message::Value::heap_bytes(&*self.scope)
+            }
+
+            fn decode(body: &[u8]) -> Result<Vec<Self>, DecodeError> {
+                let request: $request = message::decode(body)?;
+                let mut records = Vec::new();
+                for of_resource in request.$of_resource {
+                    let resource = Arc::new(of_resource.resource.unwrap_or_default());
+                    for of_scope in of_resource.$of_scope {
+                        let scope = Arc::new(of_scope.scope.unwrap_or_default());
+                        records.extend(of_scope.$all.into_iter().map(|message| Self {
+                            $message: Arc::new(message),
+                            resource: resource.clone(),
+                            scope: scope.clone(),
+                        }));
+                    }
+                }
+                Ok(records)
+            }
+
+            /// Encodes records as an export request. Its fields have the same numbers for every signal.
+            #[cfg(feature = "console")]
+            pub(super) fn encode(records: &[Self]) -> Vec<u8> {
+                let mut request = Vec::new();
+                for of_resource in records.chunk_by(|a, b| Arc::ptr_eq(&a.resource, &b.resource)) {
+                    let mut resource = Vec::new();
+                    encode_field(FIRST, &message::encoded(&*of_resource[0].resource), &mut resource);
+                    for of_scope in of_resource.chunk_by(|a, b| Arc::ptr_eq(&a.scope, &b.scope)) {
+                        let mut scope = Vec::new();
+                        encode_field(FIRST, &message::encoded(&*of_scope[0].scope), &mut scope);
+                        of_scope.iter().for_each(|of_scope| encode_field(SECOND, &message::encoded(&*of_scope.$message), &mut scope));
+                        encode_field(SECOND, &scope, &mut resource);
+                    }
+                    encode_field(FIRST, &resource, &mut request);
+                }
+                request
+            }
         }
     )*};
 }
 
-origin! { ReceivedSpan ReceivedLog ReceivedMetric }
+received! {
+    ReceivedSpan { span: Span } = TracesRequest.resource_spans.scope_spans.spans;
+    ReceivedLog { log: LogRecord } = LogsRequest.resource_logs.scope_logs.log_records;
+    ReceivedMetric { metric: Metric } = MetricsRequest.resource_metrics.scope_metrics.metrics;
+}
 
 /// A span that was accepted, with where it came from. Clones are cheap.
 ///
@@ -128,24 +178,6 @@ pub struct ReceivedSpan {
     pub scope: Arc<InstrumentationScope>,
 }
 
-/// Decodes an `ExportTraceServiceRequest`.
-fn decode_spans(body: &[u8]) -> Result<Vec<ReceivedSpan>, DecodeError> {
-    let request = ExportTraceServiceRequest::decode(body)?;
-    let mut spans = Vec::new();
-    for of_resource in request.resource_spans {
-        let resource = Arc::new(of_resource.resource.unwrap_or_default());
-        for of_scope in of_resource.scope_spans {
-            let scope = Arc::new(of_scope.scope.unwrap_or_default());
-            spans.extend(of_scope.spans.into_iter().map(|span| ReceivedSpan {
-                span: Arc::new(span),
-                resource: resource.clone(),
-                scope: scope.clone(),
-            }));
-        }
-    }
-    Ok(spans)
-}
-
 /// A log record that was accepted, with where it came from. Clones are cheap.
 ///
 /// Get them from [`Receiver::logs`](super::Receiver::logs) or in a [`Batch`](super::Batch).
@@ -158,24 +190,6 @@ pub struct ReceivedLog {
     pub resource: Arc<Resource>,
     /// Its instrumentation scope, shared likewise; empty if the sender gave none.
     pub scope: Arc<InstrumentationScope>,
-}
-
-/// Decodes an `ExportLogsServiceRequest`.
-fn decode_logs(body: &[u8]) -> Result<Vec<ReceivedLog>, DecodeError> {
-    let request = ExportLogsServiceRequest::decode(body)?;
-    let mut logs = Vec::new();
-    for of_resource in request.resource_logs {
-        let resource = Arc::new(of_resource.resource.unwrap_or_default());
-        for of_scope in of_resource.scope_logs {
-            let scope = Arc::new(of_scope.scope.unwrap_or_default());
-            logs.extend(of_scope.log_records.into_iter().map(|log| ReceivedLog {
-                log: Arc::new(log),
-                resource: resource.clone(),
-                scope: scope.clone(),
-            }));
-        }
-    }
-    Ok(logs)
 }
 
 /// A metric that was accepted, all its data points or the first of them, with where it came from. Clones are cheap.
@@ -204,24 +218,6 @@ impl ReceivedMetric {
             Some(Data::Summary(summary)) => summary.data_points.len(),
         }
     }
-}
-
-/// Decodes an `ExportMetricsServiceRequest`.
-fn decode_metrics(body: &[u8]) -> Result<Vec<ReceivedMetric>, DecodeError> {
-    let request = ExportMetricsServiceRequest::decode(body)?;
-    let mut metrics = Vec::new();
-    for of_resource in request.resource_metrics {
-        let resource = Arc::new(of_resource.resource.unwrap_or_default());
-        for of_scope in of_resource.scope_metrics {
-            let scope = Arc::new(of_scope.scope.unwrap_or_default());
-            metrics.extend(of_scope.metrics.into_iter().map(|metric| ReceivedMetric {
-                metric: Arc::new(metric),
-                resource: resource.clone(),
-                scope: scope.clone(),
-            }));
-        }
-    }
-    Ok(metrics)
 }
 
 /// Keeps the metrics that hold the first `points` data points; the last of them may lose its later ones.
@@ -255,12 +251,11 @@ fn truncate(metric: &mut Metric, points: usize) {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry_proto::tonic::metrics::v1::{
+    use super::*;
+    use crate::record::schema::{
         ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram, HistogramDataPoint,
         NumberDataPoint, Sum, Summary, SummaryDataPoint,
     };
-
-    use super::*;
 
     /// One metric of each kind with `points` data points, and one that has not even a kind.
     fn of_every_kind(points: usize) -> Vec<ReceivedMetric> {

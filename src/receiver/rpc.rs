@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prost::encoding;
+use crate::record::wire::{encode_field, encode_varint};
 
 /// The gRPC code that goes with an HTTP status.
 pub(super) fn code_of(status: u16) -> u32 {
@@ -38,28 +38,31 @@ pub(super) fn status_of(code: u32) -> u16 {
     }
 }
 
-/// A `google.rpc.Status`, which `opentelemetry-proto` does not have, with a `google.rpc.RetryInfo` if the client is to
-/// wait.
+/// Returns a `google.rpc.Status`, with a `google.rpc.RetryInfo` if the client is to wait.
 pub(super) fn encode_status(code: u32, message: &str, retry: Option<Duration>) -> Vec<u8> {
     let mut status = Vec::new();
-    encoding::uint32::encode(1, &code, &mut status);
-    encoding::string::encode(2, &message.to_owned(), &mut status);
+    encode_number(1 << 3, code.into(), &mut status);
+    encode_field(2 << 3 | 2, message.as_bytes(), &mut status);
     if let Some(delay) = retry {
         let mut any = Vec::new();
-        encoding::string::encode(1, &"type.googleapis.com/google.rpc.RetryInfo".to_owned(), &mut any);
-        encoding::bytes::encode(2, &encode_retry_info(delay), &mut any);
-        encoding::bytes::encode(3, &any, &mut status);
+        encode_field(1 << 3 | 2, b"type.googleapis.com/google.rpc.RetryInfo", &mut any);
+        encode_field(2 << 3 | 2, &encode_retry_info(delay), &mut any);
+        encode_field(3 << 3 | 2, &any, &mut status);
     }
     status
 }
 
 fn encode_retry_info(delay: Duration) -> Vec<u8> {
-    let mut duration = Vec::new();
-    encoding::uint64::encode(1, &delay.as_secs(), &mut duration);
-    encoding::uint32::encode(2, &delay.subsec_nanos(), &mut duration);
-    let mut info = Vec::new();
-    encoding::bytes::encode(1, &duration, &mut info);
+    let (mut duration, mut info) = (Vec::new(), Vec::new());
+    encode_number(1 << 3, delay.as_secs(), &mut duration);
+    encode_number(2 << 3, delay.subsec_nanos().into(), &mut duration);
+    encode_field(1 << 3 | 2, &duration, &mut info);
     info
+}
+
+fn encode_number(tag: u8, number: u64, out: &mut Vec<u8>) {
+    out.push(tag);
+    encode_varint(number, out);
 }
 
 /// A message as a header can carry it: printable ASCII without the percent sign, everything else by its bytes.

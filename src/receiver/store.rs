@@ -138,6 +138,13 @@ impl Batch {
     }
 }
 
+/// The records of a batch. They are shared with it.
+impl From<&Batch> for Records {
+    fn from(batch: &Batch) -> Self {
+        Self { spans: batch.spans.clone(), logs: batch.logs.clone(), metrics: batch.metrics.clone() }
+    }
+}
+
 /// Exact counts, and as much of the content as the budget holds.
 #[derive(Debug)]
 pub(super) struct Store {

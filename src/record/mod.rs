@@ -17,7 +17,8 @@
 //! | `buffer.rs` | a record's bytes, its frame, and the pool of storage that a thread reuses |
 //! | `chunk.rs` | framed records back to back, as the queue takes them |
 //! | `request.rs` | the records of a request that is read again |
-//! | `schema.rs` | the fields of every message, to print and to validate requests |
+//! | `schema.rs` | the fields of every message, to print, to read and to validate requests |
+//! | `message.rs` | the messages that the receiver decodes |
 //! | `slot.rs` | the memory of a chunk, or of an open span, that survives the process |
 //! | `copies.rs` | where the bytes of an open span are copied to, so that they survive the process |
 //! | `interrupted.rs` | what is made of a span that was open when its process died |
@@ -37,14 +38,19 @@ mod interrupted;
 mod key_filter;
 mod limits;
 mod log;
+#[cfg(feature = "receiver")]
+pub(crate) mod message;
 mod metric;
 mod point;
 mod request;
 mod resource;
-#[cfg(any(feature = "console", all(feature = "spool", target_os = "linux")))]
+#[cfg(any(feature = "console", feature = "receiver", all(feature = "spool", target_os = "linux")))]
 #[cfg_attr(
-    not(all(feature = "console", feature = "spool", target_os = "linux")),
-    allow(dead_code, reason = "the console prints by it, and the spool validates by it")
+    not(all(feature = "console", feature = "receiver", feature = "spool", target_os = "linux")),
+    allow(
+        dead_code,
+        reason = "the console prints by it, the receiver decodes by it, and the spool validates by it"
+    )
 )]
 pub(crate) mod schema;
 mod short_text;

@@ -1,43 +1,74 @@
-//! The messages of OTLP: the number, the JSON name and the kind of each field.
+//! The schema of OTLP: one table with the number, name and type of each field of each message.
 //!
-//! The console prints requests by this table, and the spool validates records by it. Two fields that only profiles use are
-//! left out: they are not printed, and no record of this library has them.
+//! The console and the receiver translate between protobuf and OTLP/JSON by this table, and the spool validates records by
+//! it. With the feature `receiver`, each message of the table is also a struct, which [`message`](super::message) decodes,
+//! encodes and weighs. The table leaves out the fields that only profiles use: nothing prints them, and no record of this
+//! library has them.
 
 use super::Signal;
-use super::wire::{Fields, Raw, WireType};
+#[cfg(feature = "receiver")]
+use super::message::{self, DecodeError};
+use super::wire::{Fields, Raw, WireType, encode_varint};
 
-/// Maximum nesting depth of messages in a request, as far as decoders go.
+/// Maximum nesting depth of messages in a request. Protobuf decoders stop at the same depth.
 pub(crate) const MAX_DEPTH: u32 = 1 + 100;
 
-/// The fields of a message, in the order in which they are printed.
-pub(crate) struct Message {
+/// Fields of a message, in the order in which they are printed.
+pub(crate) struct Schema {
     pub(crate) fields: &'static [Field],
 }
 
+impl Schema {
+    pub(crate) fn field(&self, number: u32) -> Option<&'static Field> {
+        self.fields.iter().find(|field| u32::from(field.number) == number)
+    }
+}
+
+/// One field of a message.
 pub(crate) struct Field {
     pub(crate) number: u8,
     pub(crate) kind: Kind,
     pub(crate) presence: Presence,
+    /// Name in protobuf, with underscores.
     pub(crate) name: &'static str,
 }
 
-/// How often a field can occur, and how its absence is printed.
+impl Field {
+    /// Returns the characters of the name in OTLP/JSON, which is in lower camel case.
+    pub(crate) fn json_name(&self) -> impl Iterator<Item = u8> + 'static {
+        let words = self.name.split('_').enumerate();
+        words.flat_map(|(index, word)| {
+            word.bytes().enumerate().map(move |(at, byte)| match index > 0 && at == 0 {
+                true => byte.to_ascii_uppercase(),
+                false => byte,
+            })
+        })
+    }
+
+    /// Appends the key that precedes a value in protobuf.
+    #[cfg(feature = "receiver")]
+    pub(crate) fn encode_key(&self, wire_type: WireType, out: &mut Vec<u8>) {
+        encode_varint(u64::from(self.number) << 3 | wire_type as u64, out);
+    }
+}
+
+/// How often a field occurs, and how its absence is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// Zero and empty are the same as not there, and are not printed.
+    /// Zero and empty mean absent, and are not printed.
     Implicit,
-    /// Printed if it is present, also if it is zero or empty.
+    /// Printed if present, even if zero or empty.
     Explicit,
-    /// The same; of all of these in a message only the last one counts.
+    /// Like `Explicit`, but only the last of these fields in a message counts.
     OneOf,
     Repeated,
 }
 
-/// The type of a field: how it is encoded and how it is printed.
-#[derive(Clone, Copy)]
+/// Type of a field: how it is encoded, and how it is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bool,
-    /// Enumerations, too: they are printed as numbers.
+    /// Only enumerations have this type. They are printed as numbers.
     Int32,
     Uint32,
     Sint32,
@@ -48,23 +79,61 @@ pub(crate) enum Kind {
     Sfixed64,
     Double,
     Text,
-    /// Bytes of a trace's or a span's id: the only ones in hexadecimal.
+    /// Bytes of a trace or span id: the only ones in hexadecimal.
     Id,
     Bytes,
-    /// By its index in [`MESSAGES`], which is smaller than an address.
+    /// Message type, by its index in the table, which is smaller than an address.
     Message(u8),
 }
 
 impl Kind {
-    /// Wire type of a number of this kind; `None` for length-delimited kinds.
+    /// Returns the wire type of a number of this kind, or `None` for length-delimited kinds.
     pub(crate) fn number_type(self) -> Option<WireType> {
         match self {
-            Bool | Int32 | Uint32 | Sint32 | Int64 | Uint64 => Some(WireType::Varint),
-            Fixed32 => Some(WireType::ThirtyTwoBit),
-            Fixed64 | Sfixed64 | Double => Some(WireType::SixtyFourBit),
-            Text | Id | Bytes | Of(_) => None,
+            Self::Bool | Self::Int32 | Self::Uint32 | Self::Sint32 | Self::Int64 | Self::Uint64 => {
+                Some(WireType::Varint)
+            }
+            Self::Fixed32 => Some(WireType::ThirtyTwoBit),
+            Self::Fixed64 | Self::Sfixed64 | Self::Double => Some(WireType::SixtyFourBit),
+            Self::Text | Self::Id | Self::Bytes | Self::Message(_) => None,
         }
     }
+
+    /// Returns the bits of a number of this kind, signed ones extended to 64 bits; `None` if the wire type is another.
+    pub(crate) fn decode_number(self, value: Raw<'_>) -> Option<u64> {
+        // Protobuf keeps the low bits of a number that is too large.
+        Some(match (self, value) {
+            (Self::Bool, Raw::Varint(number)) => u64::from(number != 0),
+            (Self::Int32, Raw::Varint(number)) => i64::from(number as i32) as u64,
+            (Self::Uint32, Raw::Varint(number)) => u64::from(number as u32),
+            (Self::Sint32, Raw::Varint(number)) => i64::from(unzigzag(number as u32)) as u64,
+            (Self::Int64 | Self::Uint64, Raw::Varint(number)) => number,
+            (Self::Fixed32, Raw::Four(bytes)) => u32::from_le_bytes(bytes).into(),
+            (Self::Fixed64 | Self::Sfixed64 | Self::Double, Raw::Eight(bytes)) => u64::from_le_bytes(bytes),
+            _ => return None,
+        })
+    }
+
+    /// Appends a number of this kind without a key. `bits` are those that [`decode_number`](Self::decode_number) returns.
+    #[cfg(feature = "receiver")]
+    pub(crate) fn encode_number(self, bits: u64, out: &mut Vec<u8>) {
+        match (self, self.number_type()) {
+            (_, Some(WireType::ThirtyTwoBit)) => out.extend_from_slice(&(bits as u32).to_le_bytes()),
+            (_, Some(WireType::SixtyFourBit)) => out.extend_from_slice(&bits.to_le_bytes()),
+            (Self::Sint32, _) => encode_varint(u64::from(zigzag(bits as i32)), out),
+            _ => encode_varint(bits, out),
+        }
+    }
+}
+
+/// Maps signed numbers to unsigned ones so that small numbers of either sign are short on the wire.
+#[cfg(feature = "receiver")]
+fn zigzag(number: i32) -> u32 {
+    (number << 1 ^ number >> 31) as u32
+}
+
+fn unzigzag(number: u32) -> i32 {
+    (number >> 1) as i32 ^ -((number & 1) as i32)
 }
 
 /// Message types that are validated before a request is rebuilt from the bytes of a dead process.
@@ -78,18 +147,21 @@ pub(crate) enum Part {
     Record,
 }
 
-/// Returns whether every decoder accepts these bytes as a message of this signal. Unknown fields, repeated ones that may be
-/// there once, and ids of other lengths are refused: the writer has none, so damage made them.
+/// Returns whether every decoder accepts these bytes as a message of this signal.
+///
+/// Unknown fields, repeated singular fields and ids of other lengths are refused: the writer does not produce them, so they
+/// are damage.
 pub(crate) fn is_valid(part: Part, signal: Signal, bytes: &[u8]) -> bool {
+    use MessageIndex::*;
     let parts = match signal {
-        Signal::Traces => [RESOURCE_SPANS, SCOPE_SPANS, SPAN],
-        Signal::Logs => [RESOURCE_LOGS, SCOPE_LOGS, LOG_RECORD],
-        Signal::Metrics => [RESOURCE_METRICS, SCOPE_METRICS, METRIC],
+        Signal::Traces => [ResourceSpans, ScopeSpans, Span],
+        Signal::Logs => [ResourceLogs, ScopeLogs, LogRecord],
+        Signal::Metrics => [ResourceMetrics, ScopeMetrics, Metric],
     };
-    is_message(message(parts[part as usize]), bytes, MAX_DEPTH)
+    is_message(schema(parts[part as usize] as u8), bytes, MAX_DEPTH)
 }
 
-fn is_message(known: &Message, bytes: &[u8], depth: u32) -> bool {
+fn is_message(known: &Schema, bytes: &[u8], depth: u32) -> bool {
     let is_packed = |kind: Kind, bytes| {
         let mut numbers = Fields::of(bytes);
         kind.number_type().is_some_and(|wire_type| {
@@ -98,269 +170,318 @@ fn is_message(known: &Message, bytes: &[u8], depth: u32) -> bool {
         })
     };
     let is_value = |field: &Field, value| match (field.kind, value) {
-        (Of(index), Raw::Bytes(bytes)) => depth > 0 && is_message(message(index), bytes, depth - 1),
-        (Text, Raw::Bytes(bytes)) => std::str::from_utf8(bytes).is_ok(),
-        (Id, Raw::Bytes(id)) => matches!(id.len(), 0 | 8 | 16),
-        (Bytes, Raw::Bytes(_)) => true,
+        (Kind::Message(index), Raw::Bytes(bytes)) => depth > 0 && is_message(schema(index), bytes, depth - 1),
+        (Kind::Text, Raw::Bytes(bytes)) => std::str::from_utf8(bytes).is_ok(),
+        (Kind::Id, Raw::Bytes(id)) => matches!(id.len(), 0 | 8 | 16),
+        (Kind::Bytes, Raw::Bytes(_)) => true,
         (kind, Raw::Bytes(bytes)) => field.presence == Presence::Repeated && is_packed(kind, bytes),
-        (kind, Raw::Varint(_)) => kind.number_type() == Some(WireType::Varint),
-        (kind, Raw::Four(_)) => kind.number_type() == Some(WireType::ThirtyTwoBit),
-        (kind, Raw::Eight(_)) => kind.number_type() == Some(WireType::SixtyFourBit),
+        (kind, number) => kind.decode_number(number).is_some(),
     };
     let mut seen = 0u32;
     Fields::of(bytes).all(|field| {
         let Ok((number, value)) = field else { return false };
-        let Some(field) = known.fields.iter().find(|field| u32::from(field.number) == number) else {
-            return false;
-        };
+        let Some(field) = known.field(number) else { return false };
         let is_first = seen & 1 << number == 0 || field.presence == Presence::Repeated;
         seen |= 1 << number;
         is_first && is_value(field, value)
     })
 }
 
-/// The message that a request of this signal is.
-pub(crate) fn request(signal: Signal) -> &'static Message {
-    match signal {
-        Signal::Traces => message(TRACES_REQUEST),
-        Signal::Logs => message(LOGS_REQUEST),
-        Signal::Metrics => message(METRICS_REQUEST),
-    }
+/// Returns the schema of an export request.
+pub(crate) fn request(signal: Signal) -> &'static Schema {
+    schema(match signal {
+        Signal::Traces => MessageIndex::TracesRequest,
+        Signal::Logs => MessageIndex::LogsRequest,
+        Signal::Metrics => MessageIndex::MetricsRequest,
+    } as u8)
 }
 
-pub(crate) fn message(index: u8) -> &'static Message {
-    &MESSAGES[usize::from(index)]
+pub(crate) fn schema(index: u8) -> &'static Schema {
+    &SCHEMAS[usize::from(index)]
 }
 
-const fn field(number: u8, name: &'static str, kind: Kind) -> Field {
-    Field { number, kind, presence: Presence::Implicit, name }
-}
-
-const fn optional(number: u8, name: &'static str, kind: Kind) -> Field {
-    Field { number, kind, presence: Presence::Explicit, name }
-}
-
-const fn one_of(number: u8, name: &'static str, kind: Kind) -> Field {
-    Field { number, kind, presence: Presence::OneOf, name }
-}
-
-const fn repeated(number: u8, name: &'static str, kind: Kind) -> Field {
-    Field { number, kind, presence: Presence::Repeated, name }
-}
-
-/// Numbers the messages by their order and puts their fields into one table.
+/// Expands to the schema of each message and, with the feature `receiver`, to its struct.
+///
+/// A row is `name = number type`; a repeated field has its type in brackets, an optional one in parentheses. After a `*`
+/// follow the fields of which a message has one: together they are one member of the struct, an enum with a variant each.
 macro_rules! messages {
-    ($($name:ident = $fields:expr;)*) => {
-        #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "they only count the constants below")]
+    ($($message:ident {
+        $($name:ident = $number:literal $type:tt,)*
+        $(*$member:ident: $choice:ident {
+            $($one:ident = $one_number:literal $one_type:ident $variant:ident,)*
+        }
+        $($later:ident = $later_number:literal $later_type:tt,)*)?
+    })*) => {
+        #[derive(Clone, Copy)]
         #[repr(u8)]
-        enum MessageIndex { $($name,)* }
+        enum MessageIndex { $($message,)* }
 
-        $(const $name: u8 = MessageIndex::$name as u8;)*
+        static SCHEMAS: &[Schema] = &[$(Schema { fields: &[
+            $(field!($name, $number, $type),)*
+            $($(field!($one, $one_number, $one_type, Presence::OneOf),)*
+            $(field!($later, $later_number, $later_type),)*)?
+        ] },)*];
 
-        static MESSAGES: &[Message] = &[$(Message { fields: &$fields },)*];
+        /// Size of the struct of each message.
+        #[cfg(feature = "receiver")]
+        pub(super) static SIZES: &[usize] = &[$(size_of::<$message>(),)*];
+
+        $(#[cfg(feature = "receiver")]
+        #[derive(Debug, Clone, Default, PartialEq)]
+        #[allow(missing_docs, reason = "the protocol documents its messages")]
+        pub struct $message {
+            $(pub $name: member!($type),)*
+            $(pub $member: Option<$choice>,
+            $(pub $later: member!($later_type),)*)?
+        }
+
+        $(#[cfg(feature = "receiver")]
+        #[derive(Debug, Clone, PartialEq)]
+        #[allow(missing_docs, reason = "the protocol documents its messages")]
+        pub enum $choice { $($variant(member!($one_type)),)* })?
+
+        #[cfg(feature = "receiver")]
+        impl message::Message for $message {
+            fn schema() -> &'static Schema {
+                schema(MessageIndex::$message as u8)
+            }
+
+            fn merge_field(&mut self, field: &Field, value: Raw<'_>, depth: u32) -> Result<(), DecodeError> {
+                match field.number {
+                    $($number => message::Value::merge(&mut self.$name, field, value, depth)?,)*
+                    $($($one_number => {
+                        let mut one: member!($one_type) = Default::default();
+                        message::Value::merge(&mut one, field, value, depth)?;
+                        self.$member = Some($choice::$variant(one));
+                    })*
+                    $($later_number => message::Value::merge(&mut self.$later, field, value, depth)?,)*)?
+                    _ => {}
+                }
+                Ok(())
+            }
+
+            fn visit<'a>(&'a self, visit: &mut dyn FnMut(u32, &'a dyn message::Value)) {
+                $(visit($number, &self.$name);)*
+                $(match &self.$member {
+                    $(Some($choice::$variant(one)) => visit($one_number, one),)*
+                    None => {}
+                }
+                $(visit($later_number, &self.$later);)*)?
+            }
+        })*
     };
 }
 
-use Kind::{
-    Bool, Bytes, Double, Fixed32, Fixed64, Id, Int32, Int64, Message as Of, Sfixed64, Sint32, Text, Uint32,
-    Uint64,
-};
+macro_rules! field {
+    ($name:ident, $number:literal, [$type:ident]) => {
+        field!($name, $number, $type, Presence::Repeated)
+    };
+    ($name:ident, $number:literal, ($type:ident)) => {
+        field!($name, $number, $type, Presence::Explicit)
+    };
+    ($name:ident, $number:literal, $type:ident) => {
+        field!($name, $number, $type, Presence::Implicit)
+    };
+    ($name:ident, $number:literal, $type:ident, $presence:expr) => {
+        Field { number: $number, kind: kind!($type), presence: $presence, name: stringify!($name) }
+    };
+}
+
+/// Maps each type of the table to its [`Kind`] and to the Rust type of a member of a struct.
+macro_rules! scalars {
+    ($dollar:tt $($type:ident $rust:ty;)*) => {
+        macro_rules! kind {
+            $(($type) => { Kind::$type };)*
+            ($dollar message:ident) => { Kind::Message(MessageIndex::$dollar message as u8) };
+        }
+
+        #[cfg(feature = "receiver")]
+        macro_rules! member {
+            ([$dollar type:ident]) => { Vec<member!($dollar type)> };
+            (($dollar type:ident)) => { Option<member!($dollar type)> };
+            $(($type) => { $rust };)*
+            ($dollar message:ident) => { $dollar message };
+        }
+    };
+}
+
+scalars! {
+    $
+    Bool bool;
+    Int32 i32;
+    Uint32 u32;
+    Sint32 i32;
+    Fixed32 u32;
+    Int64 i64;
+    Uint64 u64;
+    Fixed64 u64;
+    Sfixed64 i64;
+    Double f64;
+    Text String;
+    Id Vec<u8>;
+    Bytes Vec<u8>;
+}
 
 messages! {
-    TRACES_REQUEST = [repeated(1, "resourceSpans", Of(RESOURCE_SPANS))];
-    LOGS_REQUEST = [repeated(1, "resourceLogs", Of(RESOURCE_LOGS))];
-    METRICS_REQUEST = [repeated(1, "resourceMetrics", Of(RESOURCE_METRICS))];
+    TracesRequest { resource_spans = 1 [ResourceSpans], }
+    LogsRequest { resource_logs = 1 [ResourceLogs], }
+    MetricsRequest { resource_metrics = 1 [ResourceMetrics], }
+    ResourceSpans { resource = 1 (Resource), scope_spans = 2 [ScopeSpans], schema_url = 3 Text, }
+    ResourceLogs { resource = 1 (Resource), scope_logs = 2 [ScopeLogs], schema_url = 3 Text, }
+    ResourceMetrics { resource = 1 (Resource), scope_metrics = 2 [ScopeMetrics], schema_url = 3 Text, }
+    ScopeSpans { scope = 1 (InstrumentationScope), spans = 2 [Span], schema_url = 3 Text, }
+    ScopeLogs { scope = 1 (InstrumentationScope), log_records = 2 [LogRecord], schema_url = 3 Text, }
+    ScopeMetrics { scope = 1 (InstrumentationScope), metrics = 2 [Metric], schema_url = 3 Text, }
 
-    RESOURCE_SPANS = [
-        optional(1, "resource", Of(RESOURCE)),
-        repeated(2, "scopeSpans", Of(SCOPE_SPANS)),
-        field(3, "schemaUrl", Text),
-    ];
-    RESOURCE_LOGS = [
-        optional(1, "resource", Of(RESOURCE)),
-        repeated(2, "scopeLogs", Of(SCOPE_LOGS)),
-        field(3, "schemaUrl", Text),
-    ];
-    RESOURCE_METRICS = [
-        optional(1, "resource", Of(RESOURCE)),
-        repeated(2, "scopeMetrics", Of(SCOPE_METRICS)),
-        field(3, "schemaUrl", Text),
-    ];
-    RESOURCE = [
-        repeated(1, "attributes", Of(KEY_VALUE)),
-        field(2, "droppedAttributesCount", Uint32),
-        repeated(3, "entityRefs", Of(ENTITY_REF)),
-    ];
-    ENTITY_REF = [
-        field(1, "schemaUrl", Text),
-        field(2, "type", Text),
-        repeated(3, "idKeys", Text),
-        repeated(4, "descriptionKeys", Text),
-    ];
-    SCOPE = [
-        field(1, "name", Text),
-        field(2, "version", Text),
-        repeated(3, "attributes", Of(KEY_VALUE)),
-        field(4, "droppedAttributesCount", Uint32),
-    ];
-    SCOPE_SPANS = [
-        optional(1, "scope", Of(SCOPE)),
-        repeated(2, "spans", Of(SPAN)),
-        field(3, "schemaUrl", Text),
-    ];
-    SCOPE_LOGS = [
-        optional(1, "scope", Of(SCOPE)),
-        repeated(2, "logRecords", Of(LOG_RECORD)),
-        field(3, "schemaUrl", Text),
-    ];
-    SCOPE_METRICS = [
-        optional(1, "scope", Of(SCOPE)),
-        repeated(2, "metrics", Of(METRIC)),
-        field(3, "schemaUrl", Text),
-    ];
+    Resource {
+        attributes = 1 [KeyValue],
+        dropped_attributes_count = 2 Uint32,
+        entity_refs = 3 [EntityRef],
+    }
+    EntityRef { schema_url = 1 Text, type_ = 2 Text, id_keys = 3 [Text], description_keys = 4 [Text], }
+    InstrumentationScope {
+        name = 1 Text,
+        version = 2 Text,
+        attributes = 3 [KeyValue],
+        dropped_attributes_count = 4 Uint32,
+    }
+    KeyValue { key = 1 Text, value = 2 (AnyValue), }
+    AnyValue {
+        *value: Value {
+            string_value = 1 Text StringValue,
+            bool_value = 2 Bool BoolValue,
+            int_value = 3 Int64 IntValue,
+            double_value = 4 Double DoubleValue,
+            array_value = 5 ArrayValue ArrayValue,
+            kvlist_value = 6 KeyValueList KvlistValue,
+            bytes_value = 7 Bytes BytesValue,
+        }
+    }
+    ArrayValue { values = 1 [AnyValue], }
+    KeyValueList { values = 1 [KeyValue], }
 
-    KEY_VALUE = [field(1, "key", Text), optional(2, "value", Of(ANY_VALUE))];
-    ANY_VALUE = [
-        one_of(1, "stringValue", Text),
-        one_of(2, "boolValue", Bool),
-        one_of(3, "intValue", Int64),
-        one_of(4, "doubleValue", Double),
-        one_of(5, "arrayValue", Of(ARRAY_VALUE)),
-        one_of(6, "kvlistValue", Of(KEY_VALUE_LIST)),
-        one_of(7, "bytesValue", Bytes),
-    ];
-    ARRAY_VALUE = [repeated(1, "values", Of(ANY_VALUE))];
-    KEY_VALUE_LIST = [repeated(1, "values", Of(KEY_VALUE))];
+    Span {
+        trace_id = 1 Id,
+        span_id = 2 Id,
+        trace_state = 3 Text,
+        parent_span_id = 4 Id,
+        flags = 16 Fixed32,
+        name = 5 Text,
+        kind = 6 Int32,
+        start_time_unix_nano = 7 Fixed64,
+        end_time_unix_nano = 8 Fixed64,
+        attributes = 9 [KeyValue],
+        dropped_attributes_count = 10 Uint32,
+        events = 11 [Event],
+        dropped_events_count = 12 Uint32,
+        links = 13 [Link],
+        dropped_links_count = 14 Uint32,
+        status = 15 (Status),
+    }
+    Event {
+        time_unix_nano = 1 Fixed64,
+        name = 2 Text,
+        attributes = 3 [KeyValue],
+        dropped_attributes_count = 4 Uint32,
+    }
+    Link {
+        trace_id = 1 Id,
+        span_id = 2 Id,
+        trace_state = 3 Text,
+        attributes = 4 [KeyValue],
+        dropped_attributes_count = 5 Uint32,
+        flags = 6 Fixed32,
+    }
+    Status { message = 2 Text, code = 3 Int32, }
 
-    SPAN = [
-        field(1, "traceId", Id),
-        field(2, "spanId", Id),
-        field(3, "traceState", Text),
-        field(4, "parentSpanId", Id),
-        field(16, "flags", Fixed32),
-        field(5, "name", Text),
-        field(6, "kind", Int32),
-        field(7, "startTimeUnixNano", Fixed64),
-        field(8, "endTimeUnixNano", Fixed64),
-        repeated(9, "attributes", Of(KEY_VALUE)),
-        field(10, "droppedAttributesCount", Uint32),
-        repeated(11, "events", Of(EVENT)),
-        field(12, "droppedEventsCount", Uint32),
-        repeated(13, "links", Of(LINK)),
-        field(14, "droppedLinksCount", Uint32),
-        optional(15, "status", Of(STATUS)),
-    ];
-    EVENT = [
-        field(1, "timeUnixNano", Fixed64),
-        field(2, "name", Text),
-        repeated(3, "attributes", Of(KEY_VALUE)),
-        field(4, "droppedAttributesCount", Uint32),
-    ];
-    LINK = [
-        field(1, "traceId", Id),
-        field(2, "spanId", Id),
-        field(3, "traceState", Text),
-        repeated(4, "attributes", Of(KEY_VALUE)),
-        field(5, "droppedAttributesCount", Uint32),
-        field(6, "flags", Fixed32),
-    ];
-    STATUS = [field(2, "message", Text), field(3, "code", Int32)];
+    LogRecord {
+        time_unix_nano = 1 Fixed64,
+        observed_time_unix_nano = 11 Fixed64,
+        severity_number = 2 Int32,
+        severity_text = 3 Text,
+        event_name = 12 Text,
+        body = 5 (AnyValue),
+        attributes = 6 [KeyValue],
+        dropped_attributes_count = 7 Uint32,
+        flags = 8 Fixed32,
+        trace_id = 9 Id,
+        span_id = 10 Id,
+    }
 
-    LOG_RECORD = [
-        field(1, "timeUnixNano", Fixed64),
-        field(11, "observedTimeUnixNano", Fixed64),
-        field(2, "severityNumber", Int32),
-        field(3, "severityText", Text),
-        field(12, "eventName", Text),
-        optional(5, "body", Of(ANY_VALUE)),
-        repeated(6, "attributes", Of(KEY_VALUE)),
-        field(7, "droppedAttributesCount", Uint32),
-        field(8, "flags", Fixed32),
-        field(9, "traceId", Id),
-        field(10, "spanId", Id),
-    ];
-
-    METRIC = [
-        field(1, "name", Text),
-        field(2, "description", Text),
-        field(3, "unit", Text),
-        one_of(5, "gauge", Of(GAUGE)),
-        one_of(7, "sum", Of(SUM)),
-        one_of(9, "histogram", Of(HISTOGRAM)),
-        one_of(10, "exponentialHistogram", Of(EXPONENTIAL_HISTOGRAM)),
-        one_of(11, "summary", Of(SUMMARY)),
-        repeated(12, "metadata", Of(KEY_VALUE)),
-    ];
-    GAUGE = [repeated(1, "dataPoints", Of(NUMBER_POINT))];
-    SUM = [
-        repeated(1, "dataPoints", Of(NUMBER_POINT)),
-        field(2, "aggregationTemporality", Int32),
-        field(3, "isMonotonic", Bool),
-    ];
-    HISTOGRAM = [
-        repeated(1, "dataPoints", Of(HISTOGRAM_POINT)),
-        field(2, "aggregationTemporality", Int32),
-    ];
-    EXPONENTIAL_HISTOGRAM = [
-        repeated(1, "dataPoints", Of(EXPONENTIAL_POINT)),
-        field(2, "aggregationTemporality", Int32),
-    ];
-    SUMMARY = [repeated(1, "dataPoints", Of(SUMMARY_POINT))];
-    NUMBER_POINT = [
-        repeated(7, "attributes", Of(KEY_VALUE)),
-        field(2, "startTimeUnixNano", Fixed64),
-        field(3, "timeUnixNano", Fixed64),
-        one_of(4, "asDouble", Double),
-        one_of(6, "asInt", Sfixed64),
-        repeated(5, "exemplars", Of(EXEMPLAR)),
-        field(8, "flags", Uint32),
-    ];
-    HISTOGRAM_POINT = [
-        repeated(9, "attributes", Of(KEY_VALUE)),
-        field(2, "startTimeUnixNano", Fixed64),
-        field(3, "timeUnixNano", Fixed64),
-        field(4, "count", Fixed64),
-        optional(5, "sum", Double),
-        repeated(6, "bucketCounts", Fixed64),
-        repeated(7, "explicitBounds", Double),
-        repeated(8, "exemplars", Of(EXEMPLAR)),
-        field(10, "flags", Uint32),
-        optional(11, "min", Double),
-        optional(12, "max", Double),
-    ];
-    EXPONENTIAL_POINT = [
-        repeated(1, "attributes", Of(KEY_VALUE)),
-        field(2, "startTimeUnixNano", Fixed64),
-        field(3, "timeUnixNano", Fixed64),
-        field(4, "count", Fixed64),
-        optional(5, "sum", Double),
-        field(6, "scale", Sint32),
-        field(7, "zeroCount", Fixed64),
-        optional(8, "positive", Of(BUCKETS)),
-        optional(9, "negative", Of(BUCKETS)),
-        field(10, "flags", Uint32),
-        repeated(11, "exemplars", Of(EXEMPLAR)),
-        optional(12, "min", Double),
-        optional(13, "max", Double),
-        field(14, "zeroThreshold", Double),
-    ];
-    BUCKETS = [field(1, "offset", Sint32), repeated(2, "bucketCounts", Uint64)];
-    SUMMARY_POINT = [
-        repeated(7, "attributes", Of(KEY_VALUE)),
-        field(2, "startTimeUnixNano", Fixed64),
-        field(3, "timeUnixNano", Fixed64),
-        field(4, "count", Fixed64),
-        field(5, "sum", Double),
-        repeated(6, "quantileValues", Of(QUANTILE)),
-        field(8, "flags", Uint32),
-    ];
-    QUANTILE = [field(1, "quantile", Double), field(2, "value", Double)];
-    EXEMPLAR = [
-        repeated(7, "filteredAttributes", Of(KEY_VALUE)),
-        field(2, "timeUnixNano", Fixed64),
-        one_of(3, "asDouble", Double),
-        one_of(6, "asInt", Sfixed64),
-        field(4, "spanId", Id),
-        field(5, "traceId", Id),
-    ];
+    Metric {
+        name = 1 Text,
+        description = 2 Text,
+        unit = 3 Text,
+        *data: Data {
+            gauge = 5 Gauge Gauge,
+            sum = 7 Sum Sum,
+            histogram = 9 Histogram Histogram,
+            exponential_histogram = 10 ExponentialHistogram ExponentialHistogram,
+            summary = 11 Summary Summary,
+        }
+        metadata = 12 [KeyValue],
+    }
+    Gauge { data_points = 1 [NumberDataPoint], }
+    Sum { data_points = 1 [NumberDataPoint], aggregation_temporality = 2 Int32, is_monotonic = 3 Bool, }
+    Histogram { data_points = 1 [HistogramDataPoint], aggregation_temporality = 2 Int32, }
+    ExponentialHistogram {
+        data_points = 1 [ExponentialHistogramDataPoint],
+        aggregation_temporality = 2 Int32,
+    }
+    Summary { data_points = 1 [SummaryDataPoint], }
+    NumberDataPoint {
+        attributes = 7 [KeyValue],
+        start_time_unix_nano = 2 Fixed64,
+        time_unix_nano = 3 Fixed64,
+        *value: Number { as_double = 4 Double AsDouble, as_int = 6 Sfixed64 AsInt, }
+        exemplars = 5 [Exemplar],
+        flags = 8 Uint32,
+    }
+    HistogramDataPoint {
+        attributes = 9 [KeyValue],
+        start_time_unix_nano = 2 Fixed64,
+        time_unix_nano = 3 Fixed64,
+        count = 4 Fixed64,
+        sum = 5 (Double),
+        bucket_counts = 6 [Fixed64],
+        explicit_bounds = 7 [Double],
+        exemplars = 8 [Exemplar],
+        flags = 10 Uint32,
+        min = 11 (Double),
+        max = 12 (Double),
+    }
+    ExponentialHistogramDataPoint {
+        attributes = 1 [KeyValue],
+        start_time_unix_nano = 2 Fixed64,
+        time_unix_nano = 3 Fixed64,
+        count = 4 Fixed64,
+        sum = 5 (Double),
+        scale = 6 Sint32,
+        zero_count = 7 Fixed64,
+        positive = 8 (Buckets),
+        negative = 9 (Buckets),
+        flags = 10 Uint32,
+        exemplars = 11 [Exemplar],
+        min = 12 (Double),
+        max = 13 (Double),
+        zero_threshold = 14 Double,
+    }
+    Buckets { offset = 1 Sint32, bucket_counts = 2 [Uint64], }
+    SummaryDataPoint {
+        attributes = 7 [KeyValue],
+        start_time_unix_nano = 2 Fixed64,
+        time_unix_nano = 3 Fixed64,
+        count = 4 Fixed64,
+        sum = 5 Double,
+        quantile_values = 6 [ValueAtQuantile],
+        flags = 8 Uint32,
+    }
+    ValueAtQuantile { quantile = 1 Double, value = 2 Double, }
+    Exemplar {
+        filtered_attributes = 7 [KeyValue],
+        time_unix_nano = 2 Fixed64,
+        *value: ExemplarValue { as_double = 3 Double AsDouble, as_int = 6 Sfixed64 AsInt, }
+        span_id = 4 Id,
+        trace_id = 5 Id,
+    }
 }

@@ -46,10 +46,10 @@ pub(crate) struct Malformed;
 /// How the value of a field is written. OTLP has no groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WireType {
-    Varint,
-    SixtyFourBit,
-    LengthDelimited,
-    ThirtyTwoBit,
+    Varint = 0,
+    SixtyFourBit = 1,
+    LengthDelimited = 2,
+    ThirtyTwoBit = 5,
 }
 
 /// The value of a field by its wire type, before it is interpreted.

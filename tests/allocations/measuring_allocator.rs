@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use standpipe::config::Temporality;
 use standpipe::receiver::Receiver;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
+use standpipe::receiver::proto::{Data, Number};
 use standpipe::{Counter, Histogram};
 
 use crate::support::allocator::{Hook, set_hook};
@@ -93,7 +92,7 @@ fn orders_in(receiver: &Receiver, temporality: Temporality) -> u64 {
     for received in receiver.metrics().iter().filter(|received| received.metric.name == "orders") {
         let Some(Data::Sum(orders)) = &received.metric.data else { panic!("{received:?}") };
         for point in &orders.data_points {
-            let Some(Value::AsInt(value)) = point.value else { panic!("{point:?}") };
+            let Some(Number::AsInt(value)) = point.value else { panic!("{point:?}") };
             sum += value as u64;
             newest.insert(format!("{:?}", point.attributes), value as u64);
         }

@@ -11,7 +11,7 @@ use metrics::{
 };
 use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::config::{Histograms, Temporality};
-use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::Data;
 use standpipe::receiver::{Receiver, TestTelemetry};
 use standpipe::{Application, Config, FlushOutcome, ProblemKind, Signal, Telemetry};
 

@@ -7,16 +7,16 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use prost::Message;
-use standpipe::config::Proxy;
-use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceRequest;
-use standpipe::receiver::proto::collector::metrics::v1::ExportMetricsServiceRequest;
-use standpipe::receiver::proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::number_data_point::Value::AsInt;
-use standpipe::receiver::proto::metrics::v1::{
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value::AsInt;
+use opentelemetry_proto::tonic::metrics::v1::{
     Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics,
 };
+use prost::Message;
+use standpipe::config::Proxy;
 use standpipe::{Config, Exporter, Telemetry};
 
 use crate::support::command::{finish, run, standpipe, stderr, stdout};

@@ -220,9 +220,18 @@ fn a_browser_keeps_files_and_asks_whether_they_are_the_same() {
     let page = Page::start();
     let (_, head, _) = page.get("/assets/style.css");
     let etag = head.lines().find_map(|line| line.strip_prefix("etag: ")).expect(&head);
-    let again = format!("GET /assets/style.css HTTP/1.1\r\nHost: {}\r\nIf-None-Match: {etag}", page.address);
-    let (status, _, body) = page.request(&again);
-    assert_eq!((status, body.as_str()), (304, ""));
+    let again = |known: &str| {
+        let head =
+            format!("GET /assets/style.css HTTP/1.1\r\nHost: {}\r\nIf-None-Match: {known}", page.address);
+        let (status, _, body) = page.request(&head);
+        (status, body.is_empty())
+    };
+    for known in [etag, &format!("W/{etag}"), &format!("\"old\", W/{etag} ,\"other\""), "*"] {
+        assert_eq!(again(known), (304, true), "{known}");
+    }
+    for other in ["\"old\"", "W/\"old\"", &etag[1..]] {
+        assert_eq!(again(other), (200, false), "{other}");
+    }
     assert!(page.get("/api/state").1.contains("cache-control: no-store"));
 }
 
@@ -234,6 +243,10 @@ fn a_rebound_name_and_another_site_are_answered_nothing() {
     assert!(evil.0 == 403 && !evil.2.contains("services"), "{evil:?}");
     let site = format!("GET /api/state HTTP/1.1\r\nHost: {}\r\nSec-Fetch-Site: cross-site", page.address);
     assert_eq!(page.request(&site).0, 403);
+    for path in ["/", "/api/state", "/assets/app.js"] {
+        let get = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nOrigin: http://evil.test", page.address);
+        assert_eq!(page.request(&get).0, 403, "{path}");
+    }
     let form = format!("POST /api/demo HTTP/1.1\r\nHost: {}\r\nOrigin: http://evil.test", page.address);
     assert_eq!(page.request(&form).0, 403);
     assert_eq!(page.json("/api/state")["counts"]["requests"], 0);
@@ -331,6 +344,26 @@ fn news_come_by_a_stream_of_which_there_are_four() {
     page.send_a_trace();
     let news = lines.find(|line| line.starts_with("data: ")).unwrap();
     assert_ne!(news, "data: 0");
+}
+
+#[test]
+fn requests_for_news_hold_no_connection_that_others_need() {
+    let page = Page::start();
+    let head = format!("GET /api/events HTTP/1.1\r\nHost: {}\r\n\r\n", page.address);
+    let ask = |_| {
+        let mut socket = TcpStream::connect(&page.address).unwrap();
+        socket.write_all(head.as_bytes()).unwrap();
+        socket
+    };
+    let asking: Vec<TcpStream> = (0..70).map(ask).collect();
+    // The server decides about each request before it takes the next one, so a wait for a stream would be seen here.
+    let refused = asking.iter().filter(|socket| {
+        let mut status = [0; 12];
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        (&mut &**socket).read_exact(&mut status).is_ok() && status.ends_with(b"503")
+    });
+    assert!(refused.count() >= 60 - 4);
+    assert_eq!(page.get("/api/state").0, 200);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use standpipe::receiver::proto::metrics::v1::AggregationTemporality;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
+use standpipe::receiver::proto::Data;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Severity, SpanKind, Status};
 
@@ -103,6 +103,19 @@ fn an_event_without_a_time_is_within_its_span() {
         let within = span.start_time_unix_nano..=span.end_time_unix_nano;
         assert!(span.events.iter().all(|event| within.contains(&event.time_unix_nano)), "{span:?}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn escapes_the_name_of_a_carrier_file_that_cannot_be_written() {
+    let receiver = Receiver::start().unwrap();
+    let scratch = Scratch::new();
+    let (file, carrier) = (scratch.path().join("span"), scratch.path().join("no\nsuch \x1b[31m/file"));
+    let arguments = ["span", "start", "--file", file.to_str().unwrap(), "deploy"];
+    let output = finish(sending(&receiver, &arguments).env("OTEL_CLI_CARRIER_FILE", &carrier));
+    let message = stderr(&output);
+    assert!(message.contains("write ") && !message.contains('\x1b'), "{message:?}");
+    assert!(message.lines().all(|line| line.starts_with("standpipe: ")), "{message:?}");
 }
 
 #[test]
@@ -376,12 +389,12 @@ fn measurements_are_sent_as_deltas_with_their_attributes() {
         assert_eq!(finish(&mut command).status.code(), Some(0));
         let metric = receiver.metric(preference).unwrap();
         let Some(Data::Sum(sum)) = &metric.metric.data else { panic!("{metric:?}") };
-        assert_eq!(sum.aggregation_temporality(), expected, "{preference}");
+        assert_eq!(sum.aggregation_temporality, expected as i32, "{preference}");
     }
     send(&receiver, &["metric", "histogram", "job.time", "2", "--unit", "s"]);
     let counter = receiver.metric("backups").unwrap();
     let Some(Data::Sum(sum)) = &counter.metric.data else { panic!("{counter:?}") };
-    assert_eq!((sum.aggregation_temporality(), sum.is_monotonic), (AggregationTemporality::Delta, true));
+    assert_eq!((sum.aggregation_temporality, sum.is_monotonic), (AggregationTemporality::Delta as i32, true));
     assert_eq!((counter.metric.unit.as_str(), counter.point_count()), ("{backup}", 1));
     assert_eq!(counter.value(&[("ok", true)]).as_i64(), Some(3));
     assert_eq!(receiver.metric("temperature").unwrap().value(()).as_f64(), Some(-1.5));

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::config::DiagnosticSeverity;
-use standpipe::receiver::proto::trace::v1::Span as Received;
+use standpipe::receiver::proto::Span as Received;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{
     Application, Config, Exporter, FlushOutcome, ProblemKind, Sampler, SpanContext, Telemetry, WhenFull,

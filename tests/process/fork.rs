@@ -19,9 +19,7 @@ use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::bridge::opentelemetry::LogExporter;
 use standpipe::bridge::tracing::TracingLayer;
-use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::number_data_point;
+use standpipe::receiver::proto::{Data, Number, Value};
 use standpipe::receiver::{Answer, ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Application, Config, Exporter, Provider, Signal, Telemetry, Tracer};
 use tracing_subscriber::prelude::*;
@@ -484,7 +482,7 @@ fn received_sums(receiver: &Receiver, name: &str) -> Vec<(i64, u64)> {
     for received in receiver.metrics().iter().filter(|received| received.metric.name == name) {
         let Some(Data::Sum(sum)) = &received.metric.data else { panic!("{received:?}") };
         for point in &sum.data_points {
-            let Some(number_data_point::Value::AsInt(value)) = point.value else { panic!("{point:?}") };
+            let Some(Number::AsInt(value)) = point.value else { panic!("{point:?}") };
             sums.push((value, point.start_time_unix_nano));
         }
     }

@@ -74,8 +74,8 @@ const LAYERS: &[Row] = &[
     // checks, stage by stage, whether a collector can be reached
     row("probe",           &["process", "record", "config", "transport"],     &[]),
     // the embedded OTLP server
-    row("receiver",        &["process", "record", "metrics::Attributes", "transport::grpc::http2", "transport::base64"], &["opentelemetry_proto", "prost", "flate2", "parking_lot"]),
-    row("receiver/json*", &["record", "transport::base64", "transport::write_json", "receiver"],          &["opentelemetry_proto", "prost", "serde", "serde_json"]),
+    row("receiver",        &["process", "record", "metrics::Attributes", "transport::grpc::http2", "transport::base64"], &["flate2", "parking_lot"]),
+    row("receiver/json*", &["record", "transport::base64", "transport::write_json", "receiver"],          &["serde", "serde_json"]),
     // telemetry that sends to a receiver of its own
     row("receiver/fixture*", &["record", "config", "pipeline", "telemetry", "receiver"], &[]),
     // the manual: Markdown in rustdoc, no code
@@ -84,7 +84,7 @@ const LAYERS: &[Row] = &[
     row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
     row("cli/interrupt*",  &[],                                               &["libc"]),
     row("cli/exec/process*", &["cli"],                                        &["libc"]),
-    row("main",            &["cli"],                                          &["standpipe", "lexopt", "opentelemetry_proto"]),
+    row("main",            &["cli"],                                          &["standpipe", "lexopt"]),
 ];
 
 /// What may lie beside `src`, dotfiles aside.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 use standpipe::receiver::Receiver;
-use standpipe::receiver::proto::collector::trace::v1::ExportTraceServiceResponse;
 
 use super::client::{Client, SOON, ask, post, post_with, traces};
 

@@ -4,19 +4,19 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+use opentelemetry_proto::tonic::metrics::v1::{
+    Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric, number_data_point,
+};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 use standpipe::Signal;
 use standpipe::receiver::Receiver;
-use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceRequest;
-use standpipe::receiver::proto::collector::metrics::v1::ExportMetricsServiceRequest;
-use standpipe::receiver::proto::collector::trace::v1::ExportTraceServiceRequest;
-use standpipe::receiver::proto::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
-use standpipe::receiver::proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
-use standpipe::receiver::proto::metrics::v1::{
-    Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric, number_data_point,
-};
-use standpipe::receiver::proto::resource::v1::Resource;
-use standpipe::receiver::proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
 /// Long enough for any machine; a test that needs all of it fails.
 pub(crate) const SOON: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use standpipe::Signal;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::Data;
 use standpipe::receiver::{Answer, Receiver, RefusalKind, RefusedRequest};
 
 use crate::client::{Client, Reply, SOON, ask, post, post_json, traces};

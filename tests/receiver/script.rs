@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
-use standpipe::receiver::proto::collector::trace::v1::ExportTraceServiceResponse;
 use standpipe::receiver::{Answer, Receiver};
 
 use super::client::{Client, SOON, WAITED, ask, assert_reset, post, traces};

@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::thread;
 use std::time::Instant;
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 use standpipe::Signal;
 use standpipe::receiver::Receiver;
-use standpipe::receiver::proto::collector::trace::v1::ExportTraceServiceRequest;
-use standpipe::receiver::proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
 use crate::client::{Client, SOON, ask, post, traces};
 use crate::grpc::client::{ACK, DATA, END_HEADERS, END_STREAM, Grpc, HEADERS, PING, block, fields, packed};

@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message;
 use standpipe::Signal;
-use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceResponse;
-use standpipe::receiver::proto::collector::metrics::v1::ExportMetricsServiceResponse;
 use standpipe::receiver::{Answer, Receiver};
 
 use super::client::{Client, SOON, ask, logs, metrics, post, post_to, traces};

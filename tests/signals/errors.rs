@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use standpipe::receiver::proto::common::v1::KeyValue;
-use standpipe::receiver::proto::common::v1::any_value::Value as Received;
-use standpipe::receiver::proto::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use standpipe::receiver::proto::{KeyValue, Value as Received};
 use standpipe::receiver::{ReceivedSpan, Receiver};
 use standpipe::{Config, Exporter, RecordErr, Status, Telemetry, Tracer};
 
@@ -29,7 +28,11 @@ fn sent(work: impl FnOnce(&Tracer)) -> Vec<ReceivedSpan> {
 
 /// Code and message of the status.
 fn status(span: &ReceivedSpan) -> (StatusCode, &str) {
-    let status = span.span.status.as_ref().map(|status| (status.code(), status.message.as_str()));
+    let status = span
+        .span
+        .status
+        .as_ref()
+        .map(|status| (StatusCode::try_from(status.code).unwrap(), status.message.as_str()));
     status.unwrap_or((StatusCode::Unset, ""))
 }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use standpipe::config::SpanLimits;
-use standpipe::receiver::proto::common::v1::KeyValue;
+use standpipe::receiver::proto::KeyValue;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, ReceivedValue, Receiver};
 use standpipe::{Config, Exporter, Logger, Span, SpanContext, Status, Telemetry, Value};
 

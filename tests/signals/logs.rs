@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use standpipe::config::LogLimits;
-use standpipe::receiver::proto::common::v1::any_value::Value as Received;
+use standpipe::receiver::proto::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
 use standpipe::{
     Config, Context, FlushOutcome, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value,

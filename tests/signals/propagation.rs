@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use standpipe::receiver::proto::trace::v1::Span as Received;
+use standpipe::receiver::proto::Span as Received;
 use standpipe::receiver::{ReceivedSpan, Receiver};
 use standpipe::{Config, Context, Exporter, Signal, SpanContext, SpanKind, Telemetry, Tracer};
 

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use standpipe::receiver::proto::trace::v1::Span as Received;
+use standpipe::receiver::proto::Span as Received;
 use standpipe::receiver::{ReceivedSpan, Receiver};
 use standpipe::{
     Config, Exporter, Ledger, Sampler, Signal, Span, SpanContext, SpanKind, Status, Telemetry, Tracer,

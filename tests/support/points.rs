@@ -1,11 +1,8 @@
 //! Data points as the receiver has them, in a form that reads well in assertions.
 
 use standpipe::receiver::Receiver;
-use standpipe::receiver::proto::common::v1::KeyValue;
-use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::{
-    ExponentialHistogramDataPoint, HistogramDataPoint, Metric, NumberDataPoint, number_data_point,
+use standpipe::receiver::proto::{
+    Data, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Metric, Number, NumberDataPoint, Value,
 };
 
 /// All metrics that arrived under this name, in the order they did.
@@ -42,16 +39,16 @@ pub(crate) fn exponentials(metric: &Metric) -> Vec<ExponentialHistogramDataPoint
 }
 
 pub(crate) fn int(point: &NumberDataPoint) -> i64 {
-    match point.value.unwrap() {
-        number_data_point::Value::AsInt(value) => value,
-        number_data_point::Value::AsDouble(value) => panic!("{value} is no integer"),
+    match point.value.clone().unwrap() {
+        Number::AsInt(value) => value,
+        Number::AsDouble(value) => panic!("{value} is no integer"),
     }
 }
 
 pub(crate) fn float(point: &NumberDataPoint) -> f64 {
-    match point.value.unwrap() {
-        number_data_point::Value::AsDouble(value) => value,
-        number_data_point::Value::AsInt(value) => panic!("{value} is no double"),
+    match point.value.clone().unwrap() {
+        Number::AsDouble(value) => value,
+        Number::AsInt(value) => panic!("{value} is no double"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How are metrics drawn? As a table with a row for each series, and a sparkline of its values.
+//! Draws metrics as a table with a row for each series, and a sparkline of its values.
 //!
 //! Pure: data points and a [`Style`] in, lines out.
 
@@ -10,6 +10,7 @@ use super::describe;
 use super::point_view::PointView;
 use super::style::{Ink, Palette, Style};
 use super::table::{self, Column, GAP, Table, Text};
+use super::text::Charset;
 
 const LONGEST_SERVICE: usize = 14;
 /// Cells between a name and its unit.
@@ -20,6 +21,10 @@ const BARS: usize = 16;
 const BARS_AT: usize = 3;
 /// What the line is shortened to before anything else has to give way.
 const FEWEST_BARS: usize = 8;
+/// Shapes of the bars of a sparkline. The first is for nothing at all, so that little and nothing look different.
+const UNICODE_BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const ASCII_BARS: [char; 8] = ['_', '.', '-', ':', '=', '+', '*', '#'];
+
 /// Series listed; the rest is counted.
 const MOST_LISTED: usize = 40;
 
@@ -155,6 +160,39 @@ impl<'d> Layout<'d> {
 fn label<'a>(series: &'a Series<'_>, with_attributes: bool) -> Text<'a> {
     let label = Text::new(Ink::PLAIN.bold(), series.name).and(UNIT_GAP, Ink::FAINT, series.unit);
     if with_attributes { label.and(GAP, Ink::FAINT, series.attributes.as_str()) } else { label }
+}
+
+/// A bar for each value, the largest as high as a bar can be; several values share one if there are more than `cells`.
+///
+/// What is below zero, or no number, counts as zero.
+pub(crate) fn bars(values: &[f64], cells: usize, style: &Style) -> String {
+    let heights = shared(values, cells);
+    let highest = heights.iter().copied().fold(0.0, f64::max);
+    let shapes = match style.charset {
+        Charset::Unicode => &UNICODE_BARS,
+        Charset::Ascii => &ASCII_BARS,
+    };
+    heights.iter().map(|height| shapes[level(*height, highest, shapes.len() - 1)]).collect()
+}
+
+/// The mean of the values that share a cell, for each cell.
+fn shared(values: &[f64], cells: usize) -> Vec<f64> {
+    let cells = cells.min(values.len());
+    let start = |cell: usize| cell * values.len() / cells;
+    (0..cells)
+        .map(|cell| {
+            let sharing = &values[start(cell)..start(cell + 1)];
+            // the second bound is for NaN; divided first, so that no sum is too large for a number
+            sharing.iter().map(|value| value.clamp(0.0, f64::MAX).max(0.0) / sharing.len() as f64).sum()
+        })
+        .collect()
+}
+
+fn level(height: f64, highest: f64, top: usize) -> usize {
+    if height <= 0.0 {
+        return 0;
+    }
+    ((height / highest * top as f64).round() as usize).clamp(1, top)
 }
 
 #[cfg(test)]

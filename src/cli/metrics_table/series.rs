@@ -2,14 +2,11 @@
 
 use std::collections::HashMap;
 
-use standpipe::receiver::proto::common::v1::KeyValue;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
-use standpipe::receiver::proto::metrics::v1::{AggregationTemporality, NumberDataPoint};
+use standpipe::receiver::proto::{Data, KeyValue, Number, NumberDataPoint};
 
+use crate::cli::describe;
 use crate::cli::point_view::{self, Measures, Point, PointView};
 use crate::cli::style::Style;
-use crate::cli::{describe, spark};
 
 /// What tells the replicas of a service apart.
 const INSTANCE: &str = "service.instance.id";
@@ -168,7 +165,7 @@ impl<'a> Series<'a> {
         let pushes = if is_number { self.pushes.max(line.len()) } else { line.len() };
         let cells = cells.min(pushes);
         let own = (line.len() * cells).div_ceil(pushes.max(1));
-        " ".repeat(cells - own) + &spark::bars(&line, own, style)
+        " ".repeat(cells - own) + &super::bars(&line, own, style)
     }
 
     pub(super) fn point_count(&self) -> usize {
@@ -176,9 +173,8 @@ impl<'a> Series<'a> {
     }
 
     fn is_rising_total(&self) -> bool {
-        let data = self.points.last().and_then(|view| view.metric.data.as_ref());
-        matches!(data, Some(Data::Sum(sum))
-            if sum.is_monotonic && sum.aggregation_temporality() != AggregationTemporality::Delta)
+        let newest = self.points.last().filter(|view| !view.is_delta());
+        newest.is_some_and(|view| matches!(&view.metric.data, Some(Data::Sum(sum)) if sum.is_monotonic))
     }
 
     fn measures(&self) -> Option<Measures> {
@@ -188,8 +184,8 @@ impl<'a> Series<'a> {
 
 fn number(view: &PointView<'_>) -> Option<f64> {
     match view.point {
-        Point::Number(NumberDataPoint { value: Some(Value::AsInt(value)), .. }) => Some(*value as f64),
-        Point::Number(NumberDataPoint { value: Some(Value::AsDouble(value)), .. }) => Some(*value),
+        Point::Number(NumberDataPoint { value: Some(Number::AsInt(value)), .. }) => Some(*value as f64),
+        Point::Number(NumberDataPoint { value: Some(Number::AsDouble(value)), .. }) => Some(*value),
         _ => None,
     }
 }

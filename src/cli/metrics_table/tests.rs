@@ -1,11 +1,7 @@
-use standpipe::receiver::proto::common::v1::any_value::Value as Any;
-use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
-use standpipe::receiver::proto::metrics::v1::exponential_histogram_data_point::Buckets;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
-use standpipe::receiver::proto::metrics::v1::{
-    AggregationTemporality, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram,
-    HistogramDataPoint, Metric, NumberDataPoint, Sum,
+use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
+use standpipe::receiver::proto::{
+    AnyValue, Buckets, Data, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram,
+    HistogramDataPoint, KeyValue, Metric, Number, NumberDataPoint, Sum, Value as Any,
 };
 
 use super::*;
@@ -24,7 +20,7 @@ fn metric(name: &str, unit: &str, data: Data) -> Metric {
 }
 
 /// A point of push number `push`.
-fn point(push: u64, value: Value, attributes: &[KeyValue]) -> NumberDataPoint {
+fn point(push: u64, value: Number, attributes: &[KeyValue]) -> NumberDataPoint {
     NumberDataPoint {
         time_unix_nano: START + push,
         value: Some(value),
@@ -39,12 +35,12 @@ fn sum(points: Vec<NumberDataPoint>, is_monotonic: bool, temporality: Aggregatio
 
 fn counter(name: &str, push: u64, values: &[(&str, i64)]) -> Metric {
     let points =
-        values.iter().map(|(outcome, value)| point(push, Value::AsInt(*value), &set("outcome", outcome)));
+        values.iter().map(|(outcome, value)| point(push, Number::AsInt(*value), &set("outcome", outcome)));
     metric(name, "", sum(points.collect(), true, AggregationTemporality::Cumulative))
 }
 
 fn gauge(name: &str, push: u64, value: f64) -> Metric {
-    let data_points = vec![point(push, Value::AsDouble(value), &[])];
+    let data_points = vec![point(push, Number::AsDouble(value), &[])];
     metric(name, "Cel", Data::Gauge(Gauge { data_points }))
 }
 
@@ -78,7 +74,7 @@ fn exponential(push: u64) -> Metric {
 /// Four pushes of one service, one of another.
 fn shop() -> Vec<(&'static str, Metric)> {
     let carts = |push, value| {
-        let points = vec![point(push, Value::AsInt(value), &[])];
+        let points = vec![point(push, Number::AsInt(value), &[])];
         metric("carts.open", "", sum(points, false, AggregationTemporality::Cumulative))
     };
     vec![
@@ -141,7 +137,7 @@ fn where_a_row_has_no_room_it_has_a_second_line() {
 #[test]
 fn a_counter_is_drawn_by_its_rises_whether_it_sends_them_or_its_total() {
     let delta = |push, value| {
-        let points = vec![point(push, Value::AsInt(value), &[])];
+        let points = vec![point(push, Number::AsInt(value), &[])];
         metric("orders", "", sum(points, true, AggregationTemporality::Delta))
     };
     let line = |metrics: &[(&str, Metric)]| {
@@ -201,4 +197,37 @@ fn nothing_measured_draws_nothing() {
     assert!(draw(&[], &mut Palette::default(), &plain_style(100)).is_empty());
     let empty = Metric { name: "orders".to_owned(), ..Metric::default() };
     assert!(drawn(&[("shop", empty)], &plain_style(100)).is_empty());
+}
+
+fn bars_of(values: &[f64], cells: usize) -> String {
+    bars(values, cells, &plain_style(80))
+}
+
+#[test]
+fn the_largest_is_the_highest_and_little_is_more_than_nothing() {
+    assert_eq!(bars_of(&[0.0, 0.001, 2.0, 3.5, 7.0], 10), "▁▂▃▅█");
+    assert_eq!(bars_of(&[0.0, 0.0], 10), "▁▁");
+}
+
+#[test]
+fn many_values_share_the_cells_they_have() {
+    let values: Vec<f64> = (0..1000).map(f64::from).collect();
+    assert_eq!(bars_of(&values, 7), "▂▃▄▅▆▇█");
+    assert_eq!(bars_of(&values, 1), "█");
+    // ten in four cells: uneven shares do not make a flat line hilly
+    assert_eq!(bars_of(&[5.0; 10], 4), "████");
+}
+
+#[test]
+fn there_is_a_line_for_every_input() {
+    assert_eq!((bars_of(&[], 10), bars_of(&[1.0], 0)), (String::new(), String::new()));
+    assert_eq!(bars_of(&[f64::NAN, f64::NEG_INFINITY, -1.0, 1.0], 10), "▁▁▁█");
+    assert_eq!(bars_of(&[f64::INFINITY, f64::MAX, 1.0], 10), "██▂");
+    assert_eq!(bars_of(&[f64::MAX; 9], 2), "██");
+}
+
+#[test]
+fn ascii_has_bars_too() {
+    let ascii = Style { charset: Charset::Ascii, ..plain_style(80) };
+    assert_eq!(bars(&[0.0, 1.0, 4.0, 7.0], 10, &ascii), "_.=#");
 }

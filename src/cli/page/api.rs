@@ -1,22 +1,22 @@
 //! What do the page's scripts ask for? Lists, the columns of a trace, the map of services, series of metrics.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
+use serde_json::{Value as Json, json};
 use standpipe::Exporter;
 
 use super::super::demo_program::DemoProgram;
-use super::super::describe;
+use super::super::describe::{self, SpanView};
 use super::super::log_view::LogView;
 use super::query::Query;
-use super::request::Request;
-use super::series::SeriesPoint;
-use super::server::Response;
-use super::store::{Counts, Trace, TraceKey};
-use super::{Shared, details, one_trace, service_map};
+use super::server::{Request, Response};
+use super::store::{KeptSpan, Trace, TraceKey, is_error};
+use super::{Shared, details};
 
 /// Rows of a list. Who wants others narrows the search.
 const MOST_ROWS: usize = 1000;
@@ -35,19 +35,19 @@ pub(super) fn respond(path: &str, request: &Request<'_>, shared: &Arc<Shared>) -
             let logs = shared.lock().log_count_of(&trace.key);
             let is_known = known == [Some(trace.changed), Some(u64::from(logs))];
             // the large answer, only if it is another than before
-            Response::json(&(!is_known).then(|| one_trace::columns(&trace, shared)))
+            Response::json(&(!is_known).then(|| details::columns(&trace, shared)))
         }),
         (_, ["trace", id, "span", index]) => with_trace(id, shared, |trace| {
             let span = index.parse().ok().and_then(|index: usize| trace.spans.get(index));
             span.map_or_else(no_such_span, |span| {
-                Response::json(&details::span(&span.received, &one_trace::logs(&trace, shared)))
+                Response::json(&details::span(&span.received, &details::logs(&trace, shared)))
             })
         }),
         (_, ["trace", id, "otlp"]) => {
-            with_trace(id, shared, |trace| Response::text(one_trace::otlp(&trace, span_of(request), shared)))
+            with_trace(id, shared, |trace| Response::text(details::otlp(&trace, span_of(request), shared)))
         }
         (_, ["trace", id, "text"]) => {
-            with_trace(id, shared, |trace| Response::text(one_trace::text(&trace, span_of(request), shared)))
+            with_trace(id, shared, |trace| Response::text(details::text(&trace, span_of(request), shared)))
         }
         (_, ["logs"]) => list_logs(request, shared),
         (_, ["log", number]) => {
@@ -59,7 +59,7 @@ pub(super) fn respond(path: &str, request: &Request<'_>, shared: &Arc<Shared>) -
         }
         (_, ["metrics"]) => Response::json(&list_metrics(shared)),
         (_, ["series"]) => Response::json(&series_of(request.parameter("name"), shared)),
-        (_, ["services"]) => Response::json(&service_map::of(&shared.traces())),
+        (_, ["services"]) => Response::json(&service_map(&shared.traces())),
         (_, ["requests"]) => Response::json(&list_requests(shared)),
         _ => Response::failed(404, "no such resource"),
     }
@@ -89,60 +89,30 @@ fn parse_id(id: &str) -> Option<TraceKey> {
         .flatten()
 }
 
-/// What stands at the head and the foot of the page.
-#[derive(Serialize)]
-struct State {
-    version: u64,
-    http: String,
-    grpc: String,
-    services: Vec<String>,
-    counts: Counts,
-    kept_traces: usize,
-    kept_logs: usize,
-    bytes: usize,
-    limit: usize,
-}
-
-fn state(shared: &Shared) -> State {
+/// Returns what the head and the foot of the page show.
+fn state(shared: &Shared) -> Json {
     let [http, grpc] = shared.endpoints();
     let store = shared.lock();
-    State {
-        version: store.version,
-        http: http.to_owned(),
-        grpc: grpc.to_owned(),
-        services: store.services().to_vec(),
-        counts: store.counts,
-        kept_traces: store.trace_count(),
-        kept_logs: store.log_count(),
-        bytes: store.bytes(),
-        limit: store.limit,
-    }
+    json!({
+        "version": store.version,
+        "http": http,
+        "grpc": grpc,
+        "services": store.services(),
+        "counts": store.counts,
+        "kept_traces": store.trace_count(),
+        "kept_logs": store.log_count(),
+        "bytes": store.bytes(),
+        "limit": store.limit,
+    })
 }
 
-/// The first rows of those that match, and how many that are.
-#[derive(Serialize)]
-struct Listed<T> {
-    matched: usize,
-    rows: Vec<T>,
-}
-
-fn list<T, U>(found: Vec<T>, row: impl FnMut(T) -> U) -> Listed<U> {
-    Listed { matched: found.len(), rows: found.into_iter().take(MOST_ROWS).map(row).collect() }
-}
-
-#[derive(Serialize)]
-struct TraceRow {
-    id: String,
-    /// Milliseconds since 1970.
-    start: f64,
-    nanos: u64,
-    name: String,
-    has_root: bool,
-    /// With the number of spans of each.
-    services: Vec<(u32, u32)>,
-    spans: usize,
-    logs: u32,
-    errors: u32,
+/// Returns the first rows of those that match, and how many match.
+fn list<T>(found: Vec<T>, row: impl FnMut(T) -> Json) -> Response {
+    let matched = found.len();
+    Response::json(&json!({
+        "matched": matched,
+        "rows": found.into_iter().take(MOST_ROWS).map(row).collect::<Json>(),
+    }))
 }
 
 /// The latest first.
@@ -155,17 +125,21 @@ fn list_traces(request: &Request<'_>, shared: &Shared) -> Response {
     traces.retain(|trace| query.matches_trace(trace));
     traces.sort_unstable_by_key(|trace| std::cmp::Reverse((trace.start, trace.key)));
     let store = shared.lock();
-    Response::json(&list(traces, |trace| TraceRow {
-        id: describe::id(&trace.key),
-        start: trace.start as f64 / 1e6,
-        nanos: trace.nanos(),
-        name: details::shorten(&trace.head().span.name),
-        has_root: trace.root.is_some(),
-        services: trace.services.clone(),
-        spans: trace.spans.len(),
-        logs: store.log_count_of(&trace.key),
-        errors: trace.errors,
-    }))
+    list(traces, |trace| {
+        json!({
+            "id": describe::id(&trace.key),
+            // milliseconds since 1970
+            "start": trace.start as f64 / 1e6,
+            "nanos": trace.nanos(),
+            "name": details::shorten(&trace.head().span.name),
+            "has_root": trace.root.is_some(),
+            // with the number of spans of each
+            "services": trace.services,
+            "spans": trace.spans.len(),
+            "logs": store.log_count_of(&trace.key),
+            "errors": trace.errors,
+        })
+    })
 }
 
 /// The latest first.
@@ -178,7 +152,7 @@ fn list_logs(request: &Request<'_>, shared: &Shared) -> Response {
     let mut logs = shared.lock().logs();
     logs.retain(|kept| kept.log.log.severity_number >= least && query.matches_log(&kept.log));
     logs.sort_by_cached_key(|kept| std::cmp::Reverse((LogView::from(&kept.log).unix_nanos(), kept.number)));
-    Response::json(&list(logs, |kept| details::log_row(&kept)))
+    list(logs, |kept| details::log_row(&kept))
 }
 
 /// A metric with the names of its services; its series are asked for by name.
@@ -219,54 +193,96 @@ fn list_metrics(shared: &Shared) -> Vec<MetricRow> {
     rows
 }
 
-#[derive(Serialize)]
-struct SeriesRow {
-    id: u64,
-    service: u32,
-    attributes: String,
-    instance: String,
-    kind: String,
-    points: Vec<SeriesPoint>,
-}
-
-fn series_of(name: &str, shared: &Shared) -> Vec<SeriesRow> {
+fn series_of(name: &str, shared: &Shared) -> Json {
     let store = shared.lock();
     let of_name = store.series.iter().filter(|(key, _)| key.name == name);
-    let rows = of_name.map(|(key, series)| SeriesRow {
-        id: series.id,
-        service: key.service,
-        attributes: key.attributes.clone(),
-        instance: series.instance.clone(),
-        kind: series.kind.clone(),
-        points: series.points.iter().cloned().collect(),
+    let rows = of_name.map(|(key, series)| {
+        json!({
+            "id": series.id,
+            "service": key.service,
+            "attributes": key.attributes,
+            "instance": series.instance,
+            "kind": series.kind,
+            "points": series.points,
+        })
     });
     rows.collect()
 }
 
-#[derive(Serialize)]
-struct RequestRow {
-    /// Milliseconds since 1970.
-    at: u128,
-    status: u16,
-    what: String,
-    count: u64,
+/// Returns the refused requests, the latest first.
+fn list_requests(shared: &Shared) -> Json {
+    let store = shared.lock();
+    let mut refusals: Vec<_> = store.refusals.iter().collect();
+    refusals.sort_by_key(|refusal| std::cmp::Reverse(refusal.at));
+    let rows = refusals.into_iter().map(|refusal| {
+        // milliseconds since 1970
+        let at = refusal.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+        json!({ "at": at, "status": refusal.status, "what": refusal.what, "count": refusal.count })
+    });
+    rows.collect()
 }
 
-/// The refused ones, the latest first.
-fn list_requests(shared: &Shared) -> Vec<RequestRow> {
-    let store = shared.lock();
-    let mut rows: Vec<RequestRow> = store
-        .refusals
-        .iter()
-        .map(|refusal| RequestRow {
-            at: refusal.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis(),
-            status: refusal.status,
-            what: refusal.what.clone(),
-            count: refusal.count,
-        })
-        .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.at));
-    rows
+/// Which service calls which.
+#[derive(Default, Serialize)]
+struct ServiceMap {
+    nodes: Vec<ServiceNode>,
+    edges: Vec<ServiceEdge>,
+}
+
+#[derive(Serialize)]
+struct ServiceNode {
+    name: String,
+    spans: u64,
+    errors: u64,
+}
+
+#[derive(Serialize)]
+struct ServiceEdge {
+    /// Indices of nodes.
+    from: usize,
+    to: usize,
+    calls: u64,
+    errors: u64,
+    nanos: u64,
+}
+
+/// Counts the spans whose parent is of another service.
+fn service_map(traces: &[Arc<Trace>]) -> ServiceMap {
+    let mut map = ServiceMap::default();
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let mut edges: HashMap<(usize, usize), ServiceEdge> = HashMap::new();
+    for trace in traces {
+        let mut of_span: HashMap<&[u8], usize> = HashMap::new();
+        for KeptSpan { received, .. } in &trace.spans {
+            let name = received.service_name();
+            let number = *numbers.entry(name).or_insert_with(|| {
+                map.nodes.push(ServiceNode { name: details::shorten(name), spans: 0, errors: 0 });
+                map.nodes.len() - 1
+            });
+            map.nodes[number].spans += 1;
+            map.nodes[number].errors += u64::from(is_error(received));
+            of_span.insert(&received.span.span_id, number);
+        }
+        for KeptSpan { received, .. } in &trace.spans {
+            let to = numbers[received.service_name()];
+            let from = of_span.get(&received.span.parent_span_id[..]).copied().filter(|from| *from != to);
+            if let Some(from) = from {
+                let edge = edges.entry((from, to)).or_insert(ServiceEdge {
+                    from,
+                    to,
+                    calls: 0,
+                    errors: 0,
+                    nanos: 0,
+                });
+                edge.calls += 1;
+                edge.errors += u64::from(is_error(received));
+                edge.nanos = edge.nanos.saturating_add(SpanView::from(received).nanos());
+            }
+        }
+    }
+    map.edges = edges.into_values().collect();
+    map.edges.sort_by_key(|edge| (edge.from, edge.to));
+    map
 }
 
 /// Lets the pretend shop of `standpipe demo` send here, once at a time.

@@ -1,175 +1,104 @@
-//! What is there to know about one span, or one log record? All of it, as JSON.
+//! What the page shows of one trace: its columns for the waterfall, each of its spans and log records, and text to copy.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
-use standpipe::receiver::ReceivedSpan;
-use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::receiver::proto::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use serde_json::{Value as Json, json};
+use standpipe::receiver::proto::{AnyValue, InstrumentationScope, KeyValue, Value};
+use standpipe::receiver::{ReceivedSpan, Records};
 
 use super::super::describe::{self, SpanView};
 use super::super::log_view::LogView;
-use super::super::text;
-use super::store::KeptLog;
+use super::super::style::{Palette, plain_style};
+use super::super::text::cut;
+use super::super::waterfall;
+use super::Shared;
+use super::store::{KeptLog, KeptSpan, Trace, is_error, key_of};
 
 /// Characters of a text in a list: a thousand rows must not be a gigabyte.
 const LONGEST_IN_ROW: usize = 500;
 
-/// A key, the kind of its value, and the value as text: numbers of JavaScript cannot hold all integers.
-type Attribute = (String, &'static str, String);
-
-#[derive(Serialize)]
-pub(super) struct SpanDetails {
-    trace: String,
-    id: String,
-    parent: String,
-    name: String,
-    kind: &'static str,
-    status: &'static str,
-    message: String,
-    /// Nanoseconds since 1970.
-    start: String,
-    nanos: u64,
-    state: String,
-    flags: u32,
-    attributes: Vec<Attribute>,
-    dropped_attributes: u32,
-    events: Vec<Event>,
-    dropped_events: u32,
-    links: Vec<Link>,
-    dropped_links: u32,
-    resource: Vec<Attribute>,
-    scope: Scope,
-    logs: Vec<LogDetails>,
-}
-
-#[derive(Serialize)]
-struct Event {
-    name: String,
-    /// Nanoseconds since the span's start.
-    offset: i64,
-    attributes: Vec<Attribute>,
-}
-
-#[derive(Serialize)]
-struct Link {
-    trace: String,
-    span: String,
-    attributes: Vec<Attribute>,
-}
-
-#[derive(Serialize)]
-struct Scope {
-    name: String,
-    version: String,
-    attributes: Vec<Attribute>,
-}
-
-/// What a list shows of a log record.
-#[derive(Serialize)]
-pub(super) struct LogRow {
-    number: u64,
-    /// Milliseconds since 1970.
-    time: f64,
-    severity: String,
-    level: i32,
-    service: u32,
-    event: String,
-    /// The beginning of its body and of its attributes.
-    text: String,
-    trace: String,
-    span: String,
-}
-
-#[derive(Serialize)]
-pub(super) struct LogDetails {
-    #[serde(flatten)]
-    row: LogRow,
-    body: String,
-    attributes: Vec<Attribute>,
-    resource: Vec<Attribute>,
-    scope: Scope,
-}
-
-/// `logs` are those of its trace.
-pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> SpanDetails {
+/// Returns everything known about a span. `logs` are those of its trace.
+pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> Json {
     let (span, view) = (&received.span, SpanView::from(received));
-    let offset = |time: u64| time.wrapping_sub(span.start_time_unix_nano) as i64;
-    let events = span.events.iter().map(|event| Event {
-        name: event.name.clone(),
-        offset: offset(event.time_unix_nano),
-        attributes: attributes(&event.attributes),
+    let events = span.events.iter().map(|event| {
+        // nanoseconds since the start of the span
+        let offset = event.time_unix_nano.wrapping_sub(span.start_time_unix_nano) as i64;
+        json!({ "name": event.name, "offset": offset, "attributes": attributes(&event.attributes) })
     });
-    let links = span.links.iter().map(|link| Link {
-        trace: describe::id(&link.trace_id),
-        span: describe::id(&link.span_id),
-        attributes: attributes(&link.attributes),
+    let links = span.links.iter().map(|link| {
+        let (trace, span) = (describe::id(&link.trace_id), describe::id(&link.span_id));
+        json!({ "trace": trace, "span": span, "attributes": attributes(&link.attributes) })
     });
     let is_of_span = |kept: &&Arc<KeptLog>| kept.log.log.span_id == span.span_id;
-    SpanDetails {
-        trace: describe::id(&span.trace_id),
-        id: describe::id(&span.span_id),
-        parent: describe::id(&span.parent_span_id),
-        name: span.name.clone(),
-        kind: view.kind(),
-        status: view.status(),
-        message: span.status.as_ref().map(|status| status.message.clone()).unwrap_or_default(),
-        start: span.start_time_unix_nano.to_string(),
-        nanos: view.nanos(),
-        state: span.trace_state.clone(),
-        flags: span.flags,
-        attributes: attributes(&span.attributes),
-        dropped_attributes: span.dropped_attributes_count,
-        events: events.collect(),
-        dropped_events: span.dropped_events_count,
-        links: links.collect(),
-        dropped_links: span.dropped_links_count,
-        resource: attributes(&received.resource.attributes),
-        scope: scope(&received.scope),
-        logs: logs.iter().filter(is_of_span).map(|kept| log(kept)).collect(),
-    }
+    json!({
+        "trace": describe::id(&span.trace_id),
+        "id": describe::id(&span.span_id),
+        "parent": describe::id(&span.parent_span_id),
+        "name": span.name,
+        "kind": view.kind(),
+        "status": view.status(),
+        "message": span.status.as_ref().map_or("", |status| &status.message),
+        // nanoseconds since 1970
+        "start": span.start_time_unix_nano.to_string(),
+        "nanos": view.nanos(),
+        "state": span.trace_state,
+        "flags": span.flags,
+        "attributes": attributes(&span.attributes),
+        "dropped_attributes": span.dropped_attributes_count,
+        "events": events.collect::<Json>(),
+        "dropped_events": span.dropped_events_count,
+        "links": links.collect::<Json>(),
+        "dropped_links": span.dropped_links_count,
+        "resource": attributes(&received.resource.attributes),
+        "scope": scope(&received.scope),
+        "logs": logs.iter().filter(is_of_span).map(|kept| log(kept)).collect::<Json>(),
+    })
 }
 
-pub(super) fn log_row(kept: &KeptLog) -> LogRow {
+/// Returns what a list shows of a log record: the beginning of its body and of its attributes.
+pub(super) fn log_row(kept: &KeptLog) -> Json {
     let (log, view) = (&kept.log.log, LogView::from(&kept.log));
     let text = format!("{}   {}", view.body(), describe::attributes(&log.attributes));
-    LogRow {
-        number: kept.number,
-        time: view.unix_nanos() as f64 / 1e6,
-        severity: shorten(&view.severity()),
-        level: log.severity_number,
-        service: kept.service,
-        event: shorten(&log.event_name),
-        text: shorten(text.trim_end()),
-        trace: describe::id(&log.trace_id),
-        span: describe::id(&log.span_id),
-    }
+    json!({
+        "number": kept.number,
+        // milliseconds since 1970
+        "time": view.unix_nanos() as f64 / 1e6,
+        "severity": shorten(&view.severity()),
+        "level": log.severity_number,
+        "service": kept.service,
+        "event": shorten(&log.event_name),
+        "text": shorten(text.trim_end()),
+        "trace": describe::id(&log.trace_id),
+        "span": describe::id(&log.span_id),
+    })
 }
 
-pub(super) fn log(kept: &KeptLog) -> LogDetails {
-    LogDetails {
-        row: log_row(kept),
-        body: LogView::from(&kept.log).body(),
-        attributes: attributes(&kept.log.log.attributes),
-        resource: attributes(&kept.log.resource.attributes),
-        scope: scope(&kept.log.scope),
-    }
+/// Returns everything known about a log record.
+pub(super) fn log(kept: &KeptLog) -> Json {
+    let mut log = log_row(kept);
+    log["body"] = LogView::from(&kept.log).body().into();
+    log["attributes"] = attributes(&kept.log.log.attributes);
+    log["resource"] = attributes(&kept.log.resource.attributes);
+    log["scope"] = scope(&kept.log.scope);
+    log
 }
 
 /// As much of a text as a row has room for.
 pub(super) fn shorten(text: &str) -> String {
-    text::cut(text, LONGEST_IN_ROW, "…").into_owned()
+    cut(text, LONGEST_IN_ROW, "…").into_owned()
 }
 
-fn scope(scope: &InstrumentationScope) -> Scope {
-    let (name, version) = (scope.name.clone(), scope.version.clone());
-    Scope { name, version, attributes: attributes(&scope.attributes) }
+fn scope(scope: &InstrumentationScope) -> Json {
+    json!({ "name": scope.name, "version": scope.version, "attributes": attributes(&scope.attributes) })
 }
 
-fn attributes(list: &[KeyValue]) -> Vec<Attribute> {
+/// Returns a key, the type of its value, and the value as text for each: numbers of JavaScript cannot hold all integers.
+fn attributes(list: &[KeyValue]) -> Json {
     let each = list.iter().map(|attribute| {
         let (kind, text) = shown(attribute.value.as_ref());
-        (attribute.key.clone(), kind, text)
+        json!([attribute.key, kind, text])
     });
     each.collect()
 }
@@ -183,7 +112,155 @@ fn shown(value: Option<&AnyValue>) -> (&'static str, String) {
         Some(Value::BytesValue(_)) => "bytes",
         Some(Value::ArrayValue(_)) => "array",
         Some(Value::KvlistValue(_)) => "map",
-        Some(Value::StringValueStrindex(_)) | None => "empty",
+        None => "empty",
     };
     (kind, describe::whole_value(value))
+}
+
+/// Cells of a trace that is copied as text.
+const TEXT_WIDTH: usize = 110;
+
+/// All spans of a trace by columns, in the order they came: a fraction of what rows with attributes would be. Names are
+/// numbers of a list, parents are indices, times are nanoseconds since the start.
+#[derive(Default, Serialize)]
+pub(super) struct Columns {
+    id: String,
+    /// Nanoseconds since 1970, which a number of JavaScript cannot hold.
+    base: String,
+    nanos: u64,
+    changed: u64,
+    left_out: u64,
+    names: Vec<String>,
+    name: Vec<u32>,
+    service: Vec<u32>,
+    /// Sixteen digits for each span.
+    ids: String,
+    /// −1 without one, −2 if it is not here.
+    parent: Vec<i32>,
+    start: Vec<u64>,
+    duration: Vec<u64>,
+    kind: Vec<u8>,
+    /// 1 for an error, 2 if it ends before it starts.
+    flags: Vec<u8>,
+    /// Span and time.
+    events: Vec<(usize, u64)>,
+    /// Span, time and severity; −1 for those of the trace that belong to none of these spans.
+    logs: Vec<(i32, u64, i32)>,
+}
+
+pub(super) fn columns(trace: &Trace, shared: &Shared) -> Columns {
+    let mut columns = Columns {
+        id: describe::id(&trace.key),
+        base: trace.start.to_string(),
+        nanos: trace.nanos(),
+        changed: trace.changed,
+        left_out: trace.left_out,
+        ..Columns::default()
+    };
+    let mut names: HashMap<&str, u32> = HashMap::new();
+    // of spans with one id the first has the children
+    let in_reverse = trace.spans.iter().enumerate().rev();
+    let indices: HashMap<&[u8], usize> =
+        in_reverse.map(|(index, kept)| (&kept.received.span.span_id[..], index)).collect();
+    for (index, KeptSpan { received, service }) in trace.spans.iter().enumerate() {
+        let span = &received.span;
+        let name = *names.entry(&span.name).or_insert_with(|| {
+            columns.names.push(shorten(&span.name));
+            columns.names.len() as u32 - 1
+        });
+        columns.name.push(name);
+        columns.service.push(*service);
+        let id: String = describe::id(&span.span_id).chars().chain("0".repeat(16).chars()).take(16).collect();
+        columns.ids.push_str(&id);
+        columns.parent.push(match (received.parent_id(), indices.get(&span.parent_span_id[..])) {
+            (None, _) => -1,
+            (Some(_), None) => -2,
+            (Some(_), Some(parent)) => *parent as i32,
+        });
+        columns.start.push(span.start_time_unix_nano - trace.start);
+        columns.duration.push(span.end_time_unix_nano.saturating_sub(span.start_time_unix_nano));
+        columns.kind.push(u8::try_from(span.kind).unwrap_or(0));
+        let ends_early = span.end_time_unix_nano < span.start_time_unix_nano;
+        columns.flags.push(u8::from(is_error(received)) | u8::from(ends_early) << 1);
+        let events = span.events.iter();
+        columns.events.extend(events.map(|event| (index, event.time_unix_nano.saturating_sub(trace.start))));
+    }
+    columns.logs = logs(trace, shared)
+        .iter()
+        .map(|kept| {
+            let span = indices.get(&kept.log.log.span_id[..]).map_or(-1, |index| *index as i32);
+            let time = LogView::from(&kept.log).unix_nanos().saturating_sub(trace.start);
+            (span, time, kept.log.log.severity_number)
+        })
+        .collect();
+    columns
+}
+
+/// The kept log records that carry the id of a trace, in the order they came.
+pub(super) fn logs(trace: &Trace, shared: &Shared) -> Vec<Arc<KeptLog>> {
+    let mut logs = {
+        let store = shared.lock();
+        if store.log_count_of(&trace.key) == 0 {
+            return Vec::new();
+        }
+        store.logs()
+    };
+    logs.retain(|kept| key_of(&kept.log.log.trace_id) == trace.key && !kept.log.log.trace_id.is_empty());
+    logs
+}
+
+/// The trace, or what is below one of its spans, as the terminal shows it.
+pub(super) fn text(trace: &Trace, top: Option<usize>, shared: &Shared) -> String {
+    let (chosen, logs) = part(trace, top, shared);
+    let spans: Vec<SpanView<'_>> = chosen.iter().map(|received| SpanView::from(*received)).collect();
+    let logs: Vec<LogView<'_>> = logs.iter().map(|kept| LogView::from(&kept.log)).collect();
+    let options = waterfall::Options { full: true, ..waterfall::Options::default() };
+    let mut lines =
+        waterfall::draw(&spans, &logs, options, &mut Palette::default(), &plain_style(TEXT_WIDTH));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// The same as lines of OTLP JSON: one for its spans, and one for its log records if there are any.
+pub(super) fn otlp(trace: &Trace, top: Option<usize>, shared: &Shared) -> String {
+    let (chosen, logs) = part(trace, top, shared);
+    let mut records = Records::default();
+    records.spans = chosen.into_iter().cloned().collect();
+    records.logs = logs.iter().map(|kept| kept.log.clone()).collect();
+    records.to_json_lines()
+}
+
+/// A span and all below it, or all spans, with the log records that belong to them.
+fn part<'t>(
+    trace: &'t Trace,
+    top: Option<usize>,
+    shared: &Shared,
+) -> (Vec<&'t ReceivedSpan>, Vec<Arc<KeptLog>>) {
+    let all = || trace.spans.iter().map(|kept| &kept.received);
+    let chosen: Vec<&ReceivedSpan> = match top.filter(|top| *top < trace.spans.len()) {
+        None => all().collect(),
+        Some(top) => below(trace, top).into_iter().map(|index| &trace.spans[index].received).collect(),
+    };
+    let mut logs = logs(trace, shared);
+    if chosen.len() < trace.spans.len() {
+        let ids: HashSet<&[u8]> = chosen.iter().map(|received| &received.span.span_id[..]).collect();
+        logs.retain(|kept| ids.contains(&kept.log.log.span_id[..]));
+    }
+    (chosen, logs)
+}
+
+/// The indices of a span and of all below it.
+fn below(trace: &Trace, top: usize) -> BTreeSet<usize> {
+    let mut children: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (index, kept) in trace.spans.iter().enumerate() {
+        children.entry(&kept.received.span.parent_span_id).or_default().push(index);
+    }
+    let mut chosen = BTreeSet::new();
+    let mut waiting = vec![top];
+    while let Some(index) = waiting.pop() {
+        chosen.insert(index);
+        // taken out: parents may go round in a circle
+        waiting.extend(children.remove(&trace.spans[index].received.span.span_id[..]).unwrap_or_default());
+    }
+    chosen
 }

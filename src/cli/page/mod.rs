@@ -1,23 +1,19 @@
-//! What does `receive --page` serve? A page on this machine that shows what arrives, in a browser.
+//! The page of `receive --page`: it shows in a browser on this machine what arrives.
 //!
 //! | file | content |
 //! |---|---|
 //! | `store.rs`, `series.rs` | what is kept to be shown, within a bound of memory |
 //! | `query.rs` | the words of the search |
-//! | `api.rs` | which request of the page's scripts gets which answer; lists |
-//! | `one_trace.rs`, `details.rs`, `service_map.rs` | a trace, a span or log record, the map of services |
-//! | `request.rs` | which requests are answered at all |
-//! | `server.rs` | the answers: files, JSON, the stream of news |
+//! | `api.rs` | which request of the scripts gets which answer; lists, the map of services |
+//! | `details.rs` | a trace, a span, a log record |
+//! | `server.rs` | which requests are answered; files, JSON, the stream of news |
 //! | `assets/` | HTML, CSS and JavaScript as they are, without a build step |
 
 mod api;
 mod details;
-mod one_trace;
 mod query;
-mod request;
 mod series;
 mod server;
-mod service_map;
 mod store;
 
 use std::io;
@@ -44,7 +40,9 @@ pub(crate) struct Page {
 pub(super) struct Shared {
     store: Mutex<Store>,
     news: Condvar,
-    streams: Arc<AtomicUsize>,
+    /// Open streams of news, and requests that wait for one.
+    streams: AtomicUsize,
+    waiting_streams: AtomicUsize,
     /// Where telemetry is to be sent, by HTTP and by gRPC.
     endpoints: OnceLock<[String; 2]>,
     /// Whether the pretend shop is running.
@@ -60,7 +58,8 @@ impl Page {
         let shared = Arc::new(Shared {
             store: Mutex::new(Store::new(MEMORY)),
             news: Condvar::new(),
-            streams: Arc::default(),
+            streams: AtomicUsize::new(0),
+            waiting_streams: AtomicUsize::new(0),
             endpoints: OnceLock::new(),
             is_demo_running: AtomicBool::new(false),
         });

@@ -3,11 +3,12 @@
 //! Words are joined by "and", `or` separates alternatives, and `-` in front of a word means "not". A word that is no condition
 //! is looked for in names, services, ids, bodies and the values of attributes.
 
-use standpipe::receiver::proto::common::v1::KeyValue;
+use standpipe::receiver::proto::KeyValue;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 use super::super::describe;
 use super::super::log_view::LogView;
+use super::super::view;
 use super::store::{Trace, is_error};
 
 /// Digits of a trace id that are taken for one: fewer are in many words.
@@ -155,14 +156,15 @@ impl Test {
 
     fn number(name: &str, comparison: Comparison, value: &str) -> Result<Self, String> {
         match name {
-            "dur" => nanos(value)
+            "dur" => view::duration(value)
+                .and_then(|duration| u64::try_from(duration.as_nanos()).ok())
                 .map(|nanos| Self::Nanos(comparison, nanos))
                 .ok_or_else(|| format!("dur: write a time with its unit, as dur>100ms, not {value:?}")),
             "spans" => value
                 .parse()
                 .map(|count| Self::Spans(comparison, count))
                 .map_err(|_| format!("spans: write a number, as spans>50, not {value:?}")),
-            _ => severity(value).map(|number| Self::Severity(comparison, number)).ok_or_else(|| {
+            _ => view::lowest_of(value).map(|number| Self::Severity(comparison, number)).ok_or_else(|| {
                 format!("sev: write trace, debug, info, warn, error or fatal, as sev>=warn, not {value:?}")
             }),
         }
@@ -288,29 +290,6 @@ fn comparison(rest: &str) -> Option<(Comparison, &str)> {
         ("=", Comparison::Equal),
     ];
     operators.into_iter().find_map(|(operator, comparison)| Some((comparison, rest.strip_prefix(operator)?)))
-}
-
-/// `100ms`, `1.5s`, `2min`.
-fn nanos(word: &str) -> Option<u64> {
-    let unit = word.trim_start_matches(|character: char| character.is_ascii_digit() || character == '.');
-    let number: f64 = word[..word.len() - unit.len()].parse().ok()?;
-    let factor = match unit {
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" | "m" => 60e9,
-        "h" => 3600e9,
-        _ => return None,
-    };
-    Some((number * factor) as u64)
-}
-
-/// The lowest number of a level.
-fn severity(word: &str) -> Option<i32> {
-    let levels = ["trace", "debug", "info", "warn", "error", "fatal"];
-    let level = levels.iter().position(|level| *level == word)?;
-    Some(level as i32 * 4 + 1)
 }
 
 /// `text` is in lower case.

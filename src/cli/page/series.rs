@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::Serialize;
 use standpipe::receiver::ReceivedMetric;
-use standpipe::receiver::proto::metrics::v1::number_data_point::Value;
+use standpipe::receiver::proto::Number;
 
 use super::super::describe;
 use super::super::point_view::{self, Point, PointView};
-use super::super::series_identity;
 use super::details;
 
 /// Points of one series: ten minutes of one a second.
@@ -83,7 +82,7 @@ pub(super) enum PointValue {
 
 impl AllSeries {
     pub(super) fn add(&mut self, service: u32, metric: &ReceivedMetric) {
-        let origin = series_identity::origin(metric);
+        let origin = point_view::origin_identity(metric);
         let instance = describe::value_of(&metric.resource.attributes, "service.instance.id");
         for view in point_view::of_received(metric) {
             if let Some((time, value)) = view.unix_nanos().zip(point_value(&view)) {
@@ -92,7 +91,7 @@ impl AllSeries {
                     name: details::shorten(&view.metric.name),
                     service,
                     attributes: details::shorten(&describe::attributes(view.attributes())),
-                    identity: series_identity::of_point(origin, &view),
+                    identity: view.identity(origin),
                 };
                 self.add_point(key, &view, &instance, SeriesPoint { time, start, value });
             }
@@ -175,9 +174,9 @@ fn point_value(view: &PointView<'_>) -> Option<PointValue> {
     Some(match view.point {
         Point::Missing => return None,
         Point::Number(point) => PointValue::Number {
-            value: point.value.map(|value| match value {
-                Value::AsInt(number) => number as f64,
-                Value::AsDouble(number) => number,
+            value: point.value.as_ref().map(|value| match *value {
+                Number::AsInt(number) => number as f64,
+                Number::AsDouble(number) => number,
             }),
         },
         Point::Histogram(point) => PointValue::Buckets {

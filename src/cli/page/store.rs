@@ -7,7 +7,6 @@ use std::time::SystemTime;
 
 use standpipe::receiver::{Batch, ReceivedLog, ReceivedSpan, RefusedRequest};
 
-use super::super::weight;
 use super::details;
 use super::series::AllSeries;
 
@@ -166,8 +165,8 @@ impl Store {
         }
         let last = self.logs.back();
         let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.log.scope, &log.scope));
-        let origin = if is_of_last { 0 } else { weight::origin(&log.resource, &log.scope) };
-        let bytes = size_of::<KeptLog>() + weight::log(&log.log) + origin;
+        let origin = if is_of_last { 0 } else { log.origin_bytes() };
+        let bytes = size_of::<KeptLog>() + log.memory_bytes() + origin;
         let number = self.counts.logs;
         self.logs.push_back(Arc::new(KeptLog { number, service, log: log.clone(), bytes }));
         self.counts.logs += 1;
@@ -304,9 +303,9 @@ impl Trace {
         }
         let last = self.spans.last();
         let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.received.scope, &received.scope));
-        let origin = if is_of_last { 0 } else { weight::origin(&received.resource, &received.scope) };
+        let origin = if is_of_last { 0 } else { received.origin_bytes() };
         // the list has room for as many again when it has just grown
-        self.bytes += 2 * size_of::<KeptSpan>() + weight::span(span) + origin;
+        self.bytes += 2 * size_of::<KeptSpan>() + received.memory_bytes() + origin;
         self.spans.push(KeptSpan { received: received.clone(), service });
     }
 

@@ -5,10 +5,12 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use standpipe::receiver::Records;
+
 use super::super::describe;
 use super::super::report_error;
 use super::super::style::{Ink, Style, TerminalInfo};
-use super::super::view::{Foot, Form, Incoming, View};
+use super::super::view::{Foot, Form, View};
 use super::queue::{self, Entry, Missed, Queue, Waiting};
 use super::refusals::{self, Endpoints};
 
@@ -69,7 +71,12 @@ impl Printer {
             let mut out = self.foot.above(BufWriter::new(self.waiting.counting(io::stdout().lock())));
             match entry {
                 Some(Entry::Batch(batch)) => {
-                    let printed = self.view.add(Incoming::from(&batch), Instant::now(), &mut out);
+                    let printed = self.view.add(
+                        &Records::from(&batch),
+                        Some(batch.request.protocol),
+                        Instant::now(),
+                        &mut out,
+                    );
                     self.waiting.release(&batch);
                     printed?;
                 }

@@ -8,9 +8,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use standpipe::receiver::Batch;
+use standpipe::receiver::{Batch, Records};
 
-use super::super::{Failure, describe, report_error, text, view};
+use super::super::{Failure, describe, report_error, text};
 use super::printer;
 use super::queue::{self, Entry, Queue, Waiting};
 
@@ -141,7 +141,7 @@ impl Saver {
 }
 
 fn write(file: &mut BufWriter<File>, batch: &Batch) -> io::Result<()> {
-    view::write_json(&batch.spans, &batch.logs, &batch.metrics, file)?;
+    Records::from(batch).write_json_lines(file)?;
     file.flush()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use standpipe::receiver::{ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
+use standpipe::receiver::{ReceivedMetric, Records};
 
 use super::super::describe::{self, SpanView};
 use super::super::log_view::LogView;
@@ -33,17 +33,12 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// The records that are shown, each by itself.
-    pub(crate) fn select(
-        &self,
-        spans: &[ReceivedSpan],
-        logs: &[ReceivedLog],
-        metrics: &[ReceivedMetric],
-    ) -> Records {
-        let mut records = Records::default();
-        records.spans = spans.iter().filter(|span| self.shows_span(&(*span).into())).cloned().collect();
-        records.logs = logs.iter().filter(|log| self.shows_log(&(*log).into())).cloned().collect();
-        records.metrics = metrics.iter().filter(|metric| self.shows_metric(metric)).cloned().collect();
-        records
+    pub(crate) fn select(&self, records: &Records) -> Records {
+        let mut shown = records.clone();
+        shown.spans.retain(|span| self.shows_span(&span.into()));
+        shown.logs.retain(|log| self.shows_log(&log.into()));
+        shown.metrics.retain(|metric| self.shows_metric(metric));
+        shown
     }
 
     /// Whether a trace with this id may be shown at all.
@@ -144,27 +139,34 @@ fn contains_any(name: &str, parts: &[String]) -> bool {
 
 /// The value of `--level`: a name, or a number as OpenTelemetry has them.
 pub(crate) fn level(word: &str) -> Result<i32, String> {
-    let named = LEVELS.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)).map(|(_, number)| *number);
-    let number = named.or_else(|| word.parse().ok().filter(|number| (1..=24).contains(number)));
+    let number = lowest_of(word).or_else(|| word.parse().ok().filter(|number| (1..=24).contains(number)));
     let names = LEVELS.map(|(name, _)| name).join(", ");
     number.ok_or_else(|| format!("--level {word:?}: write {names}, or a number from 1 to 24"))
 }
 
+/// Returns the lowest number of a severity.
+pub(crate) fn lowest_of(level: &str) -> Option<i32> {
+    LEVELS.iter().find(|(name, _)| level.eq_ignore_ascii_case(name)).map(|(_, number)| *number)
+}
+
 /// The value of `--min`: a number and a unit.
 pub(crate) fn min(word: &str) -> Result<Duration, String> {
+    duration(word).ok_or_else(|| format!("--min {word:?}: write a time, as 100ms or 1.5s"))
+}
+
+/// Reads `100ms`, `1.5s` or `2min`.
+pub(crate) fn duration(word: &str) -> Option<Duration> {
     let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let seconds = match &word[digits.len()..] {
-        "ns" => Some(1e-9),
-        "us" | "µs" => Some(1e-6),
-        "ms" => Some(1e-3),
-        "s" => Some(1.0),
-        "m" | "min" => Some(60.0),
-        _ => None,
+    let unit = match &word[digits.len()..] {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
     };
-    let number = digits.parse::<f64>().ok().filter(|number| *number >= 0.0);
-    let duration =
-        number.zip(seconds).and_then(|(number, unit)| Duration::try_from_secs_f64(number * unit).ok());
-    duration.ok_or_else(|| format!("--min {word:?}: write a time, as 100ms or 1.5s"))
+    Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * unit).ok()
 }
 
 /// The value of `--trace`: the beginning of an id.
@@ -178,25 +180,31 @@ pub(crate) fn trace(word: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use standpipe::receiver::ReceivedSpan;
+
     use super::*;
 
     fn records(text: &str) -> Records {
         Records::from_json(text.as_bytes()).expect("it is OTLP")
     }
 
-    fn spans() -> Vec<ReceivedSpan> {
+    fn of_spans() -> Records {
         let text = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
             "scopeSpans":[{"spans":[
             {"traceId":"abcd","spanId":"01","name":"GET /","startTimeUnixNano":"0","endTimeUnixNano":"200000000"},
             {"traceId":"abcd","spanId":"02","parentSpanId":"01","name":"health","endTimeUnixNano":"1000"},
             {"traceId":"abcd","spanId":"03","parentSpanId":"02","name":"ping","status":{"code":2}}]}]}]}"#;
-        records(text).spans
+        records(text)
+    }
+
+    fn spans() -> Vec<ReceivedSpan> {
+        of_spans().spans
     }
 
     fn shown(filter: &Filter) -> (Vec<String>, bool) {
         let spans = spans();
         let views: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
-        let names = filter.select(&spans, &[], &[]).spans.iter().map(|span| span.name().to_owned()).collect();
+        let names = filter.select(&of_spans()).spans.iter().map(|span| span.name().to_owned()).collect();
         (names, filter.shows_trace(&views, &[]))
     }
 
@@ -246,8 +254,8 @@ mod tests {
     fn log_records_are_chosen_by_severity() {
         let text = r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[
             {"severityNumber":9},{"severityText":"ERROR"},{"severityNumber":13,"body":{"stringValue":"declined"}},{"severityNumber":17}]}]}]}"#;
-        let logs = records(text).logs;
-        let count = |filter: Filter| filter.select(&[], &logs, &[]).logs.len();
+        let records = records(text);
+        let count = |filter: Filter| filter.select(&records).logs.len();
         assert_eq!(count(Filter { level: Some(13), ..Filter::default() }), 3);
         assert_eq!(count(Filter { errors: true, ..Filter::default() }), 2);
         assert_eq!(count(Filter { names: vec!["declined".to_owned()], ..Filter::default() }), 1);

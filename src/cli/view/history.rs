@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use standpipe::receiver::ReceivedMetric;
 
+use super::super::describe;
 use super::super::metrics_table::{self, Group};
 use super::super::point_view::{self, Point, PointView};
 use super::super::style::{Palette, Style};
-use super::super::{describe, series_identity, weight};
 use super::flat;
 
 /// Pushes that are kept of a service: one for each bar of a small line.
@@ -94,20 +94,19 @@ impl History {
         };
         let mut last_scope = None;
         for metric in metrics {
-            let origin = series_identity::origin(metric);
-            push.bytes += weight::metric(&metric.metric);
+            let origin = point_view::origin_identity(metric);
+            push.bytes += metric.memory_bytes();
             // successive metrics share their resource and their scope
             if last_scope.replace(&metric.scope).is_none_or(|last| !Arc::ptr_eq(last, &metric.scope)) {
-                push.bytes += weight::origin(&metric.resource, &metric.scope);
+                push.bytes += metric.origin_bytes();
             }
             let points = point_view::of_received(metric).into_iter().enumerate();
             for (index, view) in points.filter(|(_, view)| !matches!(view.point, Point::Missing)) {
-                let key = series_identity::of_point(origin, &view);
+                let key = view.identity(origin);
                 push.series.insert(key);
                 push.bytes += OVERHEAD;
                 // the same increment once more is a change
-                let value =
-                    series_identity::hash(&(view.value(), view.is_delta().then(|| view.unix_nanos())));
+                let value = point_view::hash(&(view.value(), view.is_delta().then(|| view.unix_nanos())));
                 if self.values.insert(key, value) != Some(value) {
                     changed.insert(key);
                 }

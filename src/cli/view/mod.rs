@@ -10,12 +10,11 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use standpipe::receiver::proto::common::v1::InstrumentationScope;
-use standpipe::receiver::proto::resource::v1::Resource;
-use standpipe::receiver::{Batch, Protocol, ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
+use standpipe::receiver::proto::InstrumentationScope;
+use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 
 use self::assembler::{Assembler, Block, Cause, Root, State};
-pub(crate) use self::filter::{Filter, level, min, trace};
+pub(crate) use self::filter::{Filter, duration, level, lowest_of, min, trace};
 pub(crate) use self::flat::Layout;
 pub(crate) use self::foot::Foot;
 use self::history::History;
@@ -23,10 +22,6 @@ use super::describe::{self, SpanView};
 use super::log_view::LogView;
 use super::style::{Palette, Style};
 use super::waterfall::{self, Heading};
-use super::weight;
-
-/// Records in one line of JSON.
-const MOST_IN_LINE: usize = 4096;
 
 /// What is shown, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,31 +41,6 @@ pub(crate) enum Form {
     Flat,
     /// A line of OTLP JSON for each request.
     Json,
-}
-
-/// The records of one request.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Incoming<'a> {
-    pub(crate) spans: &'a [ReceivedSpan],
-    pub(crate) logs: &'a [ReceivedLog],
-    pub(crate) metrics: &'a [ReceivedMetric],
-    /// How they came, if they came over the network.
-    pub(crate) protocol: Option<Protocol>,
-}
-
-impl<'a> From<&'a Batch> for Incoming<'a> {
-    fn from(batch: &'a Batch) -> Self {
-        let Batch { spans, logs, metrics, .. } = batch;
-        Self { spans, logs, metrics, protocol: Some(batch.request.protocol) }
-    }
-}
-
-impl<'a> Incoming<'a> {
-    /// Records that were read from a text.
-    pub(crate) fn of_text(records: &'a Records) -> Self {
-        let Records { spans, logs, metrics, .. } = records;
-        Self { spans, logs, metrics, protocol: None }
-    }
 }
 
 /// Writes what comes.
@@ -133,62 +103,51 @@ impl View {
         self.last != Printed::Nothing
     }
 
-    /// Takes the records of a request and writes what is to be shown now.
+    /// Takes the records of a request, and how they came if it was over the network; writes what is to be shown now.
     pub(crate) fn add(
         &mut self,
-        incoming: Incoming<'_>,
+        records: &Records,
+        protocol: Option<Protocol>,
         now: Instant,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let Incoming { spans, logs, metrics, protocol, .. } = incoming;
+        if self.form == Form::Tree {
+            return self.add_to_trees(records, now, out);
+        }
+        let shown = self.filter.select(records);
+        if shown.count() > 0 {
+            self.last = Printed::Row;
+        }
         match self.form {
-            Form::Flat => {
-                let records = self.filter.select(spans, logs, metrics);
-                self.note_rows(&records);
-                flat::print(&records, protocol, self.layout, self.full, &self.style, out)
-            }
-            Form::Json => {
-                let records = self.filter.select(spans, logs, metrics);
-                self.note_rows(&records);
-                write_json(&records.spans, &records.logs, &records.metrics, out)
-            }
-            Form::Tree => self.add_to_trees(incoming, now, out),
+            Form::Json => shown.write_json_lines(out),
+            _ => flat::print(&shown, protocol, self.layout, self.full, &self.style, out),
         }
     }
 
-    fn add_to_trees<'i>(
-        &mut self,
-        incoming: Incoming<'i>,
-        now: Instant,
-        out: &mut impl Write,
-    ) -> io::Result<()> {
+    fn add_to_trees(&mut self, records: &Records, now: Instant, out: &mut impl Write) -> io::Result<()> {
         // successive records share their resource and their scope
         let mut last_scope: Option<&Arc<InstrumentationScope>> = None;
-        let mut origin_bytes = |resource: &Resource, scope: &'i Arc<InstrumentationScope>| {
-            let is_same = last_scope.replace(scope).is_some_and(|last| Arc::ptr_eq(last, scope));
-            if is_same { 0 } else { weight::origin(resource, scope) }
-        };
-        for received in incoming.spans {
+        let mut is_new = |scope| last_scope.replace(scope).is_none_or(|last| !Arc::ptr_eq(last, scope));
+        for received in &records.spans {
             if self.filter.shows_id(&received.span.trace_id) {
-                let bytes = weight::span(&received.span) + origin_bytes(&received.resource, &received.scope);
-                self.assembler.add_span(received, bytes, now);
+                let origin = if is_new(&received.scope) { received.origin_bytes() } else { 0 };
+                self.assembler.add_span(received, received.memory_bytes() + origin, now);
                 self.draw_due(now, out)?;
             }
         }
-        for received in incoming.logs {
+        for received in &records.logs {
             let view = LogView::from(received);
             match describe::is_id(&received.log.trace_id) {
                 false if self.filter.shows_log(&view) => self.print_log(&view, out)?,
                 true if self.filter.has_level(&view) && self.filter.shows_id(&received.log.trace_id) => {
-                    let bytes =
-                        weight::log(&received.log) + origin_bytes(&received.resource, &received.scope);
-                    self.assembler.add_log(received, bytes, now);
+                    let origin = if is_new(&received.scope) { received.origin_bytes() } else { 0 };
+                    self.assembler.add_log(received, received.memory_bytes() + origin, now);
                     self.draw_due(now, out)?;
                 }
                 _ => {}
             }
         }
-        let metrics = incoming.metrics.iter().filter(|received| self.filter.shows_metric(received));
+        let metrics = records.metrics.iter().filter(|received| self.filter.shows_metric(received));
         let metrics: Vec<ReceivedMetric> = metrics.cloned().collect();
         if metrics.is_empty() {
             return Ok(());
@@ -263,18 +222,11 @@ impl View {
         self.print_block(&lines, out)
     }
 
-    fn note_rows(&mut self, records: &Records) {
-        if records.count() > 0 {
-            self.last = Printed::Row;
-        }
-    }
-
     fn print_log(&mut self, view: &LogView<'_>, out: &mut impl Write) -> io::Result<()> {
         self.begin_row(out)?;
         let attributes = describe::telling(&view.log.attributes, self.full).join("  ");
         let layout = if self.full { Layout::Whole } else { Layout::Cut };
-        let lines = flat::logs::row(view, attributes).draw(layout, &self.style);
-        lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+        flat::log_row(view, attributes).print(layout, &self.style, out)
     }
 
     /// To be called before a line is written that belongs to no block.
@@ -295,23 +247,6 @@ impl View {
         self.last = Printed::Block;
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))
     }
-}
-
-/// Writes OTLP JSON lines, one after the other: the text of a whole batch may be large.
-pub(crate) fn write_json(
-    spans: &[ReceivedSpan],
-    logs: &[ReceivedLog],
-    metrics: &[ReceivedMetric],
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let mut write = |fill: &dyn Fn(&mut Records)| {
-        let mut records = Records::default();
-        fill(&mut records);
-        out.write_all(records.to_json_lines().as_bytes())
-    };
-    spans.chunks(MOST_IN_LINE).try_for_each(|some| write(&|records| records.spans = some.to_vec()))?;
-    logs.chunks(MOST_IN_LINE).try_for_each(|some| write(&|records| records.logs = some.to_vec()))?;
-    metrics.chunks(MOST_IN_LINE).try_for_each(|some| write(&|records| records.metrics = some.to_vec()))
 }
 
 /// What is missing of a trace, or what came late.

@@ -36,7 +36,7 @@ impl Bench {
     }
 
     fn add(&mut self, records: &Records) -> String {
-        let added = self.view.add(Incoming::of_text(records), self.start, &mut self.out);
+        let added = self.view.add(records, None, self.start, &mut self.out);
         added.expect("a vector has room");
         self.written()
     }
@@ -97,7 +97,7 @@ fn a_partial_trace_says_what_is_missing_and_why_it_is_drawn() {
     let mut bench = Bench::new(Filter::default());
     for second in 0..10 {
         let now = bench.start + Duration::from_secs(3 * second);
-        let added = bench.view.add(Incoming::of_text(&span("aa", 2, "01")), now, &mut bench.out);
+        let added = bench.view.add(&span("aa", 2, "01"), None, now, &mut bench.out);
         added.expect("a vector has room");
     }
     assert!(heading_of(bench.after(30)).contains("root span missing · open for 30 s"));

@@ -1,10 +1,11 @@
-//! What is shown beneath a span, and of log records outside of every span?
+//! The lines beneath a span, the log records outside of every span, and where the spans of a trace came from.
 
-use standpipe::receiver::proto::trace::v1::Span;
-use standpipe::receiver::proto::trace::v1::span::{Event, Link, SpanKind};
+use std::collections::{HashMap, HashSet};
+
+use standpipe::receiver::proto::{Event, Link, Span};
 
 use super::tree::Node;
-use super::{Drawing, Trace, key_of};
+use super::{Drawing, Trace, WITH_BARS, WITH_SERVICES, key_of};
 use crate::cli::describe::{self, SpanView};
 use crate::cli::log_view::LogView;
 use crate::cli::style::{Ink, Line, Style};
@@ -20,6 +21,9 @@ const SEVERITY: usize = 5;
 const EXCEPTION: &str = "exception";
 /// How far the second line of a detail is indented.
 const NEXT_LINE: usize = 2;
+
+/// Scopes named for a service; the rest is counted.
+const MOST_SCOPES: usize = 4;
 
 /// A piece of text, what it is written with, and the cells that it takes at least.
 pub(super) type Piece = (Ink, String, usize);
@@ -41,9 +45,9 @@ impl<'a> Drawing<'_, 'a> {
     /// What the span is: its kind, what it shares its row with, its attributes, and in full its ids.
     fn first_lines(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
         let span = view.span;
-        let kind = match view.span.kind() {
-            SpanKind::Unspecified | SpanKind::Internal if !self.options.full || view.is_past => "",
-            _ => view.kind(),
+        let kind = match view.kind() {
+            "unspecified" | "internal" if !self.options.full || view.is_past => "",
+            kind => kind,
         };
         let mut first = vec![(Ink::FAINT, kind.to_owned(), 0)];
         if !node.like.is_empty() {
@@ -310,4 +314,61 @@ impl<'a> Drawing<'_, 'a> {
         put_pieces(&attributes, &mut line);
         line.finish()
     }
+}
+
+impl<'a> Drawing<'_, 'a> {
+    pub(super) fn origins(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
+        let mut services: Vec<(&str, Vec<&SpanView<'a>>)> = Vec::new();
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        for (_, view) in trace.in_order().filter(|(_, view)| !view.is_past) {
+            places.entry(view.service).or_insert_with(|| {
+                services.push((view.service, Vec::new()));
+                services.len() - 1
+            });
+        }
+        for view in trace.spans.iter().filter(|view| !view.is_past) {
+            if let Some(&place) = places.get(view.service) {
+                services[place].1.push(view);
+            }
+        }
+        for (service, spans) in services {
+            self.origin(service, &spans, lines);
+        }
+    }
+
+    fn origin(&self, service: &str, spans: &[&SpanView<'a>], lines: &mut Vec<String>) {
+        let Some(first) = spans.first() else { return };
+        let resource: Vec<_> =
+            first.resource.iter().filter(|attribute| attribute.key != "service.name").cloned().collect();
+        let ink = self.palette.ink(service);
+        let mut pieces = vec![(Ink::FAINT, "from".to_owned(), 0)];
+        // where there is no room for names, this is what the marks mean
+        if (WITH_BARS..WITH_SERVICES).contains(&self.style.width) {
+            pieces.push((ink, self.palette.mark(service, self.style), 0));
+        }
+        pieces.push((ink, if service.is_empty() { "an unnamed service" } else { service }.to_owned(), 0));
+        let named = pieces.len();
+        pieces.extend(scopes(spans, self.options.full).into_iter().map(|scope| (Ink::FAINT, scope, 0)));
+        let attributes = describe::telling(&resource, self.options.full);
+        let has_content = pieces.len() > named || attributes.iter().any(|text| !text.starts_with('+'));
+        if has_content || self.style.width < WITH_SERVICES {
+            pieces.extend(attributes.into_iter().map(|text| (Ink::FAINT, text, 0)));
+            self.flow(&[], &pieces, lines);
+        }
+    }
+}
+
+/// `scope shop 1.4`, or as many as there are.
+fn scopes(spans: &[&SpanView<'_>], full: bool) -> Option<String> {
+    let mut known = HashSet::new();
+    let named = spans.iter().filter(|view| !view.scope.is_empty());
+    let new = named.filter(|view| known.insert((view.scope, view.scope_version)));
+    let mut scopes: Vec<String> =
+        new.map(|view| format!("{} {}", view.scope, view.scope_version).trim_end().to_owned()).collect();
+    let what = if scopes.len() == 1 { "scope" } else { "scopes" };
+    let listed = if full { scopes.len() } else { MOST_SCOPES };
+    let more = scopes.len().checked_sub(listed).filter(|more| *more > 0);
+    let more = more.map(|more| format!(" +{more}")).unwrap_or_default();
+    scopes.truncate(listed);
+    (!scopes.is_empty()).then(|| format!("{what} {}{more}", scopes.join(", ")))
 }

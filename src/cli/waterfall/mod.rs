@@ -1,12 +1,10 @@
-//! How are traces drawn? As waterfalls: the tree of spans on the left, their bars over time on the right, and what was logged
-//! beneath the span that it was logged in.
+//! Draws traces as waterfalls: the tree of spans on the left, their bars over time on the right, and log records beneath the
+//! span that they belong to.
 //!
 //! Pure: spans, log records and a [`Style`] in, lines out.
 
 mod details;
-mod fold;
 mod lane;
-mod origin;
 mod tree;
 
 use std::collections::{HashMap, HashSet};
@@ -129,7 +127,7 @@ impl<'a> Trace<'a> {
             let has_more = view.error().is_some() || view.is_past || logged.contains_key(&key_of(view));
             !has_more && view.span.events.is_empty() && view.span.links.is_empty()
         };
-        let nodes = fold::fold_siblings(std::mem::take(&mut self.nodes), |node| {
+        let nodes = tree::fold_siblings(std::mem::take(&mut self.nodes), |node| {
             let view = &spans[node.index];
             (is_plain(view) && !node.is_orphan).then_some((view.service, view.span.name.as_str()))
         });
@@ -137,7 +135,7 @@ impl<'a> Trace<'a> {
             view.error().is_some() || logged.get(&key_of(view)).is_some_and(|has_error| *has_error)
         };
         (self.nodes, self.hidden_roots) =
-            fold::limit_depth(nodes, |node| spans[node.index].is_wanted, |node| is_error(&spans[node.index]));
+            tree::limit_depth(nodes, |node| spans[node.index].is_wanted, |node| is_error(&spans[node.index]));
     }
 
     fn id(&self) -> &'a [u8] {

@@ -1,9 +1,6 @@
-use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
-use standpipe::receiver::proto::logs::v1::LogRecord;
-use standpipe::receiver::proto::trace::v1::span::{Event, Link, SpanKind};
-use standpipe::receiver::proto::trace::v1::status::StatusCode;
-use standpipe::receiver::proto::trace::v1::{Span, Status};
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use standpipe::receiver::proto::{AnyValue, Event, KeyValue, Link, LogRecord, Span, Status, Value};
 
 use super::*;
 use crate::cli::style::{ColorChoice, TerminalInfo, plain_style};

@@ -1,12 +1,23 @@
-//! Which span is the parent of which? Spans in the order of a tree, each with the guides to its left.
+//! The rows of a trace: its spans in the order of a tree, each with the guides to its left.
+//!
+//! In a large trace similar siblings share a row, and what is deep is only counted.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::mem;
 
-use crate::cli::describe::{self, SpanView};
+use standpipe::receiver::proto::{self, Span, TreeNode};
+
+use crate::cli::describe::SpanView;
 
 /// Deeper spans are drawn at this depth, so that a long chain of calls leaves room for the names.
 const DEEPEST_INDENT: usize = 10;
+
+/// This many siblings of one name share a row, if there is nothing below any of them.
+const FEWEST_LIKE: usize = 5;
+/// Beyond this number of rows the tree is cut at a depth.
+const MOST_ROWS: usize = 60;
+/// Spans with an error that are shown, however deep they are.
+const MOST_ERRORS: usize = 10;
 
 /// One span's place in the tree.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,42 +37,12 @@ pub(super) struct Node {
     pub(super) hidden: usize,
 }
 
-/// The spans of one trace from the roots down, children by their start.
-///
-/// Every span comes exactly once, also when ids are repeated or parents go round in a circle.
+/// Returns the spans of one trace from the roots down, children by their start.
 pub(super) fn grow(spans: &[SpanView<'_>]) -> Vec<Node> {
-    let ids: HashSet<&[u8]> = spans.iter().map(|view| view.span.span_id.as_slice()).collect();
-    let mut by_start: Vec<usize> = (0..spans.len()).collect();
-    by_start.sort_by_key(|&index| spans[index].span.start_time_unix_nano);
-
-    let mut children: HashMap<&[u8], Vec<usize>> = HashMap::new();
-    let mut roots = Vec::new();
-    for &index in &by_start {
-        let parent = spans[index].span.parent_span_id.as_slice();
-        if ids.contains(parent) {
-            children.entry(parent).or_default().push(index);
-        } else {
-            roots.push((index, describe::is_id(parent)));
-        }
-    }
-    // A circle has no root; its earliest span is as good as any.
-    roots.extend(by_start.iter().map(|&index| (index, false)));
-
-    let mut nodes = Vec::with_capacity(spans.len());
-    let mut is_planted = vec![false; spans.len()];
-    for (root, is_orphan) in roots {
-        // A stack of our own: the sender chooses the depth of a trace.
-        let mut waiting = vec![(root, None, is_orphan)];
-        while let Some((index, parent, is_orphan)) = waiting.pop() {
-            if mem::replace(&mut is_planted[index], true) {
-                continue;
-            }
-            // Taken out, so that of two spans with one id only the first has the children.
-            let below = children.remove(spans[index].span.span_id.as_slice()).unwrap_or_default();
-            waiting.extend(below.into_iter().rev().map(|child| (child, Some(nodes.len()), false)));
-            nodes.push(Node { index, parent, is_orphan, ..Node::default() });
-        }
-    }
+    let messages: Vec<&Span> = spans.iter().map(|view| view.span).collect();
+    let places = proto::tree(&messages).into_iter();
+    let node = |TreeNode { index, parent, is_orphan }| Node { index, parent, is_orphan, ..Node::default() };
+    let mut nodes: Vec<Node> = places.map(node).collect();
     connect(&mut nodes);
     nodes
 }
@@ -101,10 +82,65 @@ fn one_deeper(trunks: &[bool], has_sibling_below: bool) -> Vec<bool> {
     deeper
 }
 
+/// Lets leaves with the same parent and the same key share the row of the first of them. Those without a key stay.
+pub(super) fn fold_siblings<'a>(
+    mut nodes: Vec<Node>,
+    key: impl Fn(&Node) -> Option<(&'a str, &'a str)>,
+) -> Vec<Node> {
+    let mut groups: HashMap<(Option<usize>, &str, &str), Vec<usize>> = HashMap::new();
+    for (place, node) in nodes.iter().enumerate().filter(|(_, node)| !node.has_children) {
+        if let Some((service, name)) = key(node) {
+            groups.entry((node.parent, service, name)).or_default().push(place);
+        }
+    }
+    let mut keep = vec![true; nodes.len()];
+    for group in groups.into_values().filter(|group| group.len() >= FEWEST_LIKE) {
+        let (first, others) = (group[0], &group[1..]);
+        nodes[first].like = others.iter().map(|&place| nodes[place].index).collect();
+        others.iter().for_each(|&place| keep[place] = false);
+    }
+    retain(nodes, &keep)
+}
+
+/// Cuts a tree of too many rows where it is deep, but for what is looked for, and returns how many spans without a parent are left out, too. Each
+/// node knows how many spans below it are not shown.
+pub(super) fn limit_depth(
+    mut nodes: Vec<Node>,
+    is_wanted: impl Fn(&Node) -> bool,
+    is_error: impl Fn(&Node) -> bool,
+) -> (Vec<Node>, usize) {
+    if nodes.len() <= MOST_ROWS {
+        return (nodes, 0);
+    }
+    let mut depths = vec![0_usize; nodes.len()];
+    for place in 0..nodes.len() {
+        depths[place] = nodes[place].parent.map_or(0, |parent| depths[parent] + 1);
+    }
+    let mut by_depth: Vec<usize> = (0..nodes.len()).collect();
+    by_depth.sort_by_key(|&place| (!is_wanted(&nodes[place]), depths[place]));
+    let mut keep = vec![false; nodes.len()];
+    by_depth[..MOST_ROWS].iter().for_each(|&place| keep[place] = true);
+    let errors = (0..nodes.len()).filter(|&place| is_error(&nodes[place])).take(MOST_ERRORS);
+    errors.for_each(|place| keep[place] = true);
+
+    let mut hidden_roots = 0;
+    let mut shown_above: Vec<Option<usize>> = Vec::with_capacity(nodes.len());
+    for place in 0..nodes.len() {
+        let above = nodes[place].parent.and_then(|parent| shown_above[parent]);
+        shown_above.push(if keep[place] { Some(place) } else { above });
+        let spans = 1 + nodes[place].like.len();
+        match above {
+            // an error far below is drawn under the span that is shown above it
+            _ if keep[place] => nodes[place].parent = above,
+            Some(above) => nodes[above].hidden += spans,
+            None => hidden_roots += spans,
+        }
+    }
+    (retain(nodes, &keep), hidden_roots)
+}
+
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::trace::v1::Span;
-
     use super::*;
 
     /// A span for each (id, parent, start); 0 is no parent.

@@ -11,9 +11,11 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
 use opentelemetry_proto::tonic::trace::v1::*;
 use proptest::prelude::*;
+use prost::Message;
 use serde_json::{Value as Json, json};
 
 use super::*;
+use crate::record::message;
 use written::{list, log, metric, resource, scope, span};
 
 /// What messages are made of: every field of a message gets something.
@@ -245,6 +247,7 @@ proptest! {
             resource: Some(stuff.resource()), scope_spans: vec![of_scope], schema_url,
         }]};
         let message = to_protobuf(Signal::Traces, text.to_string().as_bytes()).unwrap();
+        prop_assert_eq!(ExportTraceServiceRequest::decode(&encoded_again::<schema::TracesRequest>(&request)[..]).unwrap(), request.clone());
         prop_assert_eq!(ExportTraceServiceRequest::decode(message.as_slice()).unwrap(), request);
     }
 
@@ -260,6 +263,7 @@ proptest! {
             resource: None, scope_logs: vec![of_scope], schema_url,
         }]};
         let message = to_protobuf(Signal::Logs, text.to_string().as_bytes()).unwrap();
+        prop_assert_eq!(ExportLogsServiceRequest::decode(&encoded_again::<schema::LogsRequest>(&request)[..]).unwrap(), request.clone());
         prop_assert_eq!(ExportLogsServiceRequest::decode(message.as_slice()).unwrap(), request);
     }
 
@@ -276,6 +280,7 @@ proptest! {
             resource: Some(stuff.resource()), scope_metrics: vec![of_scope], schema_url,
         }]};
         let message = to_protobuf(Signal::Metrics, text.to_string().as_bytes()).unwrap();
+        prop_assert_eq!(ExportMetricsServiceRequest::decode(&encoded_again::<schema::MetricsRequest>(&request)[..]).unwrap(), request.clone());
         prop_assert_eq!(ExportMetricsServiceRequest::decode(message.as_slice()).unwrap(), request);
     }
 
@@ -287,6 +292,11 @@ proptest! {
             }
         }
     }
+}
+
+/// Encodes a message again that another encoder wrote and this library decoded.
+fn encoded_again<M: message::Message>(request: &impl Message) -> Vec<u8> {
+    message::encoded(&message::decode::<M>(&request.encode_to_vec()).unwrap())
 }
 
 /// The protobuf of a span with these fields.

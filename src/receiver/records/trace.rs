@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Deref;
 
-use super::span::ReceivedEvent;
+use super::signals::ReceivedEvent;
 use super::value::ReceivedValue;
 use super::{ReceivedLog, ReceivedSpan};
+use crate::record::schema::Span;
 use crate::record::{SpanId, SpanKind, Status, TraceId};
 
 /// Characters of one attribute's value that are drawn.
@@ -185,37 +186,65 @@ fn outline(text: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// Puts spans in the order of a tree, children by their start.
+/// Place of a span in the tree of its trace.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct TreeNode {
+    /// Which of the spans it is.
+    pub index: usize,
+    /// Where its parent is among the nodes, always before it.
+    pub parent: Option<usize>,
+    /// Whether it is a root only because its parent is not among the spans.
+    pub is_orphan: bool,
+}
+
+/// Puts the spans of one trace in the order of a tree, depth first, children by their start.
 ///
-/// Every span comes exactly once, also when ids are repeated or parents go round in a circle.
-fn grow(mut spans: Vec<ReceivedSpan>) -> Vec<Node> {
-    spans.sort_by_key(|span| span.span.start_time_unix_nano);
-    let ids: HashSet<SpanId> = spans.iter().map(ReceivedSpan::span_id).collect();
-    let mut children: HashMap<SpanId, Vec<usize>> = HashMap::new();
+/// Every span comes exactly once, even if ids are repeated or parents form a circle.
+#[doc(hidden)]
+pub fn tree(spans: &[&Span]) -> Vec<TreeNode> {
+    let ids: HashSet<&[u8]> = spans.iter().map(|span| span.span_id.as_slice()).collect();
+    let mut by_start: Vec<usize> = (0..spans.len()).collect();
+    by_start.sort_by_key(|&index| spans[index].start_time_unix_nano);
+
+    let mut children: HashMap<&[u8], Vec<usize>> = HashMap::new();
     let mut roots = Vec::new();
-    for (index, span) in spans.iter().enumerate() {
-        match span.parent_id().filter(|parent| ids.contains(parent)) {
-            Some(parent) => children.entry(parent).or_default().push(index),
-            None => roots.push(index),
+    for &index in &by_start {
+        let parent = spans[index].parent_span_id.as_slice();
+        // Some senders write zeros for no parent.
+        let has_parent = parent.iter().any(|byte| *byte != 0);
+        match has_parent && ids.contains(parent) {
+            true => children.entry(parent).or_default().push(index),
+            false => roots.push((index, has_parent)),
         }
     }
-    // a circle has no root; its earliest span is as good as any
-    roots.extend(0..spans.len());
+    // A circle has no root; its earliest span takes the place of one.
+    roots.extend(by_start.iter().map(|&index| (index, false)));
 
-    let mut nodes: Vec<Node> = Vec::with_capacity(spans.len());
+    let mut nodes = Vec::with_capacity(spans.len());
     let mut is_planted = vec![false; spans.len()];
-    for root in roots {
-        // a stack of its own: the sender chooses the depth of a trace
-        let mut waiting = vec![(root, 0)];
-        while let Some((index, depth)) = waiting.pop() {
+    for (root, is_orphan) in roots {
+        // An explicit stack, because the sender chooses the depth of a trace.
+        let mut waiting = vec![(root, None, is_orphan)];
+        while let Some((index, parent, is_orphan)) = waiting.pop() {
             if std::mem::replace(&mut is_planted[index], true) {
                 continue;
             }
-            // taken out, so that of two spans with one id only the first has the children
-            let below = children.remove(&spans[index].span_id()).unwrap_or_default();
-            waiting.extend(below.into_iter().rev().map(|child| (child, depth + 1)));
-            nodes.push(Node { span: spans[index].clone(), depth, has_sibling_below: false });
+            // Taken out, so that of two spans with one id only the first has the children.
+            let below = children.remove(spans[index].span_id.as_slice()).unwrap_or_default();
+            waiting.extend(below.into_iter().rev().map(|child| (child, Some(nodes.len()), false)));
+            nodes.push(TreeNode { index, parent, is_orphan });
         }
+    }
+    nodes
+}
+
+fn grow(spans: Vec<ReceivedSpan>) -> Vec<Node> {
+    let messages: Vec<&Span> = spans.iter().map(|received| &*received.span).collect();
+    let mut nodes: Vec<Node> = Vec::with_capacity(spans.len());
+    for TreeNode { index, parent, .. } in tree(&messages) {
+        let depth = parent.map_or(0, |parent| nodes[parent].depth + 1);
+        nodes.push(Node { span: spans[index].clone(), depth, has_sibling_below: false });
     }
     find_siblings(&mut nodes);
     nodes

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use opentelemetry_proto::tonic::common::v1::any_value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-
+use crate::record::schema::{self, AnyValue, KeyValue};
 use crate::record::{IntoValue, Value};
 
 /// The value of an attribute, the body of a log record, or the number of a data point, as it was received; or its absence.
@@ -59,15 +57,13 @@ impl<'a> ReceivedValue<'a> {
     pub(super) fn of(value: Option<&'a AnyValue>) -> Self {
         let Some(value) = value.and_then(|value| value.value.as_ref()) else { return Self::ABSENT };
         Self(match value {
-            any_value::Value::StringValue(text) => Content::Str(text),
-            any_value::Value::BoolValue(boolean) => Content::Bool(*boolean),
-            any_value::Value::IntValue(number) => Content::Int(*number),
-            any_value::Value::DoubleValue(number) => Content::Float(*number),
-            any_value::Value::BytesValue(bytes) => Content::Bytes(bytes),
-            any_value::Value::ArrayValue(array) => Content::Array(&array.values),
-            any_value::Value::KvlistValue(map) => Content::Map(&map.values),
-            // only profiles may point into a table of strings; elsewhere it counts as absent
-            any_value::Value::StringValueStrindex(_) => Content::Absent,
+            schema::Value::StringValue(text) => Content::Str(text),
+            schema::Value::BoolValue(boolean) => Content::Bool(*boolean),
+            schema::Value::IntValue(number) => Content::Int(*number),
+            schema::Value::DoubleValue(number) => Content::Float(*number),
+            schema::Value::BytesValue(bytes) => Content::Bytes(bytes),
+            schema::Value::ArrayValue(array) => Content::Array(&array.values),
+            schema::Value::KvlistValue(map) => Content::Map(&map.values),
         })
     }
 

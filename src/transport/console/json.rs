@@ -5,7 +5,7 @@ use std::io::Write;
 
 use crate::config::escape::shows_itself;
 use crate::record::Signal;
-use crate::record::schema::{self, Field, Kind, MAX_DEPTH, Message, Presence};
+use crate::record::schema::{self, Field, Kind, MAX_DEPTH, Presence, Schema};
 use crate::record::wire::{Fields, Malformed, Raw};
 use crate::transport::base64;
 
@@ -18,7 +18,7 @@ pub(crate) fn write(out: &mut Vec<u8>, signal: Signal, request: &[u8]) -> Result
 }
 
 /// Fields come in any order, and those that repeat come apart: so each is gathered by a walk of its own.
-fn message(out: &mut Vec<u8>, message: &Message, bytes: &[u8], depth: u32) -> Result<(), Malformed> {
+fn message(out: &mut Vec<u8>, message: &Schema, bytes: &[u8], depth: u32) -> Result<(), Malformed> {
     let depth = depth.checked_sub(1).ok_or(Malformed)?;
     let present = present(message, bytes)?;
     out.push(b'{');
@@ -44,7 +44,7 @@ fn message(out: &mut Vec<u8>, message: &Message, bytes: &[u8], depth: u32) -> Re
 }
 
 /// Which fields there are, by their numbers; of those that exclude each other the last.
-fn present(message: &Message, bytes: &[u8]) -> Result<u32, Malformed> {
+fn present(message: &Schema, bytes: &[u8]) -> Result<u32, Malformed> {
     let of_one = message.fields.iter().filter(|field| field.presence == Presence::OneOf);
     let one_of = of_one.fold(0, |bits, field| bits | bit(field));
     Fields::of(bytes).try_fold(0, |present: u32, field| {
@@ -61,7 +61,7 @@ fn bit(field: &Field) -> u32 {
 fn name(out: &mut Vec<u8>, field: &Field) {
     separate(out);
     out.push(b'"');
-    out.extend_from_slice(field.name.as_bytes());
+    out.extend(field.json_name());
     out.extend_from_slice(b"\":");
 }
 
@@ -83,30 +83,21 @@ fn element(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<
 }
 
 fn single(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<(), Malformed> {
+    let bits = kind.decode_number(value).ok_or(Malformed);
     match (kind, value) {
-        (Kind::Bool, Raw::Varint(truth)) => plain(out, truth != 0),
-        // protobuf keeps the low bits of a number that is too large
-        (Kind::Int32, Raw::Varint(number)) => plain(out, number as i32),
-        (Kind::Uint32, Raw::Varint(number)) => plain(out, number as u32),
-        (Kind::Sint32, Raw::Varint(number)) => plain(out, unzigzag(number as u32)),
-        (Kind::Fixed32, Raw::Four(bytes)) => plain(out, u32::from_le_bytes(bytes)),
-        (Kind::Int64, Raw::Varint(number)) => quoted(out, number as i64),
-        (Kind::Uint64, Raw::Varint(number)) => quoted(out, number),
-        (Kind::Fixed64, Raw::Eight(bytes)) => quoted(out, u64::from_le_bytes(bytes)),
-        (Kind::Sfixed64, Raw::Eight(bytes)) => quoted(out, i64::from_le_bytes(bytes)),
-        (Kind::Double, Raw::Eight(bytes)) => double(out, f64::from_le_bytes(bytes)),
         (Kind::Text, Raw::Bytes(bytes)) => text(out, std::str::from_utf8(bytes).map_err(|_| Malformed)?),
         (Kind::Id, Raw::Bytes(bytes)) => hex(out, bytes),
-        (Kind::Bytes, Raw::Bytes(bytes)) => base64_text(out, bytes),
-        (Kind::Message(place), Raw::Bytes(bytes)) => message(out, schema::message(place), bytes, depth)?,
-        _ => return Err(Malformed),
+        (Kind::Bytes, Raw::Bytes(bytes)) => quoted(out, base64::encode(bytes)),
+        (Kind::Message(index), Raw::Bytes(bytes)) => message(out, schema::schema(index), bytes, depth)?,
+        (Kind::Bool, _) => plain(out, bits? != 0),
+        (Kind::Int32 | Kind::Sint32, _) => plain(out, bits? as i32),
+        (Kind::Uint32 | Kind::Fixed32, _) => plain(out, bits?),
+        (Kind::Int64 | Kind::Sfixed64, _) => quoted(out, bits? as i64),
+        (Kind::Uint64 | Kind::Fixed64, _) => quoted(out, bits?),
+        (Kind::Double, _) => double(out, f64::from_bits(bits?)),
+        (Kind::Text | Kind::Id | Kind::Bytes | Kind::Message(_), _) => return Err(Malformed),
     }
     Ok(())
-}
-
-/// Small numbers of either sign are small on the wire.
-fn unzigzag(number: u32) -> i32 {
-    (number >> 1) as i32 ^ -((number & 1) as i32)
 }
 
 /// A comma, unless this is the first in its braces or brackets.
@@ -182,10 +173,6 @@ fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-fn base64_text(out: &mut Vec<u8>, bytes: &[u8]) {
-    quoted(out, base64::encode(bytes));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,9 +195,9 @@ mod tests {
             ("fooba", "Zm9vYmE="),
             ("foobar", "Zm9vYmFy"),
         ] {
-            assert_eq!(written(|out| base64_text(out, bytes.as_bytes())), format!("{encoded:?}"));
+            assert_eq!(written(|out| quoted(out, base64::encode(bytes.as_bytes()))), format!("{encoded:?}"));
         }
-        assert_eq!(written(|out| base64_text(out, &[0xff, 0xef, 0xbf])), "\"/++/\"");
+        assert_eq!(written(|out| quoted(out, base64::encode(&[0xff, 0xef, 0xbf]))), "\"/++/\"");
     }
 
     #[test]

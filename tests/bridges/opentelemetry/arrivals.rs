@@ -8,11 +8,11 @@ use opentelemetry::trace::{
     TracerProvider,
 };
 use opentelemetry::{Context, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanLimits};
 use standpipe::bridge::opentelemetry::{LogExporter, SpanExporter};
-use standpipe::receiver::proto::trace::v1::status::StatusCode;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Config, Exporter, Severity as Level, Telemetry};
 
@@ -85,7 +85,7 @@ fn a_span_arrives_with_all_that_was_set() {
     );
     assert_eq!((span.links[0].span_id[7], span.links[0].attributes[0].key.as_str()), (8, "why"));
     let status = span.status.as_ref().unwrap();
-    assert_eq!((status.code(), status.message.as_str()), (StatusCode::Error, "card declined"));
+    assert_eq!((status.code, status.message.as_str()), (StatusCode::Error as i32, "card declined"));
     let scope = &received.scope;
     assert_eq!((scope.name.as_str(), scope.version.as_str()), ("till", "1.2"));
     assert_eq!(scope.attributes[0].key, "part");

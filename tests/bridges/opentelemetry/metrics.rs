@@ -2,6 +2,8 @@
 //! point is accounted for.
 
 use std::future::Future;
+use std::io::Write;
+use std::net::TcpStream;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -18,12 +20,11 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::{
     Aggregation, Instrument, PeriodicReader, SdkMeterProvider, Stream, Temporality as SdkTemporality,
 };
+use prost::Message;
 use standpipe::bridge::opentelemetry::MetricExporter;
 use standpipe::config::Temporality;
-use standpipe::receiver::proto::common::v1::KeyValue as Attribute;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::{Metric, Sum};
-use standpipe::receiver::{Answer, Receiver};
+use standpipe::receiver::proto::{Data, KeyValue as Attribute, Metric, Sum};
+use standpipe::receiver::{Answer, ReceivedMetric, Receiver};
 use standpipe::{Compression, Config, FlushOutcome, Signal, WhenFull};
 
 use crate::support::points::{attributes, int, named, numbers};
@@ -165,6 +166,19 @@ fn by_name(mut metrics: Vec<Metric>) -> Vec<Metric> {
     metrics
 }
 
+/// Returns the metrics of a request that another encoder wrote.
+fn sent_whole(request: &ExportMetricsServiceRequest) -> Vec<ReceivedMetric> {
+    let (receiver, body) = (Receiver::start().unwrap(), request.encode_to_vec());
+    let mut socket = TcpStream::connect(receiver.address()).unwrap();
+    let head = format!(
+        "POST /v1/metrics HTTP/1.1\r\ncontent-type: application/x-protobuf\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    socket.write_all(&[head.as_bytes(), &body].concat()).unwrap();
+    assert!(receiver.wait_for_points(1, LONG));
+    receiver.metrics()
+}
+
 fn sort(attributes: &mut [Attribute]) {
     attributes.sort_by(|one, other| one.key.cmp(&other.key));
 }
@@ -188,15 +202,14 @@ fn all_kinds_arrive_as_opentelemetry_would_send_them() {
         provider.force_flush().unwrap();
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         let seen = std::mem::take(&mut *seen.lock().unwrap());
-        let [expected] = &seen[0].resource_metrics[..] else { panic!("{seen:?}") };
-        let [of_scope] = &expected.scope_metrics[..] else { panic!("{expected:?}") };
+        let expected = sent_whole(&seen[0]);
         let received = receiver.metrics();
         for metric in &received {
-            assert_eq!(Some(&*metric.resource), expected.resource.as_ref());
-            assert_eq!(Some(&*metric.scope), of_scope.scope.as_ref());
+            assert_eq!((&metric.resource, &metric.scope), (&expected[0].resource, &expected[0].scope));
         }
-        let arrived = received.iter().map(|received| (*received.metric).clone()).collect();
-        assert_eq!(by_name(arrived), by_name(of_scope.metrics.clone()), "{temporality:?}");
+        let messages =
+            |metrics: &[ReceivedMetric]| metrics.iter().map(|metric| (*metric.metric).clone()).collect();
+        assert_eq!(by_name(messages(&received)), by_name(messages(&expected)), "{temporality:?}");
         let counts = telemetry.shutdown(LONG).exporters[0].metrics;
         assert_eq!((counts.accepted, counts.delivered, counts.lost()), (ALL_KINDS, ALL_KINDS, 0), "{counts}");
         assert_eq!(receiver.point_count(), ALL_KINDS);

@@ -101,13 +101,13 @@ fn levels_are_severities() {
         error!("e");
     });
     let severities: Vec<_> =
-        arrived.logs.iter().map(|log| (log.log.severity_number(), log.log.severity_text.as_str())).collect();
+        arrived.logs.iter().map(|log| (log.log.severity_number, log.log.severity_text.as_str())).collect();
     let expected = [
-        (SeverityNumber::Trace, "TRACE"),
-        (SeverityNumber::Debug, "DEBUG"),
-        (SeverityNumber::Info, "INFO"),
-        (SeverityNumber::Warn, "WARN"),
-        (SeverityNumber::Error, "ERROR"),
+        (SeverityNumber::Trace as i32, "TRACE"),
+        (SeverityNumber::Debug as i32, "DEBUG"),
+        (SeverityNumber::Info as i32, "INFO"),
+        (SeverityNumber::Warn as i32, "WARN"),
+        (SeverityNumber::Error as i32, "ERROR"),
     ];
     assert_eq!(severities, expected);
 }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use standpipe::bridge::tracing::TracingLayer;
+use standpipe::receiver::proto::{KeyValue, Value};
 use standpipe::receiver::{ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Config, Exporter, Severity, Telemetry};
 use tracing_subscriber::prelude::*;

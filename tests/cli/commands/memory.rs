@@ -6,10 +6,10 @@ use std::net::TcpStream;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, any_value};
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use prost::Message;
-use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceRequest;
-use standpipe::receiver::proto::common::v1::{AnyValue, any_value};
-use standpipe::receiver::proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 
 use super::Listening;
 

@@ -6,9 +6,9 @@ use std::process::Child;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use prost::Message;
-use standpipe::receiver::proto::collector::logs::v1::ExportLogsServiceRequest;
-use standpipe::receiver::proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 
 use super::{Listening, PATIENCE, send};
 

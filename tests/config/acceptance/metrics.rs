@@ -1,7 +1,7 @@
 //! `[metrics.open-telemetry]`.
 
 use standpipe::receiver::Receiver;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::Data;
 use standpipe::{Config, FlushOutcome, Telemetry};
 
 use crate::acceptance::outcome::Outcome;
@@ -165,7 +165,7 @@ fn sums_and_histograms_are_cumulative_with_a_constant_start() {
         match metric.metric.data.as_ref().unwrap() {
             Data::Sum(sum) => {
                 assert_eq!(sum.aggregation_temporality, 2, "cumulative");
-                sums.push(format!("{:?}", sum.data_points[0].value.unwrap()));
+                sums.push(format!("{:?}", sum.data_points[0].value.as_ref().unwrap()));
                 starts.push(("sum", sum.data_points[0].start_time_unix_nano));
             }
             Data::Histogram(histogram) => {

@@ -1,8 +1,6 @@
 //! Logs and metrics of both services arrive beside the traces, and belong to them.
 
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::number_data_point::Value as Number;
-use standpipe::receiver::proto::trace::v1::span::Event;
+use standpipe::receiver::proto::{Data, Event, Number};
 use standpipe::receiver::{ReceivedLog, ReceivedMetric};
 
 use super::stage::{Arrived, Stage};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use standpipe::SpanContext;
 use standpipe::receiver::ReceivedSpan;
-use standpipe::receiver::proto::trace::v1::span::SpanKind;
-use standpipe::receiver::proto::trace::v1::status::StatusCode;
 
 /// All spans of a trace.
 pub(crate) struct Trace(Vec<ReceivedSpan>);
@@ -72,7 +72,7 @@ pub(crate) fn service_of(received: &ReceivedSpan) -> &str {
 }
 
 pub(crate) fn is_error(received: &ReceivedSpan) -> bool {
-    received.span.status.as_ref().is_some_and(|status| status.code() == StatusCode::Error)
+    received.span.status.as_ref().is_some_and(|status| status.code == StatusCode::Error as i32)
 }
 
 /// Whether the parent is in another process, as the span says itself.

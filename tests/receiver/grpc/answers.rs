@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 use standpipe::Signal;
-use standpipe::receiver::proto::collector::trace::v1::ExportTraceServiceResponse;
 use standpipe::receiver::{Protocol, Receiver};
 
 use super::client::{

@@ -1,8 +1,8 @@
 //! Every instrument arrives as what it is.
 
+use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use standpipe::config::{Histograms, Temporality};
-use standpipe::receiver::proto::metrics::v1::AggregationTemporality;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
+use standpipe::receiver::proto::Data;
 use standpipe::receiver::{Receiver, TestTelemetry};
 use standpipe::{Config, FlushOutcome, Signal, Telemetry, Value};
 

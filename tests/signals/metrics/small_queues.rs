@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use standpipe::config::Temporality;
-use standpipe::receiver::proto::metrics::v1::NumberDataPoint;
+use standpipe::receiver::proto::NumberDataPoint;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Counter, Exporter, FlushOutcome, Histogram, Meter, Signal, Telemetry, WhenFull};
 

@@ -1,19 +1,16 @@
-//! When is a trace drawn? Once all of it is there, or once the rest is not worth waiting for.
+//! Collects the records of each trace until it is drawn: once all of it is there, or once the rest is not worth waiting for.
 //!
 //! Programs send the spans of one trace in several requests and in no order. Pure: records and the time go in, blocks to
-//! draw come out.
+//! draw come out. An outline of each trace that was drawn is remembered, to show where spans belong that come later.
 
-mod outline;
-
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use standpipe::receiver::proto::Span;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
-pub(crate) use self::outline::Ancestor;
-use self::outline::{Outline, Outlines};
 use crate::cli::describe;
 
 /// How long a trace with a root and no missing parent is to be quiet: another service may send spans of it a little later.
@@ -26,6 +23,15 @@ const LONGEST_OPEN: Duration = Duration::from_secs(30);
 const OVERHEAD: usize = 256;
 /// What a trace takes beside its records: its places here, and room for the first of them.
 const TRACE_OVERHEAD: usize = 1024;
+
+/// What all outlines may take. The oldest are forgotten first.
+const MAX_OUTLINE_BYTES: usize = 8 * 1024 * 1024;
+/// Spans of one trace that are remembered.
+const MAX_OUTLINE_SPANS: usize = 1000;
+/// Characters of a name.
+const MAX_NAME_CHARS: usize = 80;
+/// What a span takes beside its name.
+const OUTLINE_OVERHEAD: usize = 512;
 
 type TraceId = Arc<[u8]>;
 type SpanId = Box<[u8]>;
@@ -258,6 +264,115 @@ impl OpenTrace {
 
     fn patience(&self) -> Duration {
         if self.is_complete() { QUIET_IF_COMPLETE } else { QUIET_IF_INCOMPLETE }
+    }
+}
+
+/// A span that was drawn before: its name, its service, its place and its time.
+#[derive(Debug, Clone)]
+pub(crate) struct Ancestor {
+    pub(crate) span: Arc<Span>,
+    pub(crate) service: Arc<str>,
+}
+
+/// The spans of one trace that were drawn.
+#[derive(Debug, Default)]
+struct Outline {
+    spans: HashMap<SpanId, Ancestor>,
+    bytes: usize,
+    /// Whether spans were forgotten.
+    is_cut: bool,
+    /// Whether the filter kept it back.
+    is_unshown: bool,
+}
+
+impl Outline {
+    fn has(&self, id: &[u8]) -> bool {
+        self.spans.contains_key(id)
+    }
+
+    /// The spans from `parents` up to the root, each once. Those of `new` are drawn anyway.
+    fn ancestors<'p>(&self, parents: impl Iterator<Item = &'p [u8]>, new: &HashSet<SpanId>) -> Vec<Ancestor> {
+        let mut found: HashMap<&[u8], Ancestor> = HashMap::new();
+        for parent in parents {
+            let mut next = self.spans.get_key_value(parent);
+            while let Some((id, ancestor)) = next.filter(|(id, _)| !new.contains(*id)) {
+                // parents may go round in a circle
+                if found.insert(id, ancestor.clone()).is_some() {
+                    break;
+                }
+                next = self.spans.get_key_value(ancestor.span.parent_span_id.as_slice());
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// Returns the bytes that it takes more.
+    fn add(&mut self, received: &ReceivedSpan) -> usize {
+        let span = &received.span;
+        if self.has(&span.span_id) {
+            return 0;
+        }
+        if self.spans.len() == MAX_OUTLINE_SPANS {
+            self.is_cut = true;
+            return 0;
+        }
+        let stripped = Span {
+            trace_id: span.trace_id.clone(),
+            span_id: span.span_id.clone(),
+            parent_span_id: span.parent_span_id.clone(),
+            name: span.name.chars().take(MAX_NAME_CHARS).collect(),
+            start_time_unix_nano: span.start_time_unix_nano,
+            end_time_unix_nano: span.end_time_unix_nano,
+            ..Span::default()
+        };
+        let service: String = received.service_name().chars().take(MAX_NAME_CHARS).collect();
+        let bytes = OUTLINE_OVERHEAD + stripped.name.len() + service.len() + 3 * span.span_id.len();
+        self.spans.insert(
+            span.span_id.as_slice().into(),
+            Ancestor { span: Arc::new(stripped), service: service.into() },
+        );
+        self.bytes += bytes;
+        bytes
+    }
+}
+
+/// The outlines of the traces that were drawn last.
+#[derive(Debug, Default)]
+struct Outlines {
+    traces: HashMap<TraceId, Outline>,
+    /// In the order they were drawn.
+    order: VecDeque<TraceId>,
+    bytes: usize,
+}
+
+impl Outlines {
+    fn get(&self, id: &[u8]) -> Option<&Outline> {
+        self.traces.get(id)
+    }
+
+    fn set_shown(&mut self, id: &[u8], is_shown: bool) {
+        if let Some(outline) = self.traces.get_mut(id) {
+            outline.is_unshown = !is_shown;
+        }
+    }
+
+    fn add(&mut self, id: &TraceId, spans: &[ReceivedSpan]) {
+        if !self.traces.contains_key(id) {
+            self.order.push_back(id.clone());
+        }
+        let outline = self.traces.entry(id.clone()).or_default();
+        self.bytes += spans.iter().map(|received| outline.add(received)).sum::<usize>();
+        while self.bytes > MAX_OUTLINE_BYTES {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.bytes -= self.traces.remove(&oldest).map_or(0, |outline| outline.bytes);
+        }
+    }
+
+    #[cfg(test)]
+    fn is_bounded(&self) -> bool {
+        self.bytes <= MAX_OUTLINE_BYTES
+            && self.bytes == self.traces.values().map(|outline| outline.bytes).sum::<usize>()
+            && self.order.len() == self.traces.len()
     }
 }
 

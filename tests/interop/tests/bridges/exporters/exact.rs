@@ -1,12 +1,6 @@
 //! What arrived, field by field, with nothing blurred but when metrics were read.
 
-use standpipe::receiver::proto::common::v1::{InstrumentationScope, KeyValue};
-use standpipe::receiver::proto::metrics::v1::exponential_histogram_data_point::Buckets;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::{
-    ExponentialHistogramDataPoint, HistogramDataPoint, Metric, NumberDataPoint,
-};
-use standpipe::receiver::proto::resource::v1::Resource;
+use standpipe::receiver::proto::{Buckets, Data, ExponentialHistogramDataPoint, HistogramDataPoint, InstrumentationScope, KeyValue, Metric, NumberDataPoint, Resource};
 use standpipe::receiver::{ReceivedLog, ReceivedMetric, ReceivedSpan, Receiver};
 
 use crate::told::{Facts, hex, of_kind};

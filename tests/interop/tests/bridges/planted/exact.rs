@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use standpipe::receiver::proto::logs::v1::LogRecord;
-use standpipe::receiver::proto::metrics::v1::metric::Data;
-use standpipe::receiver::proto::metrics::v1::{HistogramDataPoint, Metric, NumberDataPoint};
-use standpipe::receiver::proto::resource::v1::Resource;
-use standpipe::receiver::proto::trace::v1::Span;
+use standpipe::receiver::proto::{Data, HistogramDataPoint, LogRecord, Metric, NumberDataPoint, Resource, Span};
 
 use crate::exporters::{self, Arrived, differences};
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use standpipe::receiver::ReceivedSpan;
-use standpipe::receiver::proto::common::v1::InstrumentationScope;
-use standpipe::receiver::proto::trace::v1::Span;
+use standpipe::receiver::proto::{InstrumentationScope, Span};
 
 use crate::compare::differences;
 use crate::scenarios;

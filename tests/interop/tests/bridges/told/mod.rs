@@ -7,9 +7,7 @@ mod values;
 use std::collections::{BTreeMap, HashMap};
 
 use standpipe::receiver::Receiver;
-use standpipe::receiver::proto::common::v1::InstrumentationScope;
-use standpipe::receiver::proto::common::v1::KeyValue;
-use standpipe::receiver::proto::trace::v1::Span;
+use standpipe::receiver::proto::{InstrumentationScope, KeyValue, Span};
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 pub(crate) use values::{attributes, hex, of_kind};

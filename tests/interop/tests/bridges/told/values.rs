@@ -1,7 +1,6 @@
 //! Attributes and their values, as text that shows their kind.
 
-use standpipe::receiver::proto::common::v1::any_value::Value;
-use standpipe::receiver::proto::common::v1::{AnyValue, KeyValue};
+use standpipe::receiver::proto::{AnyValue, KeyValue, Value};
 
 use super::Facts;
 

@@ -1,0 +1,360 @@
+//! What tests read of received spans, log records and metrics, without their protobuf messages.
+
+use std::time::{Duration, SystemTime};
+
+use super::value::{self, ReceivedValue};
+use super::{ReceivedLog, ReceivedMetric, ReceivedSpan, span_id, time, trace_id};
+use crate::metrics::Attributes;
+use crate::record::schema::{
+    Data, Event, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Link, Number, NumberDataPoint,
+    SummaryDataPoint,
+};
+use crate::record::{Severity, SpanId, SpanKind, Status, TraceId};
+
+impl ReceivedSpan {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.span.name
+    }
+
+    /// The id of its trace; an [invalid](TraceId::is_valid) one if the sender's has not 16 bytes.
+    pub fn trace_id(&self) -> TraceId {
+        trace_id(&self.span.trace_id)
+    }
+
+    /// Its id; an [invalid](SpanId::is_valid) one if the sender's has not 8 bytes.
+    pub fn span_id(&self) -> SpanId {
+        span_id(&self.span.span_id)
+    }
+
+    /// The id of its parent; `None` for the root of a trace.
+    pub fn parent_id(&self) -> Option<SpanId> {
+        Some(span_id(&self.span.parent_span_id)).filter(|id| id.is_valid())
+    }
+
+    /// Its kind; one that is not given is internal.
+    pub fn kind(&self) -> SpanKind {
+        match self.span.kind {
+            2 => SpanKind::Server,
+            3 => SpanKind::Client,
+            4 => SpanKind::Producer,
+            5 => SpanKind::Consumer,
+            _ => SpanKind::Internal,
+        }
+    }
+
+    /// How it ended; `None` unless the program set a status.
+    pub fn status(&self) -> Option<Status<'_>> {
+        let status = self.span.status.as_ref()?;
+        match status.code {
+            1 => Some(Status::Ok),
+            2 => Some(Status::Error(&status.message)),
+            _ => None,
+        }
+    }
+
+    /// When it started.
+    pub fn start_time(&self) -> SystemTime {
+        time(self.span.start_time_unix_nano)
+    }
+
+    /// When it ended.
+    pub fn end_time(&self) -> SystemTime {
+        time(self.span.end_time_unix_nano)
+    }
+
+    /// The time from start to end; zero for a span that ends before it starts.
+    pub fn duration(&self) -> Duration {
+        Duration::from_nanos(self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano))
+    }
+
+    /// The value of the span's attribute `key`, to compare with what was set.
+    ///
+    /// ```
+    /// # use standpipe::receiver::ReceivedSpan;
+    /// fn is_checked(span: &ReceivedSpan) -> bool {
+    ///     span.attribute("phases") == 2 && span.attribute("card") == "visa" && span.attribute("coupon").is_none()
+    /// }
+    /// ```
+    pub fn attribute(&self, key: &str) -> ReceivedValue<'_> {
+        ReceivedValue::find(&self.span.attributes, key)
+    }
+
+    /// All attributes of the span, in the order they were sent.
+    pub fn attributes(&self) -> Vec<(&str, ReceivedValue<'_>)> {
+        value::entries_of(&self.span.attributes)
+    }
+
+    /// Its events, in the order they were sent.
+    pub fn events(&self) -> Vec<ReceivedEvent<'_>> {
+        self.span.events.iter().map(ReceivedEvent).collect()
+    }
+
+    /// Its links, in the order they were sent.
+    pub fn links(&self) -> Vec<ReceivedLink<'_>> {
+        self.span.links.iter().map(ReceivedLink).collect()
+    }
+}
+
+/// An event of a span. From [`ReceivedSpan::events`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReceivedEvent<'a>(&'a Event);
+
+impl<'a> ReceivedEvent<'a> {
+    /// The name.
+    pub fn name(self) -> &'a str {
+        &self.0.name
+    }
+
+    /// When it happened.
+    pub fn time(self) -> SystemTime {
+        time(self.unix_nanos())
+    }
+
+    pub(super) fn unix_nanos(self) -> u64 {
+        self.0.time_unix_nano
+    }
+
+    /// The value of the event's attribute `key`.
+    pub fn attribute(self, key: &str) -> ReceivedValue<'a> {
+        ReceivedValue::find(&self.0.attributes, key)
+    }
+
+    /// All attributes of the event, in the order they were sent.
+    pub fn attributes(self) -> Vec<(&'a str, ReceivedValue<'a>)> {
+        value::entries_of(&self.0.attributes)
+    }
+}
+
+/// A link of a span to another. From [`ReceivedSpan::links`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReceivedLink<'a>(&'a Link);
+
+impl<'a> ReceivedLink<'a> {
+    /// The trace of the other span.
+    pub fn trace_id(self) -> TraceId {
+        trace_id(&self.0.trace_id)
+    }
+
+    /// The id of the other span.
+    pub fn span_id(self) -> SpanId {
+        span_id(&self.0.span_id)
+    }
+
+    /// The value of the link's attribute `key`.
+    pub fn attribute(self, key: &str) -> ReceivedValue<'a> {
+        ReceivedValue::find(&self.0.attributes, key)
+    }
+}
+
+impl ReceivedLog {
+    /// The body, most often a text.
+    ///
+    /// ```
+    /// use standpipe::Severity;
+    /// use standpipe::receiver::TestTelemetry;
+    ///
+    /// let test = TestTelemetry::start();
+    /// test.logger("shop").warn("declined").set("amount", 12.5).emit();
+    /// let log = test.received().logs().remove(0);
+    /// assert_eq!(log.body(), "declined");
+    /// assert_eq!(log.severity(), Some(Severity::Warn));
+    /// assert_eq!(log.attribute("amount"), 12.5);
+    /// ```
+    pub fn body(&self) -> ReceivedValue<'_> {
+        ReceivedValue::of(self.log.body.as_ref())
+    }
+
+    /// How much it matters; `None` if the sender did not say.
+    pub fn severity(&self) -> Option<Severity> {
+        u8::try_from(self.log.severity_number).ok().and_then(Severity::from_number)
+    }
+
+    /// The severity as its source spells it.
+    pub fn severity_text(&self) -> &str {
+        &self.log.severity_text
+    }
+
+    /// The name of the event that it is; empty for other log records.
+    pub fn event_name(&self) -> &str {
+        &self.log.event_name
+    }
+
+    /// When it happened; when it was noticed, if the sender only knows that.
+    pub fn time(&self) -> SystemTime {
+        time(self.unix_nanos())
+    }
+
+    pub(super) fn unix_nanos(&self) -> u64 {
+        match self.log.time_unix_nano {
+            0 => self.log.observed_time_unix_nano,
+            time => time,
+        }
+    }
+
+    /// The trace that it belongs to, if any.
+    pub fn trace_id(&self) -> Option<TraceId> {
+        Some(trace_id(&self.log.trace_id)).filter(|id| id.is_valid())
+    }
+
+    /// The span that it belongs to, if any.
+    pub fn span_id(&self) -> Option<SpanId> {
+        Some(span_id(&self.log.span_id)).filter(|id| id.is_valid())
+    }
+
+    /// The value of the log record's attribute `key`.
+    pub fn attribute(&self, key: &str) -> ReceivedValue<'_> {
+        ReceivedValue::find(&self.log.attributes, key)
+    }
+
+    /// All attributes of the log record, in the order they were sent.
+    pub fn attributes(&self) -> Vec<(&str, ReceivedValue<'_>)> {
+        value::entries_of(&self.log.attributes)
+    }
+}
+
+impl ReceivedMetric {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.metric.name
+    }
+
+    /// What it is measured in; empty if the sender did not say.
+    pub fn unit(&self) -> &str {
+        &self.metric.unit
+    }
+
+    /// What it means; empty if the sender did not say.
+    pub fn description(&self) -> &str {
+        &self.metric.description
+    }
+
+    /// Its data points of whatever kind, in the order they were sent.
+    pub fn points(&self) -> Vec<ReceivedPoint<'_>> {
+        match &self.metric.data {
+            None => Vec::new(),
+            Some(Data::Gauge(gauge)) => points(&gauge.data_points, Point::Number),
+            Some(Data::Sum(sum)) => points(&sum.data_points, Point::Number),
+            Some(Data::Histogram(histogram)) => points(&histogram.data_points, Point::Histogram),
+            Some(Data::ExponentialHistogram(histogram)) => points(&histogram.data_points, Point::Exponential),
+            Some(Data::Summary(summary)) => points(&summary.data_points, Point::Summary),
+        }
+    }
+
+    /// The data point of exactly these attributes, in any order; `()` are none.
+    ///
+    /// ```
+    /// use standpipe::receiver::TestTelemetry;
+    ///
+    /// let test = TestTelemetry::start();
+    /// test.meter("shop").histogram("basket.size").record(3.0, &[("shop.country", "SE")]);
+    /// let metric = test.received().metric("basket.size").unwrap();
+    /// let point = metric.point(&[("shop.country", "SE")]).unwrap();
+    /// assert_eq!((point.count(), point.sum()), (1, Some(3.0)));
+    /// ```
+    pub fn point(&self, attributes: impl Attributes) -> Option<ReceivedPoint<'_>> {
+        attributes.with(|pairs| {
+            self.points().into_iter().find(|point| {
+                point.attributes().len() == pairs.len()
+                    && pairs.iter().all(|(key, value)| point.attribute(key) == *value)
+            })
+        })
+    }
+
+    /// The number that the counter or gauge has for exactly these attributes; absent if there is none, or if it is another
+    /// instrument.
+    ///
+    /// ```
+    /// use standpipe::receiver::TestTelemetry;
+    ///
+    /// let test = TestTelemetry::start();
+    /// test.meter("shop").counter("orders").add(3, &[("shop.country", "SE")]);
+    /// let orders = test.received().metric("orders").unwrap();
+    /// assert_eq!(orders.value(&[("shop.country", "SE")]), 3);
+    /// assert!(orders.value(()).is_none());
+    /// ```
+    pub fn value(&self, attributes: impl Attributes) -> ReceivedValue<'_> {
+        self.point(attributes).map_or(ReceivedValue::ABSENT, ReceivedPoint::value)
+    }
+}
+
+/// A data point of a metric. From [`ReceivedMetric::points`] and [`ReceivedMetric::point`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReceivedPoint<'a>(Point<'a>);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Point<'a> {
+    Number(&'a NumberDataPoint),
+    Histogram(&'a HistogramDataPoint),
+    Exponential(&'a ExponentialHistogramDataPoint),
+    Summary(&'a SummaryDataPoint),
+}
+
+fn points<'a, P>(points: &'a [P], kind: fn(&'a P) -> Point<'a>) -> Vec<ReceivedPoint<'a>> {
+    points.iter().map(|point| ReceivedPoint(kind(point))).collect()
+}
+
+impl<'a> ReceivedPoint<'a> {
+    /// The value of the point's attribute `key`.
+    pub fn attribute(self, key: &str) -> ReceivedValue<'a> {
+        ReceivedValue::find(self.key_values(), key)
+    }
+
+    /// All attributes of the point, in the order they were sent.
+    pub fn attributes(self) -> Vec<(&'a str, ReceivedValue<'a>)> {
+        value::entries_of(self.key_values())
+    }
+
+    /// The number of a counter or gauge; absent for a histogram.
+    pub fn value(self) -> ReceivedValue<'a> {
+        match self.0 {
+            Point::Number(NumberDataPoint { value: Some(Number::AsInt(number)), .. }) => {
+                ReceivedValue::int(*number)
+            }
+            Point::Number(NumberDataPoint { value: Some(Number::AsDouble(number)), .. }) => {
+                ReceivedValue::float(*number)
+            }
+            _ => ReceivedValue::ABSENT,
+        }
+    }
+
+    /// How many values a histogram holds; 0 for a counter or gauge.
+    pub fn count(self) -> u64 {
+        match self.0 {
+            Point::Number(_) => 0,
+            Point::Histogram(point) => point.count,
+            Point::Exponential(point) => point.count,
+            Point::Summary(point) => point.count,
+        }
+    }
+
+    /// The sum of the values of a histogram, if it was sent.
+    pub fn sum(self) -> Option<f64> {
+        match self.0 {
+            Point::Number(_) => None,
+            Point::Histogram(point) => point.sum,
+            Point::Exponential(point) => point.sum,
+            Point::Summary(point) => Some(point.sum),
+        }
+    }
+
+    /// Where the buckets of an explicit histogram end; empty for other instruments.
+    pub fn bounds(self) -> &'a [f64] {
+        if let Point::Histogram(point) = self.0 { &point.explicit_bounds } else { &[] }
+    }
+
+    /// How many values are in each bucket of an explicit histogram, of which there is one more than bounds; empty for other
+    /// instruments.
+    pub fn bucket_counts(self) -> &'a [u64] {
+        if let Point::Histogram(point) = self.0 { &point.bucket_counts } else { &[] }
+    }
+
+    fn key_values(self) -> &'a [KeyValue] {
+        match self.0 {
+            Point::Number(point) => &point.attributes,
+            Point::Histogram(point) => &point.attributes,
+            Point::Exponential(point) => &point.attributes,
+            Point::Summary(point) => &point.attributes,
+        }
+    }
+}
