@@ -42,7 +42,7 @@ pub use error::{ConfigError, Diagnostic, DiagnosticSeverity, Location, Problem, 
 pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
 pub(crate) use header::is_reserved_by_grpc;
-pub(crate) use no_proxy::NoProxy;
+pub(crate) use no_proxy::proxy_for;
 pub(crate) use provider::ProviderSettings;
 pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;

@@ -1,6 +1,6 @@
 //! What in a configuration works, but was probably not meant?
 
-use crate::config::endpoint::Endpoint;
+use crate::config::endpoint::{Endpoint, PathRule};
 use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault};
 use crate::config::settings::SettingRow;
 use crate::config::settings::general::SELF_OBSERVATION;
@@ -8,20 +8,28 @@ use crate::config::settings::{
     BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS,
 };
 use crate::config::text::listed;
-use crate::config::{Config, Exporter, ProviderName, SettingSource, Transport, WhenFull, header};
+use crate::config::{
+    Config, Exporter, ProviderName, Proxy, SettingSource, Transport, WhenFull, header, proxy_for,
+};
 use crate::record::Signal;
 
 type Remark = (&'static SettingRow, Fault);
 
+const HTTPS: &str = "https://";
+
 /// All remarks on one exporter, by the key they are about.
-pub(super) fn on(exporter: &Exporter) -> Vec<(DiagnosticSeverity, &'static SettingRow, Fault)> {
+pub(super) fn on(
+    exporter: &Exporter,
+    variable: fn(&str) -> Option<String>,
+) -> Vec<(DiagnosticSeverity, &'static SettingRow, Fault)> {
     if !exporter.connection.transport.connects() {
         return Vec::new();
     }
     let mut warnings = vec![idle_block_timeout(exporter), unfilled_batch(exporter)];
     let mut note = None;
     if let Ok(endpoint) = &exporter.connection.parsed() {
-        let of_endpoint = [idle_certificates, clear_credentials, odd_path, ignored_path, ignored_query];
+        warnings.push(idle_certificates(exporter, endpoint, variable));
+        let of_endpoint = [clear_credentials, odd_path, ignored_path, ignored_query];
         warnings.extend(of_endpoint.map(|remark| remark(exporter, endpoint)));
         note = port_of_another(exporter, endpoint);
     }
@@ -47,16 +55,25 @@ pub(super) fn on_observation(config: &Config) -> Option<Diagnostic> {
     })
 }
 
-/// Certificates that nothing will ever look at, because the endpoint is plain HTTP.
-fn idle_certificates(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+/// Reports certificates without a TLS connection: neither the endpoint nor the proxy on the way to it is https.
+fn idle_certificates(
+    exporter: &Exporter,
+    endpoint: &Endpoint,
+    variable: fn(&str) -> Option<String>,
+) -> Option<Remark> {
     let tls = &exporter.connection.tls;
     let row = match (&tls.ca, tls.client()) {
         (Some(_), _) => &CA_FILE,
         (None, Some(_)) => &CLIENT_CERTIFICATE_FILE,
         (None, None) => return None,
     };
-    (!endpoint.tls)
-        .then(|| (row, Fault::new("has no effect: the endpoint is not https", "write https:// or remove it")))
+    let is_https = |(_, proxy): (_, String)| {
+        proxy.get(..HTTPS.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(HTTPS))
+    };
+    let proxy = proxy_for(false, endpoint.host_and_port(), variable);
+    let proxy_is_https = exporter.connection.proxy == Proxy::FromEnvironment && proxy.is_some_and(is_https);
+    let fault = || Fault::new("has no effect: the endpoint is not https", "write https:// or remove it");
+    (!endpoint.tls && !proxy_is_https).then(|| (row, fault()))
 }
 
 /// Credentials that anyone on the way to another machine can read.
@@ -86,9 +103,11 @@ fn idle_block_timeout(exporter: &Exporter) -> Option<Remark> {
 /// A path is used as it is, so it is the same for every signal.
 fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
-    let is_shared =
-        exporter.connection.transport == Transport::Http && exporter.connection.path_rule.keeps_path();
-    if !is_shared || signals.len() < 2 || !endpoint.has_path() {
+    // the variables have a warning of their own for an endpoint without a path
+    let is_at_root = exporter.connection.path_rule == PathRule::Verbatim
+        && exporter.source(&ENDPOINT) == SettingSource::Code;
+    let is_shared = exporter.connection.path_rule.keeps_path() && (endpoint.has_path() || is_at_root);
+    if !is_shared || signals.len() < 2 {
         return None;
     }
     let what = format!("{} are posted to the same path", listed(&signals, "and"));
@@ -104,11 +123,13 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     if exporter.connection.transport != Transport::Http {
         return None;
     }
-    let doubled = exporter.endpoints().into_iter().any(|(_, url)| {
-        let mut known = Signal::ALL.iter().flat_map(|signal| url.match_indices(signal.path()));
-        known.next().is_some() && known.next().is_some()
-    });
-    if doubled {
+    let names_two = |(_, url): (Signal, String)| {
+        let segments: Vec<&str> = url.split('?').next().unwrap_or_default().split('/').collect();
+        let names_signal =
+            |pair: &&[&str]| pair[0] == "v1" && Signal::ALL.iter().any(|signal| signal.name() == pair[1]);
+        segments.windows(2).filter(names_signal).count() > 1
+    };
+    if exporter.endpoints().into_iter().any(names_two) {
         let fix = "leave the path out: that of each signal is added";
         return Some((&ENDPOINT, Fault::new("the path names a signal twice", fix)));
     }
@@ -126,7 +147,7 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
 
 /// The two transports have ports next to each other, and it is easy to take one for the other.
 fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    let port = endpoint.port()?;
+    let (_, port) = endpoint.host_and_port();
     let (name, other) = match exporter.connection.transport {
         Transport::Http => ("HTTP", Transport::Grpc),
         Transport::Grpc => ("gRPC", Transport::Http),
@@ -175,6 +196,32 @@ fn unfilled_batch(exporter: &Exporter) -> Option<Remark> {
 mod tests {
     use super::*;
     use crate::config::Application;
+
+    #[test]
+    fn certificates_are_of_use_to_an_https_proxy() {
+        let idle = |endpoint: &str, proxy: Proxy, variable: fn(&str) -> Option<String>| {
+            let exporter = Exporter::http(endpoint).proxy(proxy).ca_pem("-----BEGIN CERTIFICATE-----");
+            let endpoint = exporter.connection.parsed().expect("a good endpoint");
+            idle_certificates(&exporter, &endpoint, variable).is_some()
+        };
+        let https = |name: &str| (name == "http_proxy").then(|| "HTTPS://proxy:3129".to_owned());
+        let http = |name: &str| (name == "http_proxy").then(|| "http://proxy:3128".to_owned());
+        let excepted = |name: &str| match name {
+            "http_proxy" => Some("https://proxy:3129".to_owned()),
+            "no_proxy" => Some("a.test".to_owned()),
+            _ => None,
+        };
+        for (endpoint, proxy, variable, is_idle) in [
+            ("http://a.test", Proxy::FromEnvironment, https as fn(&str) -> Option<String>, false),
+            ("http://a.test", Proxy::Off, https, true),
+            ("http://localhost", Proxy::FromEnvironment, https, true),
+            ("http://a.test", Proxy::FromEnvironment, http, true),
+            ("http://a.test", Proxy::FromEnvironment, excepted, true),
+            ("https://a.test", Proxy::FromEnvironment, http, false),
+        ] {
+            assert_eq!(idle(endpoint, proxy, variable), is_idle, "{endpoint} {proxy:?}");
+        }
+    }
 
     #[test]
     fn self_observation_that_nobody_would_see_is_told() {

@@ -163,6 +163,9 @@ fn signals_that_share_a_path_are_a_warning() {
     assert_eq!(told(to_a_path().signals([Signal::Logs])), [""; 0]);
     assert_eq!(told(Exporter::http("http://localhost:4318/?key=1")), [""; 0]);
     assert_eq!(told(Exporter::http("http://localhost:4318/v1/traces")), [""; 0]);
+    assert_eq!(told(Exporter::http_verbatim("http://localhost:4318")), [warning("traces, logs and metrics")]);
+    assert_eq!(told(Exporter::http("http://localhost:4318/v1/tracesx")), [""; 0]);
+    assert_eq!(told(Exporter::http("http://localhost:4318?to=/v1/traces")), [""; 0]);
 }
 
 #[test]
@@ -186,6 +189,8 @@ fn warns_of_credentials_in_clear_text_to_another_machine() {
         ] {
             assert_eq!(told(safe, name, value), [""; 0], "{name}: {value}");
         }
+        // a resolver may send it to another machine
+        assert_eq!(told(Exporter::http("http://otel.localhost"), name, value), [warning], "{name}: {value}");
     }
     assert_eq!(told(Exporter::http("a.test"), "x-scope-orgid", "team-7"), [""; 0]);
 }

@@ -101,12 +101,8 @@ impl Endpoint {
 
     /// Scheme, host and port: all that there is to a gRPC endpoint.
     pub(in crate::config) fn origin(&self) -> String {
-        let (scheme, authority) = (self.scheme(), &self.authority);
-        match (self.has_port, self.tls) {
-            (true, _) => format!("{scheme}://{authority}"),
-            (false, true) => format!("{scheme}://{authority}:443"),
-            (false, false) => format!("{scheme}://{authority}:80"),
-        }
+        let (host, port) = self.host_and_port();
+        format!("{}://{host}:{port}", self.scheme())
     }
 
     /// Whether it names a path of its own.
@@ -124,15 +120,17 @@ impl Endpoint {
         &self.path
     }
 
-    /// The port, if it was given.
-    pub(in crate::config) fn port(&self) -> Option<u16> {
-        self.authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).filter(|_| self.has_port)
-    }
-
     /// Returns whether the host is this machine.
     pub(in crate::config) fn is_loopback(&self) -> bool {
-        let before_port = self.authority.rsplit_once(':').filter(|_| self.has_port);
-        Host::parse(before_port.map_or(&self.authority, |(host, _)| host)).is_loopback()
+        Host::parse(self.host_and_port().0).is_loopback()
+    }
+
+    /// Returns the host, in brackets if it is an IPv6 address, and the port that is connected to.
+    pub(in crate::config) fn host_and_port(&self) -> (&str, u16) {
+        match self.authority.rsplit_once(':').filter(|_| self.has_port) {
+            Some((host, port)) => (host, port.parse().unwrap_or_default()),
+            None => (&self.authority, if self.tls { 443 } else { 80 }),
+        }
     }
 
     fn scheme(&self) -> &'static str {
