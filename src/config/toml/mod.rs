@@ -17,7 +17,7 @@ mod tests;
 
 use std::ops::Range;
 
-use self::reader::{MAX_MISTAKES, Reader};
+use self::reader::{LONE_RETURN_MARK, MAX_MISTAKES, Reader};
 use super::error::Location;
 use super::node::{Document, Node, Places};
 
@@ -32,8 +32,7 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
 
     let mut readable = text[..foreign_end.unwrap_or(text.len())].to_owned();
     for &at in stray_returns.iter().filter(|_| foreign_end.is_none()) {
-        // the parser would take it for the end of a line; this is an error wherever it stands, and stays in its line
-        readable.replace_range(at..=at, "\u{1}");
+        readable.replace_range(at..=at, LONE_RETURN_MARK);
     }
     // so that all that is closed is seen to end
     readable.push('\n');

@@ -15,11 +15,16 @@ pub(super) const MAX_MISTAKES: usize = 100;
 /// How many bytes are read in vain, in statements that take in lines of others, before these lines are given up.
 const MAX_REREAD: usize = 1 << 18;
 
+/// Stands for a lone carriage return, which the parser would take for the end of a line. This character is an error
+/// wherever it stands, and stays in its line.
+pub(super) const LONE_RETURN_MARK: &str = "\u{1}";
+
 const NO_END: Words = ("never closed, nothing is read from here on", "close it");
 const NO_TOML: Words = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
 const TOO_LONG: Words = ("more than 20000 values, nothing is read from here on", "write a shorter file");
-const FOREIGN_LINE_ENDS: Words =
-    ("lines end in a carriage return alone, nothing is read from here on", "end them with a line feed");
+const LONE_RETURN: Words = ("the line end is a lone carriage return", "end lines with LF or CRLF");
+const LONE_RETURNS: Words =
+    ("the line ends are lone carriage returns, nothing is read from here on", "end lines with LF or CRLF");
 
 /// Puts a document together, statement by statement.
 pub(super) struct Reader<'t, 'd> {
@@ -63,7 +68,12 @@ impl<'t, 'd> Reader<'t, 'd> {
             if self.values > MAX_VALUES {
                 return self.stop(start, TOO_LONG);
             }
-            let Some((owner, path, fault_at, fault)) = self.take(statement) else { continue };
+            let Some((owner, path, mut fault_at, mut fault)) = self.take(statement) else { continue };
+            let mut marks =
+                self.text[start..at].match_indices(LONE_RETURN_MARK).map(|(mark, _)| start + mark);
+            if let Some(lone_return) = marks.find(|mark| self.places.text[*mark..].starts_with('\r')) {
+                (fault_at, fault) = (lone_return, Fault::new(LONE_RETURN.0, LONE_RETURN.1));
+            }
             if self.mistakes.len() >= MAX_MISTAKES {
                 return self.stop(start, NO_TOML);
             }
@@ -71,7 +81,7 @@ impl<'t, 'd> Reader<'t, 'd> {
             self.places.broken.push(start..at);
         }
         if let Some(at) = foreign_end {
-            self.stop(at, FOREIGN_LINE_ENDS);
+            self.stop(at, LONE_RETURNS);
         }
     }
 
