@@ -130,9 +130,7 @@ impl ExporterSummary {
         match row.kind.get(exporter) {
             Some(SettingValue::Duration(time)) => SummaryValue::Number(milliseconds(time)),
             Some(SettingValue::NoLimit) => SummaryValue::Null,
-            Some(SettingValue::Count(number) | SettingValue::Size(number)) => {
-                SummaryValue::Number(number as u64)
-            }
+            Some(SettingValue::Number(number)) => SummaryValue::Number(number as u64),
             Some(SettingValue::Bool(value)) => SummaryValue::Bool(value),
             _ => SummaryValue::Text(exporter.shown(row)),
         }

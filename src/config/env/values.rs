@@ -47,10 +47,8 @@ impl Reader<'_> {
         let is_timeout = row == &TIMEOUT || row == &GIVE_UP_AFTER;
         let value = match &row.kind {
             Kind::Limit { .. } if self.text(&variable).is_some_and(is_no_limit) => SettingValue::NoLimit,
-            // The specification defines 0 as "no limit".
-            Kind::Duration { range, .. } if is_timeout && self.text(&variable) == Some("0") => {
-                SettingValue::Duration(*range.end())
-            }
+            // the specification defines 0 as "no limit"
+            Kind::Limit { .. } if is_timeout && self.text(&variable) == Some("0") => SettingValue::NoLimit,
             Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
                 let duration = self.duration(&variable, range)?;
                 if (is_timeout || row == &INTERVAL) && duration < MIN_PLAUSIBLE {
@@ -60,11 +58,8 @@ impl Reader<'_> {
                 }
                 SettingValue::Duration(duration)
             }
-            Kind::Count { range, .. } => {
-                SettingValue::Count(usize::try_from(self.count(&variable, range)?).ok()?)
-            }
-            Kind::Size { range, .. } => {
-                SettingValue::Size(usize::try_from(self.count(&variable, range)?).ok()?)
+            Kind::Number { range, .. } => {
+                SettingValue::Number(usize::try_from(self.count(&variable, range)?).ok()?)
             }
             Kind::Word { names, variables, .. } => {
                 let same: Vec<_> = names().into_iter().map(|name| (name, name)).collect();

@@ -5,7 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::kind::{Field, Kind, field, word};
-use super::{POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings, table};
+use super::{
+    LONGEST, POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings, table,
+};
 use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::text::shown;
@@ -82,6 +84,16 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
+/// The [`Field`] of a duration whose largest value, [`LONGEST`], stands for no limit.
+macro_rules! unlimited {
+    ($($name:ident).+) => {
+        Field {
+            get: |owner| Some(owner.$($name).+).filter(|time| *time != LONGEST),
+            set: |owner, time| owner.$($name).+ = time.unwrap_or(LONGEST),
+        }
+    };
+}
+
 // the transport comes before the endpoint, whose meaning depends on it
 table! { ADDRESS:
     /// how requests travel; `disable` for off
@@ -131,20 +143,21 @@ table! { ADDRESS:
 
 table! { CONNECTION:
     /// one attempt, from the look-up of the name to the end of the answer; the other signals wait for it no longer
-    /// than that
+    /// than that; `none`: the time of its batch bounds it
     TIMEOUT {
         key: "timeout",
-        kind: Kind::Duration { field: field!(connection.timeout), range: POSITIVE },
-        advice: "write a duration like \"10s\"",
+        kind: Kind::Limit { field: unlimited!(connection.timeout), range: POSITIVE },
+        advice: "write a duration like \"10s\", or \"none\"",
         variables: VariableNames::exporter("TIMEOUT"),
         in_summary: Some(SummaryField { name: "timeout_ms", signals: &Signal::ALL }),
         needs_connection: true,
     }
-    /// a batch that could not be delivered in this time is dropped and counted; in a shutdown its budget counts
+    /// a batch that could not be delivered in this time, if it is not `none`, is dropped and counted; in a shutdown its
+    /// budget counts
     GIVE_UP_AFTER {
         key: "give-up-after",
-        kind: Kind::Duration { field: field!(retry.give_up_after), range: POSITIVE },
-        advice: "write a duration like \"5m\"",
+        kind: Kind::Limit { field: unlimited!(retry.give_up_after), range: POSITIVE },
+        advice: "write a duration like \"5m\", or \"none\"",
         variables: VariableNames {
             metrics: Some("OTEL_METRIC_EXPORT_TIMEOUT"),
             ..VariableNames::processor("EXPORT_TIMEOUT")

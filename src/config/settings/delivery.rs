@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::kind::{Field, Kind, field, word};
+use super::kind::{Field, Kind, Unit, field, word};
 use super::{
     ANY, POSITIVE, RECORDS, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings,
     table,
@@ -20,9 +20,10 @@ impl Default for Signals {
     }
 }
 
+/// Every log record passes. Stalwart's files have another default: see `Exporter::of_table`.
 impl Default for Level {
     fn default() -> Self {
-        Self(Some(Severity::Info))
+        Self(Some(Severity::Trace))
     }
 }
 
@@ -177,29 +178,35 @@ table! { DELIVERY:
     /// most records in the queue of each signal
     QUEUE_RECORDS {
         key: "queue-records",
-        kind: Kind::Count { field: field!(queue.records), range: COUNTED, most: OF_QUEUE },
+        kind: Kind::Number { field: field!(queue.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
         advice: "write a whole number, without quotes",
         variables: VariableNames::processor("MAX_QUEUE_SIZE"),
     }
     /// most bytes in the queue of each signal
     QUEUE_BYTES {
         key: "queue-bytes",
-        kind: Kind::Size { field: field!(queue.bytes), range: QUEUE_BYTES_RANGE, most: OF_QUEUE_BYTES },
+        kind: Kind::Number {
+            field: field!(queue.bytes),
+            unit: Unit::Bytes,
+            range: QUEUE_BYTES_RANGE,
+            most: OF_QUEUE_BYTES,
+        },
         advice: "write a size like \"16 MiB\" or a number of bytes",
     }
     /// most records in a request
     BATCH_RECORDS {
         key: "batch-records",
         // no batch can hold more than the queue can
-        kind: Kind::Count { field: field!(batch.records), range: COUNTED, most: OF_QUEUE },
+        kind: Kind::Number { field: field!(batch.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
         advice: "write a whole number, without quotes",
         variables: VariableNames::processor("MAX_EXPORT_BATCH_SIZE"),
     }
     /// most bytes in a request, before compression
     BATCH_BYTES {
         key: "batch-bytes",
-        kind: Kind::Size {
+        kind: Kind::Number {
             field: field!(batch.bytes),
+            unit: Unit::Bytes,
             range: 1 << 10..=64 << 20,
             most: "the most a request may hold",
         },
@@ -249,8 +256,8 @@ impl Exporter {
         self.set_in_code(&SIGNALS)
     }
 
-    /// Sets the least severity of the log records that are sent, [`Severity::Info`] unless set; with `None` not one
-    /// is. Spans are not touched by it.
+    /// Sets the least severity of the log records that are sent; all are sent unless set, and with `None` none is. Spans
+    /// are not filtered.
     ///
     /// ```
     /// use standpipe::{Exporter, Severity};

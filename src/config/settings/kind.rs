@@ -38,17 +38,11 @@ pub(in crate::config) enum Kind {
         field: Field<Exporter, Option<Duration>>,
         range: RangeInclusive<Duration>,
     },
-    Count {
+    Number {
         field: Field<Exporter, usize>,
+        unit: Unit,
         range: RangeInclusive<u64>,
-        /// What the largest of them is: "the most the queue can count".
-        most: &'static str,
-    },
-    /// A number of bytes.
-    Size {
-        field: Field<Exporter, usize>,
-        range: RangeInclusive<u64>,
-        /// As for a count.
+        /// A description of the largest value: "the most the queue can count".
         most: &'static str,
     },
     /// One of some words, in any case.
@@ -80,6 +74,22 @@ pub(in crate::config) enum Kind {
     Signals,
 }
 
+/// The unit of a [`Kind::Number`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) enum Unit {
+    Records,
+    Bytes,
+}
+
+impl Unit {
+    pub(in crate::config) fn show(self, number: u64) -> String {
+        match self {
+            Self::Records => number.to_string(),
+            Self::Bytes => units::show_size(number),
+        }
+    }
+}
+
 /// A [`Kind::Word`] whose words are the `NAMES` of a type.
 macro_rules! word {
     ($type:ident, $($name:ident).+, $variables:expr) => {
@@ -103,8 +113,7 @@ pub(in crate::config) enum SettingValue {
     Duration(Duration),
     /// Of a [`Kind::Limit`].
     NoLimit,
-    Count(usize),
-    Size(usize),
+    Number(usize),
     /// One that the kind knows.
     Word(String),
     Bool(bool),
@@ -157,15 +166,13 @@ impl Kind {
                 SettingValue::Duration(value::duration(node, surroundings)?)
             }
             // in range, before a machine of 32 bits loses count
-            Self::Count { range, most, .. } => {
-                let count = value::count(node)?;
-                check_number(count, range, most, |count| count.to_string())?;
-                SettingValue::Count(count as usize)
-            }
-            Self::Size { range, most, .. } => {
-                let bytes = value::bytes(node, surroundings)?;
-                check_number(bytes, range, most, units::show_size)?;
-                SettingValue::Size(bytes as usize)
+            Self::Number { unit, range, most, .. } => {
+                let number = match unit {
+                    Unit::Records => value::count(node)?,
+                    Unit::Bytes => value::bytes(node, surroundings)?,
+                };
+                check_number(number, *unit, range, most)?;
+                SettingValue::Number(number as usize)
             }
             Self::Word { names, .. } => {
                 SettingValue::Word(value::word(node, surroundings, advice, &names())?.to_owned())
@@ -201,8 +208,7 @@ impl Kind {
             (Self::Duration { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, value),
             (Self::Limit { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, Some(value)),
             (Self::Limit { field, .. }, SettingValue::NoLimit) => (field.set)(exporter, None),
-            (Self::Count { field, .. }, SettingValue::Count(value)) => (field.set)(exporter, value),
-            (Self::Size { field, .. }, SettingValue::Size(value)) => (field.set)(exporter, value),
+            (Self::Number { field, .. }, SettingValue::Number(value)) => (field.set)(exporter, value),
             (Self::Word { set, .. }, SettingValue::Word(word)) => _ = set(exporter, &word),
             (Self::Bool { field, .. }, SettingValue::Bool(value)) => (field.set)(exporter, value),
             (Self::File { set, .. }, SettingValue::File { path, pem }) => {
@@ -235,8 +241,7 @@ impl Kind {
             Self::Limit { field, .. } => {
                 Some((field.get)(exporter).map_or(SettingValue::NoLimit, SettingValue::Duration))
             }
-            Self::Count { field, .. } => Some(SettingValue::Count((field.get)(exporter))),
-            Self::Size { field, .. } => Some(SettingValue::Size((field.get)(exporter))),
+            Self::Number { field, .. } => Some(SettingValue::Number((field.get)(exporter))),
             Self::Word { get, .. } => Some(SettingValue::Word(get(exporter))),
             Self::Bool { field, .. } => Some(SettingValue::Bool((field.get)(exporter))),
             Self::File { .. } | Self::Text { .. } | Self::Endpoint | Self::Headers | Self::Signals => None,
@@ -250,8 +255,7 @@ impl Kind {
             Self::Limit { field, .. } => {
                 (field.get)(exporter).map_or_else(|| NO_LIMIT.to_owned(), units::show_duration)
             }
-            Self::Count { field, .. } => (field.get)(exporter).to_string(),
-            Self::Size { field, .. } => units::show_size((field.get)(exporter) as u64),
+            Self::Number { field, unit, .. } => unit.show((field.get)(exporter) as u64),
             Self::Word { get, .. } => get(exporter),
             Self::Bool { field, .. } => (field.get)(exporter).to_string(),
             Self::File { show, .. } | Self::Text { show, .. } => show(exporter),
@@ -273,11 +277,8 @@ impl Kind {
             Self::Limit { field, range } => {
                 (field.get)(exporter).map_or(Ok(()), |value| check_duration(value, range))
             }
-            Self::Count { field, range, most } => {
-                check_number((field.get)(exporter) as u64, range, most, |count| count.to_string())
-            }
-            Self::Size { field, range, most } => {
-                check_number((field.get)(exporter) as u64, range, most, units::show_size)
+            Self::Number { field, unit, range, most } => {
+                check_number((field.get)(exporter) as u64, *unit, range, most)
             }
             _ => Ok(()),
         }
@@ -292,29 +293,22 @@ pub(in crate::config) fn is_no_limit(text: &str) -> bool {
 }
 
 fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Result<(), Fault> {
-    let [least, most] = [range.start(), range.end()].map(|&end| units::show_duration(end));
-    if value < *range.start() {
-        let fix = format!("write {least} to {most}");
-        return Err(Fault::new(format!("{} is too short", units::show_duration(value)), fix));
+    let [shown, least, most] = [&value, range.start(), range.end()].map(|&time| units::show_duration(time));
+    match value {
+        _ if range.contains(&value) => Ok(()),
+        _ if value < *range.start() => {
+            Err(Fault::new(format!("{shown} is too short"), format!("write {least} to {most}")))
+        }
+        _ => Err(Fault::new(format!("{shown} is too long"), format!("write at most {most}"))),
     }
-    if value > *range.end() {
-        let fix = format!("write at most {most}");
-        return Err(Fault::new(format!("{} is too long", units::show_duration(value)), fix));
-    }
-    Ok(())
 }
 
-fn check_number(
-    value: u64,
-    range: &RangeInclusive<u64>,
-    most: &str,
-    show: fn(u64) -> String,
-) -> Result<(), Fault> {
+fn check_number(value: u64, unit: Unit, range: &RangeInclusive<u64>, most: &str) -> Result<(), Fault> {
     if range.contains(&value) {
         return Ok(());
     }
-    let (least, largest) = (show(*range.start()), show(*range.end()));
+    let [value_shown, least, largest] = [value, *range.start(), *range.end()].map(|number| unit.show(number));
     let problem =
         if value < *range.start() { "small".to_owned() } else { format!("large: {most} is {largest}") };
-    Err(Fault::new(format!("{} is too {problem}", show(value)), format!("write {least} to {largest}")))
+    Err(Fault::new(format!("{value_shown} is too {problem}"), format!("write {least} to {largest}")))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kind::{Field, Kind, field, word};
+use super::kind::{Field, Kind, Unit, field, word};
 use super::{POSITIVE, SettingRow, setters, settings, table};
 use crate::config::Exporter;
 use crate::config::validate as rules;
@@ -43,7 +43,12 @@ table! { SPOOLING:
     /// most bytes of requests that wait on disk, in equal parts for the signals; what finds no room there waits in the queue
     SPOOL_BYTES {
         key: "spool-bytes",
-        kind: Kind::Size { field: field!(spool.bytes), range: 1 << 20..=MOST_BYTES, most: "the most a spool may hold" },
+        kind: Kind::Number {
+            field: field!(spool.bytes),
+            unit: Unit::Bytes,
+            range: 1 << 20..=MAX_SPOOL_BYTES,
+            most: "the most a spool may hold",
+        },
         advice: "write a size like \"256 MiB\" or a number of bytes",
         needs_connection: true,
         partner: Some(&SPOOL),
@@ -76,7 +81,7 @@ table! { SPOOLING:
 }
 
 /// A number of bytes that every machine can count.
-const MOST_BYTES: u64 = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 2 << 30 };
+const MAX_SPOOL_BYTES: u64 = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 2 << 30 };
 
 setters! {
     /// Bounds the requests that wait on disk in bytes; 256 MiB unless set, at least 1 MiB. What finds no room there waits in

@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_level_lets_its_own_severity_pass_and_all_above() {
-        assert_eq!(Level::default().least_severity(), 9);
+        assert_eq!(Level::default().least_severity(), 1);
         assert_eq!(Level(Some(Severity::Warn2)).least_severity(), 14);
         assert_eq!(Level(Some(Severity::Warn2)).name(), "warn2");
         assert!(Level::DISABLE.least_severity() > Severity::Fatal4.number());
