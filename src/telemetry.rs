@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::config::{
-    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, ProblemKind,
-    ProviderName, ProviderSettings, SpoolSettings, Transport, WhenFull, demand,
+    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, ProviderName,
+    ProviderSettings, SpoolSettings, Transport, WhenFull, demand,
 };
 use crate::context::Owner;
 use crate::logs::Logger;
@@ -22,6 +22,7 @@ use crate::pipeline::ledger::Ledger;
 use crate::pipeline::open_spans::OpenMarks;
 use crate::pipeline::problems::ProblemReporter;
 use crate::pipeline::self_observation::{self, Observed};
+use crate::problem::ProblemKind;
 use crate::process::Driver;
 use crate::record::Signal;
 use crate::telemetry::provider::Provider;

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::settings::kind::SettingValue;
 use super::settings::{SettingRow, SummaryField, rows};
 use super::{Config, Exporter, Location, ProviderName, header, section};
-use crate::config::escape::{escape_all_but, shows_itself};
+use crate::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
 /// Where the value of a [`Setting`] came from.

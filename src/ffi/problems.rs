@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::config::{Problem, ProblemKind};
+use crate::problem::{Problem, ProblemKind};
 use crate::process::PerProcess;
 
 /// `standpipe_problem_fn`.

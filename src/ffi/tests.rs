@@ -12,7 +12,7 @@ use super::logs::LogOptions;
 use super::problems::{Callback, Gate};
 use super::spans::SpanOptions;
 use super::*;
-use crate::config::{Problem, ProblemKind};
+use crate::problem::{Problem, ProblemKind};
 use crate::record::Value;
 
 #[test]

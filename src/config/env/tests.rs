@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Exporter;
-use crate::config::read::expand::Surroundings;
+use crate::config::read::value::Surroundings;
 use crate::config::sampler::Sampler;
 use crate::record::{LogLimits, Signal, SpanLimits};
 

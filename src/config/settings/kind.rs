@@ -1,4 +1,4 @@
-//! What is there to know of a setting, and how is a value of its kind read, kept, checked and shown?
+//! The kinds of settings: how a value of each kind is read, kept, checked and shown.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -8,15 +8,14 @@ use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::header::shown_name;
 use crate::config::node::Node;
-use crate::config::read::expand::{self, Surroundings};
-use crate::config::read::value::{self, Text, Unusable};
+use crate::config::read::value::{self, Surroundings, Text, Unusable};
 use crate::config::{Exporter, Secret, SettingSource, units};
 use crate::record::Signal;
 
 /// Where a value is kept.
-pub(in crate::config) struct Field<O, T> {
-    pub(in crate::config) get: fn(&O) -> T,
-    pub(in crate::config) set: fn(&mut O, T),
+pub(crate) struct Field<O, T> {
+    pub(crate) get: fn(&O) -> T,
+    pub(crate) set: fn(&mut O, T),
 }
 
 /// The [`Field`] at a path below its owner.
@@ -25,10 +24,10 @@ macro_rules! field {
         Field { get: |owner| owner.$($name).+, set: |owner, value| owner.$($name).+ = value }
     };
 }
-pub(in crate::config) use field;
+pub(crate) use field;
 
 /// What values a setting of an exporter has.
-pub(in crate::config) enum Kind {
+pub(crate) enum Kind {
     Duration {
         field: Field<Exporter, Duration>,
         range: RangeInclusive<Duration>,
@@ -49,8 +48,8 @@ pub(in crate::config) enum Kind {
     Word {
         names: fn() -> Vec<&'static str>,
         get: fn(&Exporter) -> String,
-        /// Whether the word is known: others change nothing.
-        set: fn(&mut Exporter, &str) -> bool,
+        /// An unknown word changes nothing.
+        set: fn(&mut Exporter, &str),
         /// The words of its variables and what they mean; empty if they are the same.
         variables: &'static [(&'static str, &'static str)],
     },
@@ -76,13 +75,13 @@ pub(in crate::config) enum Kind {
 
 /// The unit of a [`Kind::Number`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) enum Unit {
+pub(crate) enum Unit {
     Records,
     Bytes,
 }
 
 impl Unit {
-    pub(in crate::config) fn show(self, number: u64) -> String {
+    pub(crate) fn show(self, number: u64) -> String {
         match self {
             Self::Records => number.to_string(),
             Self::Bytes => units::show_size(number),
@@ -96,20 +95,16 @@ macro_rules! word {
         Kind::Word {
             names: || $type::NAMES.iter().map(|(name, _)| *name).collect(),
             get: |exporter| exporter.$($name).+.name().into(),
-            set: |exporter, word| {
-                let meaning = parse(&$type::NAMES, word);
-                exporter.$($name).+ = meaning.unwrap_or(exporter.$($name).+);
-                meaning.is_some()
-            },
+            set: |exporter, word| $type::parse(word).into_iter().for_each(|it| exporter.$($name).+ = it),
             variables: $variables,
         }
     };
 }
-pub(in crate::config) use word;
+pub(crate) use word;
 
 /// What a file or a variable says of one setting.
 #[derive(Clone, PartialEq)]
-pub(in crate::config) enum SettingValue {
+pub(crate) enum SettingValue {
     Duration(Duration),
     /// Of a [`Kind::Limit`].
     NoLimit,
@@ -140,11 +135,11 @@ pub(in crate::config) enum SettingValue {
 
 impl SettingValue {
     /// Reads the file that the value names, unless that is done.
-    pub(in crate::config) fn load(self) -> Result<Self, Fault> {
+    pub(crate) fn load(self) -> Result<Self, Fault> {
         match self {
             Self::File { path, pem: None } => {
-                let read = expand::read_bounded(Path::new(&path));
-                let pem = read.map_err(|cause| expand::unreadable(&path, &path, &cause))?;
+                let read = value::read_bounded(Path::new(&path));
+                let pem = read.map_err(|cause| value::unreadable(&path, &path, &cause))?;
                 Ok(Self::File { path, pem: Some(pem) })
             }
             value => Ok(value),
@@ -154,7 +149,7 @@ impl SettingValue {
 
 impl Kind {
     /// What the node of a file says. Headers have a reader of their own: each has its place.
-    pub(in crate::config) fn read(
+    pub(crate) fn read(
         &self,
         node: &Node,
         surroundings: &Surroundings,
@@ -181,7 +176,7 @@ impl Kind {
             Self::File { .. } => {
                 let Text { written, text, .. } = value::text(node, surroundings)?;
                 let read = surroundings.read(&text);
-                let pem = read.map_err(|cause| expand::unreadable(written, &text, &cause))?;
+                let pem = read.map_err(|cause| value::unreadable(written, &text, &cause))?;
                 SettingValue::File { path: written.to_owned(), pem: Some(pem) }
             }
             Self::Text { .. } => {
@@ -198,7 +193,7 @@ impl Kind {
     }
 
     /// Takes a value over that this kind has read; returns what to show instead of it, if it must not be shown itself.
-    pub(in crate::config) fn set(
+    pub(crate) fn set(
         &self,
         exporter: &mut Exporter,
         value: SettingValue,
@@ -209,7 +204,7 @@ impl Kind {
             (Self::Limit { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, Some(value)),
             (Self::Limit { field, .. }, SettingValue::NoLimit) => (field.set)(exporter, None),
             (Self::Number { field, .. }, SettingValue::Number(value)) => (field.set)(exporter, value),
-            (Self::Word { set, .. }, SettingValue::Word(word)) => _ = set(exporter, &word),
+            (Self::Word { set, .. }, SettingValue::Word(word)) => set(exporter, &word),
             (Self::Bool { field, .. }, SettingValue::Bool(value)) => (field.set)(exporter, value),
             (Self::File { set, .. }, SettingValue::File { path, pem }) => {
                 set(exporter, pem.unwrap_or_default());
@@ -235,7 +230,7 @@ impl Kind {
     }
 
     /// The value that an exporter has, where two exporters can be compared by it.
-    pub(in crate::config) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
+    pub(crate) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
         match self {
             Self::Duration { field, .. } => Some(SettingValue::Duration((field.get)(exporter))),
             Self::Limit { field, .. } => {
@@ -249,7 +244,7 @@ impl Kind {
     }
 
     /// The value that an exporter has, as a file would spell it. Secrets are `***`.
-    pub(in crate::config) fn show(&self, exporter: &Exporter) -> String {
+    pub(crate) fn show(&self, exporter: &Exporter) -> String {
         match self {
             Self::Duration { field, .. } => units::show_duration((field.get)(exporter)),
             Self::Limit { field, .. } => {
@@ -271,7 +266,7 @@ impl Kind {
     }
 
     /// Whether the value that an exporter has is one of those that can be used.
-    pub(in crate::config) fn check(&self, exporter: &Exporter) -> Result<(), Fault> {
+    pub(crate) fn check(&self, exporter: &Exporter) -> Result<(), Fault> {
         match self {
             Self::Duration { field, range } => check_duration((field.get)(exporter), range),
             Self::Limit { field, range } => {
@@ -288,7 +283,7 @@ impl Kind {
 /// How files and variables spell that a limit is none.
 const NO_LIMIT: &str = "none";
 
-pub(in crate::config) fn is_no_limit(text: &str) -> bool {
+pub(crate) fn is_no_limit(text: &str) -> bool {
     text.eq_ignore_ascii_case(NO_LIMIT)
 }
 

@@ -237,10 +237,7 @@ fn a_broken_header_takes_its_own_keys_along_and_no_others() {
         assert_eq!(shown(&document.root), "{e: {f: 1}}", "{header}");
     }
     let document = parse("f", "[a]\rx\nb = 2\n[e]\nf = 1");
-    assert_eq!(
-        said(&document),
-        ["f:1:4: the line end is a lone carriage return; end lines with LF or CRLF"]
-    );
+    assert_eq!(said(&document), ["f:1:4: the line end is a lone carriage return; end lines with LF or CRLF"]);
     assert_eq!(shown(&document.root), "{e: {f: 1}}");
 }
 

@@ -36,7 +36,7 @@ enum Entry {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::config) enum Host {
+pub(crate) enum Host {
     Address(IpAddr),
     /// In lower case, without dots at its ends.
     Name(String),
@@ -77,10 +77,7 @@ pub(crate) fn proxy_for(
 }
 
 /// What the environment's `NO_PROXY` says that means nothing, if it matters to this configuration.
-pub(in crate::config) fn diagnostics(
-    config: &Config,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Vec<Diagnostic> {
+pub(crate) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Diagnostic> {
     let asks = |exporter: &crate::config::Exporter| {
         exporter.connection.transport.connects() && exporter.connection.proxy == Proxy::FromEnvironment
     };
@@ -163,14 +160,14 @@ impl Entry {
 
 impl Host {
     /// Of a URL, too: an IPv6 address may be in brackets.
-    pub(in crate::config) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         match unbracketed(text).parse::<IpAddr>() {
             Ok(address) => Self::Address(address.to_canonical()),
             Err(_) => Self::Name(text.trim_start_matches('.').trim_end_matches('.').to_ascii_lowercase()),
         }
     }
 
-    pub(in crate::config) fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         match self {
             Self::Address(address) => address.is_loopback(),
             // a resolver may send names below it, like `otel.localhost`, to another machine

@@ -8,10 +8,10 @@ use crate::config::text::shortened;
 const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
 
 /// A shorter duration is plausible only with its unit: seconds were probably meant.
-pub(in crate::config) const MIN_PLAUSIBLE: Duration = Duration::from_millis(100);
+pub(crate) const MIN_PLAUSIBLE: Duration = Duration::from_millis(100);
 
 /// Reads `5s`, `5 S`, `100ms` or, as milliseconds, `250`. A fault's `what` continues "the value …".
-pub(in crate::config) fn parse_duration(text: &str) -> Result<Duration, Fault> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, Fault> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -28,7 +28,7 @@ pub(in crate::config) fn parse_duration(text: &str) -> Result<Duration, Fault> {
 }
 
 /// Reads a duration as Go spells it: `1m30s`, `1.5h`, `300ms`. A fault's `what` continues "the value …".
-pub(in crate::config) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
+pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
     const EXAMPLE: &str = "write numbers with their units (h, m, s or ms), like 10s or 1m30s";
     let malformed = || Fault::new("is not a duration", EXAMPLE);
     let too_long = || Fault::new("is too long", "write at most 8760h");
@@ -74,7 +74,7 @@ fn seconds_per_go(unit: &str) -> Option<f64> {
 }
 
 /// The shortest spelling that [`parse_duration`] would read back; what is finer than a millisecond cannot be spelled.
-pub(in crate::config) fn show_duration(duration: Duration) -> String {
+pub(crate) fn show_duration(duration: Duration) -> String {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if Duration::from_millis(millis) != duration {
         return format!("{duration:?}");
@@ -132,7 +132,7 @@ fn sum_of_parts(text: &str) -> Option<Duration> {
 /// Reads `4096`, `64 KiB`, `4MiB` or `1 gib`. A fault's `what` continues "the value …".
 ///
 /// `KB` and `MB` are refused: some readers take them for 1000, some for 1024, and a limit should not be guessed.
-pub(in crate::config) fn parse_size(text: &str) -> Result<u64, Fault> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, Fault> {
     const EXAMPLE: &str = "write a whole number and KiB, MiB or GiB, like \"16 MiB\"";
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -162,7 +162,7 @@ pub(in crate::config) fn parse_size(text: &str) -> Result<u64, Fault> {
 }
 
 /// In the largest unit that needs no fraction.
-pub(in crate::config) fn show_size(bytes: u64) -> String {
+pub(crate) fn show_size(bytes: u64) -> String {
     match bytes {
         0 => "0".to_owned(),
         _ if bytes % (1 << 30) == 0 => format!("{} GiB", bytes >> 30),

@@ -21,10 +21,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use crate::config::{ProblemKind, QueueSettings};
+use crate::config::QueueSettings;
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::pipeline::problems::ProblemReporter;
+use crate::problem::ProblemKind;
 use crate::process;
 use crate::record::{Chunk, Scope, Signal, Slot};
 use crate::spool::{Recorder, checksum};
