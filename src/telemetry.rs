@@ -1,9 +1,10 @@
-//! How is telemetry started, flushed and shut down? The one place where configuration becomes providers, exporters and
-//! transports.
+//! Starts, flushes and shuts down telemetry. The one place where configuration becomes providers, exporters and transports.
 
 pub(crate) mod global;
 pub(crate) mod provider;
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -401,7 +402,7 @@ fn provider_spec(
             Ok(transport) => {
                 specs.push(exporter_spec(exporter, transport, driver, config, &resource, reader));
             }
-            Err(fault) => faults.push((exporter.name().to_owned(), fault)),
+            Err(error) => faults.push((exporter.name().to_owned(), error.to_string())),
         }
     }
     let spec = ProviderSpec {
@@ -422,7 +423,7 @@ fn readers(exporters: &[&Exporter]) -> Vec<PeriodicReaderSettings> {
     exporters.iter().filter(sends_metrics).map(|exporter| exporter.reader).collect()
 }
 
-fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, String> {
+fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, Box<dyn Error + Send + Sync>> {
     if driver == Driver::Caller {
         check_waits(exporter)?;
     }
@@ -431,24 +432,32 @@ fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, String> {
             let http = HttpSpec::new(&exporter.connection)?;
             Ok(Box::new(move || Box::new(http.open(driver))))
         }
-        Transport::Grpc if demand::GRPC.is_raised() => transport::grpc(&exporter.connection, driver),
+        Transport::Grpc if demand::GRPC.is_raised() => Ok(transport::grpc(&exporter.connection, driver)?),
         // not met: what sets gRPC raises the demand
-        Transport::Grpc => Err("nothing in this program asks for gRPC".to_owned()),
-        Transport::Console => transport::console(exporter.spool.drains),
+        Transport::Grpc => Err("nothing in this program asks for gRPC".into()),
+        Transport::Console => Ok(transport::console(exporter.spool.drains)?),
     }
 }
 
-/// # Errors
-/// When a caller could wait without limit, and the whole program with it.
-fn check_waits(exporter: &Exporter) -> Result<(), String> {
+/// Callers would wait without limit, and with them the whole program, as no thread sends.
+#[derive(Debug)]
+struct EndlessWait;
+
+impl fmt::Display for EndlessWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "without a thread that sends, callers may not wait for room without limit: set block-timeout, or lossy = true \
+             to drop what finds none (Exporter::block_timeout, WhenFull::DropNewest)",
+        )
+    }
+}
+
+impl Error for EndlessWait {}
+
+fn check_waits(exporter: &Exporter) -> Result<(), EndlessWait> {
     let is_endless = exporter.queue.when_full == WhenFull::Block && exporter.queue.block_timeout.is_none();
     let has_callers = [Signal::Traces, Signal::Logs].iter().any(|&signal| exporter.signals.contain(signal));
-    if !is_endless || !has_callers {
-        return Ok(());
-    }
-    Err("without a thread that sends, callers may not wait for room without limit: set block-timeout, or lossy = true \
-         to drop what finds none (Exporter::block_timeout, WhenFull::DropNewest)"
-        .to_owned())
+    if is_endless && has_callers { Err(EndlessWait) } else { Ok(()) }
 }
 
 fn exporter_spec(

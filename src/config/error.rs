@@ -157,6 +157,7 @@ impl fmt::Display for Diagnostic {
 
 /// How bad a [`Diagnostic`] is; the worst comes last in the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum DiagnosticSeverity {
     /// Worth knowing, nothing to do.
     Note,
@@ -186,7 +187,7 @@ impl fmt::Display for Location {
 
 /// The part of a [`Diagnostic`] that does not depend on the origin of the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     pub(super) what: Words,
     pub(super) fix: Words,
 }

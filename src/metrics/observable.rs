@@ -213,7 +213,7 @@ impl Observable {
             // the callback reports them again
             state.pending = Vec::new();
         }
-        outcome.map(|()| is_overflowing)
+        outcome.map(|()| is_overflowing).map_err(|panic| panic.to_string())
     }
 }
 

@@ -73,6 +73,7 @@ pub use fixture::TestTelemetry;
 #[cfg(feature = "console")]
 pub use json_lines::JsonError;
 /// The messages of the OpenTelemetry protocol, in the version that the received records are made of.
+#[doc(hidden)]
 pub use opentelemetry_proto::tonic as proto;
 pub use records::{
     ReceivedEvent, ReceivedLink, ReceivedLog, ReceivedMetric, ReceivedPoint, ReceivedSpan, ReceivedValue,

@@ -121,10 +121,13 @@ origin! { ReceivedSpan ReceivedLog ReceivedMetric }
 #[non_exhaustive]
 pub struct ReceivedSpan {
     /// The span as it was decoded, with what the methods do not show.
+    #[doc(hidden)]
     pub span: Arc<Span>,
     /// Its resource, shared with the other spans of the resource; empty if the sender gave none.
+    #[doc(hidden)]
     pub resource: Arc<Resource>,
     /// Its instrumentation scope, shared likewise; empty if the sender gave none.
+    #[doc(hidden)]
     pub scope: Arc<InstrumentationScope>,
 }
 
@@ -153,10 +156,13 @@ fn decode_spans(body: &[u8]) -> Result<Vec<ReceivedSpan>, DecodeError> {
 #[non_exhaustive]
 pub struct ReceivedLog {
     /// The log record as it was decoded, with what the methods do not show.
+    #[doc(hidden)]
     pub log: Arc<LogRecord>,
     /// Its resource, shared with the other log records of the resource; empty if the sender gave none.
+    #[doc(hidden)]
     pub resource: Arc<Resource>,
     /// Its instrumentation scope, shared likewise; empty if the sender gave none.
+    #[doc(hidden)]
     pub scope: Arc<InstrumentationScope>,
 }
 
@@ -185,10 +191,13 @@ fn decode_logs(body: &[u8]) -> Result<Vec<ReceivedLog>, DecodeError> {
 #[non_exhaustive]
 pub struct ReceivedMetric {
     /// The metric as it was decoded, with what the methods do not show.
+    #[doc(hidden)]
     pub metric: Arc<Metric>,
     /// Its resource, shared with the other metrics of the resource; empty if the sender gave none.
+    #[doc(hidden)]
     pub resource: Arc<Resource>,
     /// Its instrumentation scope, shared likewise; empty if the sender gave none.
+    #[doc(hidden)]
     pub scope: Arc<InstrumentationScope>,
 }
 

@@ -273,9 +273,7 @@ impl<'t, 'd> Reader<'t, 'd> {
 
     /// Splits the parser's message into what is wrong and what to write.
     fn in_our_words(&self, at: usize, error: &ParseError, path: &[String]) -> Fault {
-        // what is wrong with a date comes with what is expected
-        let (what, of_date) =
-            error.description().split_once(", expected ").unwrap_or((error.description(), ""));
+        let what = error.description();
         let is_word = self.text[at..].starts_with(|c: char| c.is_ascii_alphabetic());
         // the parser takes `info` for a misspelt `inf`, and `yes` for text without quotes
         if what.starts_with("string values must be quoted") || is_word && what.starts_with("invalid ") {
@@ -293,8 +291,8 @@ impl<'t, 'd> Reader<'t, 'd> {
             _ => "something else".to_owned(),
         };
         let expected: Vec<String> = error.expected().unwrap_or_default().iter().map(shown).collect();
-        let expected = if of_date.is_empty() { expected.join(", ") } else { of_date.to_owned() };
-        let fix = if expected.is_empty() { expected } else { format!("expected {expected}") };
+        let fix =
+            if expected.is_empty() { String::new() } else { format!("expected {}", expected.join(", ")) };
         Fault::new(what.to_owned(), fix)
     }
 

@@ -236,15 +236,8 @@ impl<'d> Statement<'d> {
                 let value = i128::from_str_radix(&text, radix.value()).unwrap_or(end);
                 Tree::Integer(Integer { written: text.into_owned(), value })
             }
-            ScalarKind::DateTime => {
-                // the parser leaves it to others whether there is such a day
-                if let Err(fault) = toml::de::DeValue::parse(&text) {
-                    self.keep_first(
-                        ParseError::new(fault.message().to_owned()).with_unexpected(event.span()),
-                    );
-                }
-                Tree::Date
-            }
+            // no setting is a date, so nothing asks whether there is such a day
+            ScalarKind::DateTime => Tree::Date,
         }
     }
 }
