@@ -1,4 +1,4 @@
-//! What can be set, and where: in code, in a file of TOML or YAML, or in environment variables.
+//! Configuration in code, in a file of TOML or YAML, or in environment variables.
 //!
 //! [`Config`] with its [`Exporter`]s and a second provider's [`Application`] is what `Telemetry::start` takes; [`Sampler`],
 //! [`SpanLimits`], [`LogLimits`] and the choices of an exporter, from [`Compression`] to [`WhenFull`], are their values. A
@@ -345,19 +345,14 @@ impl Config {
     }
 }
 
+/// As [`effective`](Config::effective): no secret is in it.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("main", &self.main)
-            .field("application", &self.application)
-            .field("exporters", &self.exporters)
-            .field("span_limits", &self.span_limits)
-            .field("log_limits", &self.log_limits)
-            .field("baggage_attributes", &self.baggage_attributes)
-            .field("self_observation", &self.self_observation)
-            .field("disabled", &self.disabled)
-            .field("end", &self.end)
-            .field("diagnostics", &self.diagnostics)
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("Config");
+        for Setting { key, value, .. } in self.effective() {
+            shown.field(key, &format_args!("{value}"));
+        }
+        shown.field("exporters", &self.exporters).field("diagnostics", &self.diagnostics);
+        shown.finish_non_exhaustive()
     }
 }

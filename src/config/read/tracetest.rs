@@ -9,7 +9,7 @@ use super::section::Report;
 use crate::config::env::Variables;
 use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
-use crate::config::read::value::{self, Unusable};
+use crate::config::read::value;
 use crate::config::sampler::Sampler;
 use crate::config::section::{CHOICES, EXPORTERS, OF_PROGRAM, OF_PROVIDER, SERVER, Section};
 use crate::config::settings::kind::{Kind, SettingValue};
@@ -198,13 +198,17 @@ impl<'r> ExporterReader<'r, '_> {
         exporter.reader.interval = DEFAULT_INTERVAL;
         exporter.set_transport(Transport::Grpc);
         let provider = self.provider(fields, settings);
-        self.transport(fields, &mut exporter);
-        for row in rows().filter(|row| **row != TRANSPORT) {
-            self.setting(row, fields, &mut exporter);
+        let has_type = given(fields, "exporter").is_some_and(|exporter| {
+            exporter.node.as_table().is_some_and(|fields| given(fields, "type").is_some())
+        });
+        if !has_type {
+            let fault = Fault::new("missing", "write type: collector");
+            let path = dotted(&self.below(&["exporter", "type"]));
+            self.report.error(Some(self.section), self.declared_at, path, fault);
         }
+        self.settings(fields, &[], &mut exporter);
         // these programs send plaintext unless the endpoint says https
         exporter.connection.insecure = Some(true);
-        self.warn_of_unknown(fields, &[]);
         Some((exporter, provider))
     }
 
@@ -217,86 +221,51 @@ impl<'r> ExporterReader<'r, '_> {
         settings
     }
 
-    /// `exporter.type`, without which nothing says what it is.
-    fn transport(&mut self, fields: &[Field], exporter: &mut Exporter) {
-        let Some(TracetestSpelling { path, advice }) = &TRANSPORT.in_tracetest else { return };
-        let Some(field) = self.field(fields, path) else {
-            let (path, fault) = (dotted(&self.below(path)), Fault::new("missing", *advice));
-            return self.report.error(Some(self.section), self.declared_at, path, fault);
-        };
-        match value::text(&field.node, self.report.surroundings) {
-            Ok(text) if text.text == COLLECTOR => {
-                exporter.record(&TRANSPORT, self.report.source(field.node.at), None);
-            }
-            Ok(text) => {
-                let fault = text.fault(Fault::new("is not known", *advice));
-                self.refuse(path, &field.node, advice, fault.into());
-            }
-            Err(unusable) => self.refuse(path, &field.node, advice, unusable),
-        }
-    }
-
-    /// A setting that such files have under a name of their own.
-    fn setting(&mut self, row: &'static SettingRow, fields: &[Field], exporter: &mut Exporter) {
-        let Some(spelling) = &row.in_tracetest else { return };
-        let Some(field) = self.field(fields, spelling.path) else { return };
-        let value = match row.kind {
-            Kind::Duration { .. } => {
-                value::go_duration(&field.node, self.report.surroundings).map(SettingValue::Duration)
-            }
-            ref kind => kind.read(&field.node, self.report.surroundings, spelling.advice),
-        };
-        match value {
-            Ok(value) => exporter.apply(row, value, self.report.source(field.node.at)),
-            Err(unusable) => self.refuse(spelling.path, &field.node, spelling.advice, unusable),
-        }
-    }
-
-    /// The field at a path, if all before it are tables.
-    fn field<'t>(&mut self, fields: &'t [Field], path: &[&'static str]) -> Option<&'t Field> {
-        let (last, tables) = path.split_last()?;
-        let mut fields = fields;
-        for depth in 1..=tables.len() {
-            fields = self.table(fields, &tables[..depth])?;
-        }
-        given(fields, last)
-    }
-
-    /// Warns of every key below a path that leads to no setting.
-    fn warn_of_unknown(&mut self, fields: &[Field], path: &[&'static str]) {
-        let spellings = rows().filter_map(|row| row.in_tracetest.as_ref());
+    /// Takes over the settings below a path, and warns of keys that lead to none.
+    fn settings(&mut self, fields: &[Field], path: &[&'static str], exporter: &mut Exporter) {
+        let spellings = || rows().filter_map(|row| Some((row, row.in_tracetest.as_ref()?)));
         let mut known: Vec<&'static str> = if path.is_empty() { OF_PROVIDER.to_vec() } else { Vec::new() };
-        let mut tables = Vec::new();
-        for rest in spellings.filter_map(|spelling| spelling.path.strip_prefix(path)) {
-            known.extend(rest.first());
-            match rest {
-                [table, _, ..] if !tables.contains(table) => tables.push(*table),
-                _ => {}
-            }
-        }
+        known.extend(spellings().filter_map(|(_, spelling)| spelling.path.strip_prefix(path)?.first()));
         warn_of_unknown(self.report, fields, &self.below(path), &known);
-        for name in tables {
-            let path = [path, &[name]].concat();
-            if let Some(fields) = self.table(fields, &path) {
-                self.warn_of_unknown(fields, &path);
+        for field in fields.iter().filter(|field| field.node.value != Tree::Null) {
+            let Some(name) = known.iter().find(|name| **name == field.name) else { continue };
+            let path = [path, &[*name]].concat();
+            let is_of_provider = path.len() == 1 && OF_PROVIDER.contains(name);
+            match (spellings().find(|(_, spelling)| spelling.path == path), field.node.as_table()) {
+                (Some((row, spelling)), _) => self.setting(row, spelling, &field.node, exporter),
+                (None, Some(fields)) => self.settings(fields, &path, exporter),
+                (None, None) if is_of_provider => {}
+                (None, None) => {
+                    let key = dotted(&self.below(&path));
+                    self.report.wrong_type(Some(self.section), key, &field.node, BELOW_IT);
+                }
             }
         }
     }
 
-    /// The table under the last of some keys.
-    fn table<'t>(&mut self, fields: &'t [Field], path: &[&'static str]) -> Option<&'t [Field]> {
-        let field = given(fields, path.last()?)?;
-        let inner = field.node.as_table();
-        if inner.is_none() {
-            let path = dotted(&self.below(path));
-            self.report.wrong_type(Some(self.section), path, &field.node, BELOW_IT);
+    fn setting(
+        &mut self,
+        row: &'static SettingRow,
+        spelling: &TracetestSpelling,
+        node: &Node,
+        exporter: &mut Exporter,
+    ) {
+        let (surroundings, source) = (self.report.surroundings, self.report.source(node.at));
+        let taken = match &row.kind {
+            _ if *row == TRANSPORT => value::text(node, surroundings).and_then(|text| match &*text.text {
+                COLLECTOR => Ok(exporter.record(row, source, None)),
+                _ => Err(text.fault(Fault::new("is not known", spelling.advice)).into()),
+            }),
+            Kind::Duration { .. } => value::go_duration(node, surroundings)
+                .map(|duration| exporter.apply(row, SettingValue::Duration(duration), source)),
+            kind => {
+                kind.read(node, surroundings, spelling.advice).map(|value| exporter.apply(row, value, source))
+            }
+        };
+        if let Err(unusable) = taken {
+            let fault = unusable.into_fault(node, spelling.advice);
+            self.report.error(Some(self.section), node.at, dotted(&self.below(spelling.path)), fault);
         }
-        inner
-    }
-
-    fn refuse(&mut self, path: &[&'static str], node: &Node, advice: &'static str, unusable: Unusable) {
-        let fault = unusable.into_fault(node, advice);
-        self.report.error(Some(self.section), node.at, dotted(&self.below(path)), fault);
     }
 
     /// A path of the document.

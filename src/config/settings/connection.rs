@@ -95,7 +95,7 @@ macro_rules! unlimited {
 }
 
 // the transport comes before the endpoint, whose meaning depends on it
-table! { ADDRESS:
+table! { ADDRESS from PLAIN:
     /// how requests travel; `disable` for off
     TRANSPORT {
         key: "transport",
@@ -138,7 +138,7 @@ table! { ADDRESS:
     }
 }
 
-table! { CONNECTION:
+table! { CONNECTION from CONNECTED:
     /// one attempt, from the look-up of the name to the end of the answer; the other signals wait for it no longer
     /// than that; `none`: the time of its batch bounds it
     TIMEOUT {
@@ -147,7 +147,6 @@ table! { CONNECTION:
         advice: "write a duration like \"10s\", or \"none\"",
         variables: VariableNames::exporter("TIMEOUT"),
         in_summary: Some(SummaryField { name: "timeout_ms", signals: &Signal::ALL }),
-        needs_connection: true,
     }
     /// a batch that could not be delivered in this time, if it is not `none`, is dropped and counted; in a shutdown its
     /// budget counts
@@ -159,21 +158,18 @@ table! { CONNECTION:
             metrics: Some("OTEL_METRIC_EXPORT_TIMEOUT"),
             ..VariableNames::processor("EXPORT_TIMEOUT")
         },
-        needs_connection: true,
     }
     /// first step of the back-off, which doubles from there; the pause is random below the step
     RETRY_FIRST_DELAY {
         key: "retry-first-delay",
         kind: Kind::Duration { field: field!(retry.first_delay), range: POSITIVE },
         advice: "write a duration like \"250ms\"",
-        needs_connection: true,
     }
     /// longest step of the back-off
     RETRY_MAX_DELAY {
         key: "retry-max-delay",
         kind: Kind::Duration { field: field!(retry.max_delay), range: POSITIVE },
         advice: "write a duration like \"30s\"",
-        needs_connection: true,
         rule: rules::max_delay,
     }
     /// longest pause that a server can ask for with `Retry-After`; after it the batch is sent again
@@ -181,7 +177,6 @@ table! { CONNECTION:
         key: "max-retry-after",
         kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
         advice: "write a duration like \"1m\"",
-        needs_connection: true,
     }
     /// of request bodies
     COMPRESSION {
@@ -189,7 +184,6 @@ table! { CONNECTION:
         kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
         advice: "write \"none\" or \"gzip\"",
         variables: VariableNames::exporter("COMPRESSION"),
-        needs_connection: true,
         connection_rule: rules::compression,
     }
     /// `env`: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; loopback is always reached
@@ -198,7 +192,6 @@ table! { CONNECTION:
         key: "proxy",
         kind: word!(Proxy, connection.proxy, &[]),
         advice: "write \"env\" or \"off\"; HTTPS_PROXY or HTTP_PROXY sets the address of a proxy",
-        needs_connection: true,
     }
     /// certificate authorities to trust instead, PEM
     CA_FILE {
@@ -212,7 +205,6 @@ table! { CONNECTION:
         },
         advice: "write the path of a PEM file",
         variables: VariableNames::exporter("CERTIFICATE"),
-        needs_connection: true,
         connection_rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
     }
     /// certificate to present, PEM, with its key below
@@ -227,7 +219,6 @@ table! { CONNECTION:
         },
         advice: "write the path of a PEM file",
         variables: VariableNames::exporter("CLIENT_CERTIFICATE"),
-        needs_connection: true,
         partner: Some(&CLIENT_KEY_FILE),
         connection_rule: |exporter| {
             let client = exporter.connection.tls.client();
@@ -250,7 +241,6 @@ table! { CONNECTION:
         },
         advice: "write the path of a PEM file",
         variables: VariableNames::exporter("CLIENT_KEY"),
-        needs_connection: true,
         partner: Some(&CLIENT_CERTIFICATE_FILE),
         connection_rule: |exporter| {
             let client = exporter.connection.tls.client();
@@ -272,7 +262,6 @@ table! { CONNECTION:
             },
         },
         advice: "write a product like \"shop/1.2\"",
-        needs_connection: true,
         connection_rule: rules::user_agent,
     }
 }

@@ -84,7 +84,7 @@ const OF_QUEUE_BYTES: &str =
     if IS_64_BIT { OF_QUEUE } else { "the most a queue may hold on a 32-bit machine" };
 const IS_64_BIT: bool = cfg!(target_pointer_width = "64");
 
-table! { DELIVERY:
+table! { DELIVERY from PLAIN:
     /// what is sent
     SIGNALS {
         key: "signals",
@@ -316,7 +316,7 @@ settings! {
     }
 }
 
-table! { SPOOLING:
+table! { SPOOLING from CONNECTED:
     /// a directory of this user alone, on Linux: records that were accepted survive the death of the process, and requests
     /// that cannot be delivered wait there; needs the feature `spool`
     SPOOL {
@@ -329,7 +329,6 @@ table! { SPOOLING:
             },
         },
         advice: "write the path of a directory",
-        needs_connection: true,
         connection_rule: rules::spool,
     }
     /// most bytes of requests that wait on disk, in equal parts for the signals; what finds no room there waits in the queue
@@ -342,7 +341,6 @@ table! { SPOOLING:
             most: "the most a spool may hold",
         },
         advice: "write a size like \"256 MiB\" or a number of bytes",
-        needs_connection: true,
         partner: Some(&SPOOL),
     }
     /// how long a request waits on disk at most, or `none` for as long as it takes
@@ -350,7 +348,6 @@ table! { SPOOLING:
         key: "spool-age",
         kind: Kind::Limit { field: field!(spool.age), range: POSITIVE },
         advice: "write a duration like \"3d\", or \"none\"",
-        needs_connection: true,
         partner: Some(&SPOOL),
     }
     /// when requests on disk are safe from power loss: `batch` once they are written, `1s` a second later, `none` when the
@@ -359,7 +356,6 @@ table! { SPOOLING:
         key: "spool-sync",
         kind: word!(SpoolSync, spool.sync, &[]),
         advice: "write \"batch\", \"1s\" or \"none\"",
-        needs_connection: true,
         partner: Some(&SPOOL),
     }
     /// whether spans that are open when the process dies are delivered as well, marked as interrupted
@@ -367,7 +363,6 @@ table! { SPOOLING:
         key: "spool-open-spans",
         kind: Kind::Bool { field: field!(spool.open_spans), variables: &[] },
         advice: "write true or false, without quotes",
-        needs_connection: true,
         partner: Some(&SPOOL),
     }
 }

@@ -104,6 +104,9 @@ impl SettingRow {
         remark: |_| None,
     };
 
+    /// The base of rows that are of no use to an exporter that prints.
+    pub(crate) const CONNECTED: Self = Self { needs_connection: true, ..Self::PLAIN };
+
     /// Whether the setting makes a difference to what an exporter sends.
     pub(crate) fn matters_to(&self, exporter: &Exporter) -> bool {
         let is_sent = self.signals.iter().any(|&signal| exporter.signals.contain(signal));
@@ -164,16 +167,17 @@ macro_rules! settings {
 }
 use settings;
 
-/// Defines each row by its name, and a list of them. Its comment is the sentence on it in the tables of the documentation.
+/// Defines each row by its name, and a list of them; a base has the fields that rows leave out. The comment on a row is its
+/// sentence in the tables of the documentation.
 macro_rules! table {
-    ($list:ident: $($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $value:expr,)* })*) => {
+    ($list:ident from $base:ident: $($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $value:expr,)* })*) => {
         $(
             $(#[doc = $doc])+
             pub(crate) static $name: SettingRow = SettingRow {
                 $($field: $value,)*
                 #[cfg(test)]
                 doc: concat!($($doc),+),
-                ..SettingRow::PLAIN
+                ..SettingRow::$base
             };
         )*
         pub(super) static $list: &[&SettingRow] = &[$(&$name),*];

@@ -43,8 +43,6 @@ pub(crate) fn validate(
         }
         names.push(exporter.name());
         broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
-        // a variable that several exporters ask is wrong once
-        found.retain(|diagnostic| diagnostic.location.is_some() || !diagnostics.contains(diagnostic));
         diagnostics.append(&mut found);
     }
     diagnostics.extend(idle_self_observation(&config));
@@ -56,23 +54,21 @@ pub(crate) fn validate(
         });
     }
     let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
-    // an exporter that both providers use is checked twice
+    sort_by_place(&mut diagnostics);
+    // an exporter that both providers use is checked twice, and several exporters may ask for one variable
     let mut seen = Vec::new();
     diagnostics.retain(|diagnostic| {
-        let text = diagnostic.to_string();
-        let is_new = !seen.contains(&text);
-        seen.push(text);
+        let is_new = !seen.contains(diagnostic);
+        seen.push(diagnostic.clone());
         is_new
     });
-    sort_by_place(&mut diagnostics);
-
-    let harmless = diagnostics.iter().filter(|diagnostic| diagnostic.severity < DiagnosticSeverity::Error);
-    // what is validated twice, after reading and at start, is reported once
-    let known: Vec<String> = config.diagnostics.iter().map(ToString::to_string).collect();
-    let new: Vec<Diagnostic> =
-        harmless.filter(|diagnostic| !known.contains(&diagnostic.to_string())).cloned().collect();
-    config.diagnostics.extend(new);
-    // what is broken is never started
+    // a configuration is validated after it was read and at start
+    for diagnostic in diagnostics.iter().filter(|found| found.severity < DiagnosticSeverity::Error) {
+        if !config.diagnostics.contains(diagnostic) {
+            config.diagnostics.push(diagnostic.clone());
+        }
+    }
+    // a broken exporter is never started
     let mut keep = broken.iter().map(|broken| !broken);
     config.exporters.retain(|_| keep.next().unwrap_or(false));
     if !failed {
