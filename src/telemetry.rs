@@ -60,10 +60,8 @@ use crate::transport::{self, HttpSpec, Opener};
 /// lock that a thread of the parent held: callers, and a shutdown, wait for five seconds at most for one that has not begun
 /// to run. From then on a record that finds no room is counted, and the caller goes on.
 ///
-/// glibc's `_Fork` runs no handlers. Its child is recognised by the id of its process, where it begins a new chunk of the
-/// queue, finds no room, or calls ledger, flush or shutdown: records that it made before that went into its copy of the
-/// parent's queue, and are neither sent nor counted. Only async-signal-safe functions may be called in such a child, and
-/// starting a thread is none: it can hang in the C library, which this crate cannot help.
+/// glibc's `_Fork` is not supported: it runs no handlers, so that its child does not know that it is one. Such a child must
+/// not use the telemetry, whose locks may be held by threads of the parent.
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {

@@ -337,7 +337,7 @@ fn unless_one_of_the_variables_is_set_nothing_is_to_be_started() {
         assert_eq!((names(&config), diagnostics(&config)), (vec![], vec![]), "{variables:?}");
         assert!(settings(&config).contains(&"disabled = true (code)".to_owned()), "{variables:?}");
     }
-    for name in names::known() {
+    for name in reader::known() {
         let variables = [(name.as_str(), "1")];
         let of_both = [Config::from_variables_if_set(variables), Config::from_variables(variables)]
             .map(|read| read.unwrap_or_else(ConfigError::into_usable));
@@ -620,7 +620,7 @@ fn a_signal_goes_where_its_exporter_says() {
     ] {
         assert!(settings(&printed).contains(&line.to_owned()), "{line}: {:?}", settings(&printed));
     }
-    let none = Signal::ALL.map(|signal| (names::exporter(signal), "none"));
+    let none = Signal::ALL.map(|signal| (reader::exporter_variable(signal), "none"));
     assert_eq!(names(&Config::from_variables(none).unwrap()), [""; 0]);
 }
 
@@ -1014,7 +1014,7 @@ proptest! {
     fn no_value_of_any_variable_is_a_reason_to_panic(
         chosen in prop::collection::vec((any::<prop::sample::Index>(), "[ -~\r\n€]{0,20}|[0-9,=%a-c:/@.]{0,20}"), 0..6)
     ) {
-        let known = names::known();
+        let known = reader::known();
         let variables = chosen.iter().map(|(index, value)| (index.get(&known).as_str(), value.as_str()));
         let config = Config::from_variables(variables.clone()).unwrap_or_else(ConfigError::into_usable);
         // what is said to be usable is usable

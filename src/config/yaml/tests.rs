@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::tree::{MAX_TEXT, MAX_VALUES, Weight, scalar};
 use super::*;
+use crate::config::DiagnosticSeverity;
 use crate::config::node::{Field, Integer, Tree};
 
 /// A text without mistakes.

@@ -26,7 +26,6 @@ use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::pipeline::problems::ProblemReporter;
 use crate::problem::ProblemKind;
-use crate::process;
 use crate::record::{Chunk, Scope, Signal, Slot};
 use crate::spool::{Recorder, checksum};
 use backpressure::{Backpressure, Latch};
@@ -230,11 +229,6 @@ impl Queue {
         frame: &[u8],
         records: usize,
     ) {
-        // in a child that ran no handlers this is the parent's queue, and nothing will ever make room; a caller that does not
-        // wait is spared the system call
-        if self.backpressure.blocks() && process::notice() {
-            return;
-        }
         let held_room = HOLDS_ROOM.with(Cell::get);
         let Some(reservation) = self.wait_for_room(since, scope.signal, records, frame.len()) else {
             let is_closed = self.is_closed();
