@@ -88,6 +88,8 @@
 pub mod bridge;
 pub mod config;
 mod context;
+#[doc(hidden)]
+pub mod escape;
 #[cfg(feature = "ffi")]
 mod ffi;
 pub mod guide;
@@ -96,6 +98,7 @@ pub mod metrics;
 mod pipeline;
 #[cfg(feature = "probe")]
 pub mod probe;
+mod problem;
 mod process;
 #[cfg(feature = "receiver")]
 pub mod receiver;
@@ -137,14 +140,12 @@ pub mod ledger {
 }
 
 pub use self::metrics::{Counter, Gauge, Histogram, Meter, UpDownCounter};
-pub use config::{
-    Application, Compression, Config, ConfigError, Exporter, Problem, ProblemKind, Sampler, Transport,
-    WhenFull,
-};
+pub use config::{Application, Compression, Config, ConfigError, Exporter, Sampler, Transport, WhenFull};
 pub use context::{Baggage, Context, ContextGuard, SpanContext};
 pub use logs::{Log, Logger};
 pub use pipeline::exporter_set::FlushOutcome;
 pub use pipeline::ledger::Ledger;
+pub use problem::{Problem, ProblemKind};
 pub use record::{IntoValue, Severity, Signal, SpanId, SpanKind, Status, TraceId, Value};
 pub use telemetry::Telemetry;
 pub use telemetry::global::{Global, InstallError, InstallGuard, logger, meter, tracer};

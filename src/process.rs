@@ -1,5 +1,5 @@
-//! What happens in a forked child? State of one process, the lock that keeps forks away, how threads are started, where panics
-//! end, and the atomics that a machine may lack.
+//! Forks: the state of one process and the lock that keeps forks away. Also the start of threads, the containment of panics, and
+//! the atomics that a machine may lack.
 //!
 //! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
@@ -13,25 +13,17 @@ mod spawn;
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
-use std::thread;
 
-pub(crate) use panics::contain_panic;
+pub(crate) use panics::{Panic, contain_panic};
 pub(crate) use spawn::{Driver, spawn, spawn_scoped};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a
 /// child may touch it is std's, which keep their state in themselves: a table of waiting threads, as
 /// `parking_lot` has it, may be locked for ever in a child.
-static STARTING: [Mutex<()>; 4] = [const { Mutex::new(()) }; 4];
-/// Forks that ran no handlers. A thread of the parent may have held the lock, so that each such child has one of its own, as
-/// long as there are any.
-static STRAYS: AtomicUsize = AtomicUsize::new(0);
-/// The process that the generation is of; 0 before the first call of [`watch`].
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// The same, or the one that a thread is about to make it.
-static NEXT_PROCESS: AtomicU32 = AtomicU32::new(0);
+static STARTING: Mutex<()> = Mutex::new(());
 static WATCH: Once = Once::new();
 
 thread_local! {
@@ -57,26 +49,6 @@ pub(crate) fn watch() {
     WATCH.call_once(register);
 }
 
-/// Notices a fork that ran no handlers, as glibc's `_Fork` does: then the generation is a new one, and it returns true.
-///
-/// It is a system call, so it is for the slow paths only. Before one of them is taken, such a child uses its copies of the
-/// parent's queues.
-#[cold]
-pub(crate) fn notice() -> bool {
-    let (known, here) = (PROCESS.load(Ordering::Acquire), id());
-    let is_child = known != here && known != 0;
-    if is_child && NEXT_PROCESS.swap(here, Ordering::Relaxed) != here {
-        STRAYS.fetch_add(1, Ordering::Relaxed);
-        GENERATION.fetch_add(1, Ordering::Relaxed);
-        PROCESS.store(here, Ordering::Release);
-    }
-    // another thread of the child may be in the middle of that: the lock of the parent is not to be waited for
-    while is_child && PROCESS.load(Ordering::Acquire) != here {
-        thread::yield_now();
-    }
-    is_child
-}
-
 /// Runs `work` while no fork can happen. It must not fork. It may call this again: the program's
 /// allocator may make a record of what it allocates.
 pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
@@ -88,9 +60,9 @@ pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Changes what a lock protects while no fork can happen. `None` in a child that ran no handlers, if a thread of its parent
-/// was here at the fork: it holds the lock for ever. All users of the lock come this way, so that nothing else holds it; `work`
-/// must not come back here with it, nor allocate or free, as the program's allocator may.
+/// Changes what a lock protects while no fork can happen. All users of the lock come this way, so that nothing else holds
+/// it. `None` if this thread holds the lock already: `work` must neither come back here, nor allocate or free, as the
+/// program's allocator may come back here.
 pub(crate) fn with_locked<L, T>(lock: &Mutex<L>, work: impl FnOnce(&mut L) -> T) -> Option<T> {
     with_fork_lock(|| match lock.try_lock() {
         Ok(mut locked) => Some(work(&mut locked)),
@@ -184,16 +156,7 @@ impl<T> Drop for PerProcess<T> {
 }
 
 fn lock() -> MutexGuard<'static, ()> {
-    let of_process = || &STARTING[STRAYS.load(Ordering::Relaxed).min(STARTING.len() - 1)];
-    match of_process().try_lock() {
-        Ok(held) => held,
-        Err(TryLockError::Poisoned(held)) => held.into_inner(),
-        // in a child that ran no handlers, by a thread of the parent, which will never give it back
-        Err(TryLockError::WouldBlock) => {
-            notice();
-            of_process().lock().unwrap_or_else(PoisonError::into_inner)
-        }
-    }
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(unix)]
@@ -206,10 +169,6 @@ fn register() {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
 
-    fn set_process() {
-        NEXT_PROCESS.store(id(), Ordering::Relaxed);
-        PROCESS.store(id(), Ordering::Relaxed);
-    }
     // a thread that forks while its locals are being destroyed goes on unprotected
     extern "C" fn before() {
         let _ = HELD.try_with(|held| held.replace(Some(first_use::lock_for_fork())));
@@ -218,13 +177,11 @@ fn register() {
         let _ = HELD.try_with(RefCell::take);
     }
     extern "C" fn in_child() {
-        set_process();
         GENERATION.fetch_add(1, Ordering::Relaxed);
         first_use::forget_other_threads();
         let _ = HELD.try_with(RefCell::take);
     }
 
-    set_process();
     // SAFETY: the handlers are functions for the life of the process; they touch atomics, a local of the
     // thread that forks and a lock that needs nothing but itself. A failure (no memory) leaves forks
     // unnoticed, which is no worse than not asking.
@@ -233,7 +190,3 @@ fn register() {
 
 #[cfg(not(unix))]
 fn register() {}
-
-// where the flags are the first argument of the system call `clone`
-#[cfg(all(test, target_os = "linux", not(target_arch = "s390x")))]
-mod tests;

@@ -1,17 +1,18 @@
-//! How is telemetry started, flushed and shut down? The one place where configuration becomes providers, exporters and
-//! transports.
+//! Starts, flushes and shuts down telemetry. The one place where configuration becomes providers, exporters and transports.
 
 pub(crate) mod global;
 pub(crate) mod provider;
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::config::{
-    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, ProblemKind,
-    ProviderName, ProviderSettings, SpoolSettings, Transport, WhenFull, demand,
+    Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, ProviderName,
+    ProviderSettings, SpoolSettings, Transport, WhenFull, demand,
 };
 use crate::context::Owner;
 use crate::logs::Logger;
@@ -22,6 +23,7 @@ use crate::pipeline::ledger::Ledger;
 use crate::pipeline::open_spans::OpenMarks;
 use crate::pipeline::problems::ProblemReporter;
 use crate::pipeline::self_observation::{self, Observed};
+use crate::problem::ProblemKind;
 use crate::process::Driver;
 use crate::record::Signal;
 use crate::telemetry::provider::Provider;
@@ -58,10 +60,8 @@ use crate::transport::{self, HttpSpec, Opener};
 /// lock that a thread of the parent held: callers, and a shutdown, wait for five seconds at most for one that has not begun
 /// to run. From then on a record that finds no room is counted, and the caller goes on.
 ///
-/// glibc's `_Fork` runs no handlers. Its child is recognised by the id of its process, where it begins a new chunk of the
-/// queue, finds no room, or calls ledger, flush or shutdown: records that it made before that went into its copy of the
-/// parent's queue, and are neither sent nor counted. Only async-signal-safe functions may be called in such a child, and
-/// starting a thread is none: it can hang in the C library, which this crate cannot help.
+/// glibc's `_Fork` is not supported: it runs no handlers, so that its child does not know that it is one. Such a child must
+/// not use the telemetry, whose locks may be held by threads of the parent.
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {
@@ -400,7 +400,7 @@ fn provider_spec(
             Ok(transport) => {
                 specs.push(exporter_spec(exporter, transport, driver, config, &resource, reader));
             }
-            Err(fault) => faults.push((exporter.name().to_owned(), fault)),
+            Err(error) => faults.push((exporter.name().to_owned(), error.to_string())),
         }
     }
     let spec = ProviderSpec {
@@ -421,7 +421,7 @@ fn readers(exporters: &[&Exporter]) -> Vec<PeriodicReaderSettings> {
     exporters.iter().filter(sends_metrics).map(|exporter| exporter.reader).collect()
 }
 
-fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, String> {
+fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, Box<dyn Error + Send + Sync>> {
     if driver == Driver::Caller {
         check_waits(exporter)?;
     }
@@ -430,24 +430,32 @@ fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, String> {
             let http = HttpSpec::new(&exporter.connection)?;
             Ok(Box::new(move || Box::new(http.open(driver))))
         }
-        Transport::Grpc if demand::GRPC.is_raised() => transport::grpc(&exporter.connection, driver),
+        Transport::Grpc if demand::GRPC.is_raised() => Ok(transport::grpc(&exporter.connection, driver)?),
         // not met: what sets gRPC raises the demand
-        Transport::Grpc => Err("nothing in this program asks for gRPC".to_owned()),
-        Transport::Console => transport::console(exporter.spool.drains),
+        Transport::Grpc => Err("nothing in this program asks for gRPC".into()),
+        Transport::Console => Ok(transport::console(exporter.spool.drains)?),
     }
 }
 
-/// # Errors
-/// When a caller could wait without limit, and the whole program with it.
-fn check_waits(exporter: &Exporter) -> Result<(), String> {
+/// Callers would wait without limit, and with them the whole program, as no thread sends.
+#[derive(Debug)]
+struct EndlessWait;
+
+impl fmt::Display for EndlessWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "without a thread that sends, callers may not wait for room without limit: set block-timeout, or lossy = true \
+             to drop what finds none (Exporter::block_timeout, WhenFull::DropNewest)",
+        )
+    }
+}
+
+impl Error for EndlessWait {}
+
+fn check_waits(exporter: &Exporter) -> Result<(), EndlessWait> {
     let is_endless = exporter.queue.when_full == WhenFull::Block && exporter.queue.block_timeout.is_none();
     let has_callers = [Signal::Traces, Signal::Logs].iter().any(|&signal| exporter.signals.contain(signal));
-    if !is_endless || !has_callers {
-        return Ok(());
-    }
-    Err("without a thread that sends, callers may not wait for room without limit: set block-timeout, or lossy = true \
-         to drop what finds none (Exporter::block_timeout, WhenFull::DropNewest)"
-        .to_owned())
+    if is_endless && has_callers { Err(EndlessWait) } else { Ok(()) }
 }
 
 fn exporter_spec(

@@ -28,8 +28,6 @@ mod demo;
 mod demo_program;
 mod describe;
 mod drain;
-#[path = "../config/escape.rs"]
-mod escape;
 mod exec;
 mod given;
 mod help;
@@ -64,6 +62,7 @@ use arguments::Command;
 use caller::Caller;
 use given::Given;
 use help::Topic;
+use standpipe::escape::{escape_all_but, shows_itself};
 use style::{Style, TerminalInfo};
 
 /// The exit code for an invalid command line, and for a file that cannot be read.
@@ -174,6 +173,6 @@ fn print(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
 /// Prints an error to standard error, with everything escaped that a terminal would obey, but for line ends. If that fails there
 /// is no place left to report it.
 fn report_error(message: &str) {
-    let message = escape::escape_all_but(|c| c == '\n' || escape::shows_itself(c), message);
+    let message = escape_all_but(|c| c == '\n' || shows_itself(c), message);
     let _ = writeln!(io::stderr(), "standpipe: {message}");
 }

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
 
-use crate::cli::escape::{escape_all_but, shows_itself};
+use standpipe::escape::{escape_all_but, shows_itself};
 
 /// Characters of one text that are shown; `receive --help` states this number.
 const LONGEST: usize = 65_536;

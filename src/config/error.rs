@@ -1,14 +1,12 @@
-//! What is said of trouble? Of a configuration every mistake at once, each with its place, its key and the way out; of an
-//! exporter at run time what the program's hook receives, when `pipeline::problems` decides so.
+//! The errors of a configuration: all mistakes at once, each with its place, its key and what to write instead.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Config;
-use crate::config::escape::{escape_all_but, shows_itself};
-use crate::record::Signal;
+use crate::escape::{escape_all_but, shows_itself};
 
 /// Words for people. Most are known when a program is built, and borrowed: so they cost it no code that copies them.
 pub(super) type Words = Cow<'static, str>;
@@ -37,19 +35,22 @@ pub struct ConfigError {
 struct Details {
     diagnostics: Vec<Diagnostic>,
     usable: Config,
-    unreadable: bool,
+    /// Why the file could not be read.
+    unreadable: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl ConfigError {
     /// `usable` is what remains when everything that is broken has been taken out.
     pub(super) fn new(diagnostics: Vec<Diagnostic>, usable: Config) -> Self {
-        Self { details: Box::new(Details { diagnostics, usable, unreadable: false }) }
+        Self { details: Box::new(Details { diagnostics, usable, unreadable: None }) }
     }
 
-    /// For a file that could not be read at all, so that nothing is known of its contents.
-    pub(super) fn unreadable(diagnostic: Diagnostic) -> Self {
-        let details = Details { diagnostics: vec![diagnostic], usable: Config::new(), unreadable: true };
-        Self { details: Box::new(details) }
+    /// Makes the error of a file that could not be read at all.
+    pub(super) fn unreadable(diagnostic: Diagnostic, source: impl Error + Send + Sync + 'static) -> Self {
+        let unreadable = Some(Arc::new(source) as Arc<dyn Error + Send + Sync>);
+        Self {
+            details: Box::new(Details { diagnostics: vec![diagnostic], usable: Config::new(), unreadable }),
+        }
     }
 
     /// For what only shows when exporters are put together: their names, and why not.
@@ -58,8 +59,7 @@ impl ConfigError {
         for (name, what) in &faults {
             for exporter in usable.exporters.iter().filter(|exporter| exporter.name() == name) {
                 let fault = Fault::new(what.clone(), "");
-                let place = exporter.location().cloned();
-                let diagnostic = fault.found(DiagnosticSeverity::Error, place, exporter.path());
+                let diagnostic = fault.error(exporter.location().cloned(), exporter.path());
                 // an exporter that both providers use is described in one place
                 if !diagnostics.contains(&diagnostic) {
                     diagnostics.push(diagnostic);
@@ -84,7 +84,7 @@ impl ConfigError {
 
     /// Whether the file itself could not be read: missing, a directory, no permission, not UTF-8, too large.
     pub fn is_unreadable(&self) -> bool {
-        self.details.unreadable
+        self.details.unreadable.is_some()
     }
 }
 
@@ -107,7 +107,12 @@ impl fmt::Debug for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {}
+/// The source is the reason for which a file could not be read, such as an [`io::Error`](std::io::Error).
+impl Error for ConfigError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.details.unreadable.as_ref().map(|source| &**source as &(dyn Error + 'static))
+    }
+}
 
 /// One thing that was found in a configuration.
 ///
@@ -152,6 +157,7 @@ impl fmt::Display for Diagnostic {
 
 /// How bad a [`Diagnostic`] is; the worst comes last in the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum DiagnosticSeverity {
     /// Worth knowing, nothing to do.
     Note,
@@ -179,39 +185,34 @@ impl fmt::Display for Location {
     }
 }
 
-/// What is wrong with one value: the part of a [`Diagnostic`] that does not depend on where the value came from.
-/// A pointer to its words, so that a `Result` of it stays small: most of what reads a configuration hands them on.
+/// The part of a [`Diagnostic`] that does not depend on the origin of the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault(Box<FaultWords>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FaultWords {
+pub(crate) struct Fault {
     pub(super) what: Words,
     pub(super) fix: Words,
 }
 
 impl Fault {
     pub(super) fn new(what: impl Into<Words>, fix: impl Into<Words>) -> Self {
-        Self::of(what.into(), fix.into())
+        Self { what: what.into(), fix: fix.into() }
     }
 
-    fn of(what: Words, fix: Words) -> Self {
-        Self(Box::new(FaultWords { what, fix }))
+    /// Puts the name of the value in front of what is wrong with it.
+    pub(super) fn of(self, subject: impl fmt::Display) -> Self {
+        Self { what: format!("{subject} {}", self.what).into(), ..self }
     }
 
-    /// The same with other words for what is wrong.
-    pub(super) fn saying(mut self, what: impl Into<Words>) -> Self {
-        self.0.what = what.into();
-        self
-    }
-
-    pub(super) fn into_words(self) -> FaultWords {
-        *self.0
-    }
-
-    /// A key that stands in that line already.
+    /// Reports a key that stands in this line already.
     pub(super) fn duplicate_key(first_line: usize) -> Self {
         Self::new("duplicate key", format!("it is already set in line {first_line}; remove one of the two"))
+    }
+
+    pub(super) fn error(self, location: Option<Location>, key: impl Into<String>) -> Diagnostic {
+        self.found(DiagnosticSeverity::Error, location, key)
+    }
+
+    pub(super) fn warning(self, location: Option<Location>, key: impl Into<String>) -> Diagnostic {
+        self.found(DiagnosticSeverity::Warning, location, key)
     }
 
     pub(super) fn found(
@@ -220,101 +221,14 @@ impl Fault {
         location: Option<Location>,
         key: impl Into<String>,
     ) -> Diagnostic {
-        let FaultWords { what, fix } = self.into_words();
-        // what a file or a variable holds may end up on a terminal
+        // text of a file or a variable may end up on a terminal
         let safe = |text: Words| match escape_all_but(shows_itself, &text) {
             Cow::Borrowed(_) => text.into_owned(),
             Cow::Owned(escaped) => escaped,
         };
         let key = safe(Words::Owned(key.into()));
-        Diagnostic { severity, location, key, what: safe(what), fix: safe(fix) }
+        Diagnostic { severity, location, key, what: safe(self.what), fix: safe(self.fix) }
     }
-}
-
-impl Deref for Fault {
-    type Target = FaultWords;
-
-    fn deref(&self) -> &FaultWords {
-        &self.0
-    }
-}
-
-/// What [`Config::on_problem`](crate::Config::on_problem) was given, shared by all workers.
-pub(crate) type ProblemHook = Arc<dyn Fn(&Problem) + Send + Sync>;
-
-/// What went wrong, and for which exporter. Received by [`Config::on_problem`](crate::Config::on_problem).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Problem {
-    /// The exporter's [name](crate::Exporter::name); empty if it is about none, as the configuration's.
-    pub exporter: String,
-    /// The kind of trouble; each kind is reported once per period and signal, or less often if it says so.
-    pub kind: ProblemKind,
-    /// The signal that it is about, if it is about one: trouble with one signal does not hide that of another.
-    pub signal: Option<Signal>,
-    /// In words, lower case, the cause after a colon; never a secret. What a terminal would obey, such as escape
-    /// sequences and characters that reorder text, is escaped.
-    pub message: String,
-    /// How often this kind occurred for this signal since it was last reported, this time included.
-    pub occurrences: u64,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.exporter.is_empty() {
-            write!(f, "exporter {}: ", escape_all_but(shows_itself, &self.exporter))?;
-        }
-        f.write_str(&self.message)?;
-        if self.occurrences > 1 {
-            write!(f, " ({} times)", self.occurrences)?;
-        }
-        Ok(())
-    }
-}
-
-/// The kinds of trouble an exporter can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ProblemKind {
-    /// The collector cannot be reached or asks for patience; the batch is kept and tried again.
-    Unavailable,
-    /// The collector refused a batch for good; its records are lost and counted.
-    Refused,
-    /// The collector has no place for a signal, such as logs; they are lost and counted, the other signals are not
-    /// touched. Reported once for each signal, and again only after the signal had been taken in between.
-    NotTaken,
-    /// The collector took a batch but rejected some of its records, or had something to say about it.
-    PartialSuccess,
-    /// A batch could not be delivered in its time, or was on disk for longer than `spool-age`; its records are lost and counted.
-    GaveUp,
-    /// Callers wait for room in the queue, for half a second by now; the message says how full it is and what to set.
-    CallersWaiting,
-    /// The queue was full; records are lost and counted.
-    QueueFull,
-    /// A single record was larger than a request may be; it is lost and counted.
-    TooLarge,
-    /// The worker panicked; the batch in its hands is lost and counted, and it goes on.
-    WorkerPanicked,
-    /// A callback of a metric panicked; what it had observed before is sent, and so is everything else.
-    CallbackPanicked,
-    /// A metric is called, divided or used in a way that it should not be; the message says which and why.
-    Instrument,
-    /// A metric has more sets of attributes than it may have; the rest is put together.
-    CardinalityLimit,
-    /// Something in the configuration is probably not what was meant, such as an unknown key or variable: each warning of
-    /// [`Config::diagnostics`](crate::Config::diagnostics). Reported once, by
-    /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
-    Configuration,
-    /// No `service.name` is set, so records are sent under a name that is made of the program's file. Reported once, by
-    /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
-    NoServiceName,
-    /// The [spool](crate::Exporter::spool) could not do its part: it has no room, cannot be read, or found something that is
-    /// not its own. What it cannot take stays in memory, as if there were none.
-    Spool,
-}
-
-impl ProblemKind {
-    pub(crate) const COUNT: usize = 15;
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::{
     QueueSettings, RetrySettings, Secret, Setting, SettingSource, Signals, SpoolSettings, Transport,
     WhenFull, endpoint, header,
 };
-use crate::record::Signal;
+use crate::record::{Severity, Signal};
 
 /// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
 ///
@@ -268,11 +268,12 @@ fn in_provider(provider: Option<ProviderName>, name: String) -> String {
 /// What the readers of files and variables do with it.
 impl Exporter {
     /// All defaults of Stalwart's files, where `lossy` alone decides whether records are lost: callers wait without limit.
-    /// `path` is what diagnostics call the table.
+    /// Log records below `info` are not sent. `path` is the name of the table in diagnostics.
     pub(super) fn of_table(name: String, path: String, location: Location) -> Self {
         let mut exporter =
             Self::new(name, Some(Table { path, location: Some(location), is_of_tracetest: false }));
         exporter.queue.block_timeout = None;
+        exporter.level = Level(Some(Severity::Info));
         exporter
     }
 

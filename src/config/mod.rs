@@ -1,9 +1,9 @@
-//! What can be set, and where: in code, in a file of TOML or YAML, or in environment variables.
+//! Configuration in code, in a file of TOML or YAML, or in environment variables.
 //!
 //! [`Config`] with its [`Exporter`]s and a second provider's [`Application`] is what `Telemetry::start` takes; [`Sampler`],
 //! [`SpanLimits`], [`LogLimits`] and the choices of an exporter, from [`Compression`] to [`WhenFull`], are their values. A
 //! configuration that is wrong is a [`ConfigError`] with every [`Diagnostic`] at once. [`Setting`] and [`ExporterSummary`]
-//! say what a configuration comes to and who set it; [`Problem`] is what an exporter reports at run time. The guide lists
+//! say what a configuration comes to and who set it. The guide lists
 //! [every setting](crate::guide::configuration) and [every variable](crate::guide::environment).
 //!
 //! In the source, a setting of an exporter is one row beside its default and the builder's method, in
@@ -16,7 +16,6 @@
 pub(crate) mod demand;
 mod env;
 mod error;
-pub(crate) mod escape;
 mod exporter;
 mod node;
 mod provider;
@@ -37,12 +36,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::record::{LogLimits, SpanLimits};
-pub(crate) use error::ProblemHook;
-pub use error::{ConfigError, Diagnostic, DiagnosticSeverity, Location, Problem, ProblemKind};
+pub use error::{ConfigError, Diagnostic, DiagnosticSeverity, Location};
 pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
 pub(crate) use header::is_reserved_by_grpc;
-pub(crate) use no_proxy::NoProxy;
+pub(crate) use no_proxy::proxy_for;
 pub(crate) use provider::ProviderSettings;
 pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;
@@ -54,14 +52,17 @@ pub(crate) use settings::{
 };
 pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
 pub(crate) use text::Secret;
-pub use values::words::{Compression, Histograms, Proxy, SpoolSync, Temporality, Transport, WhenFull};
-pub(crate) use values::words::{Level, Signals};
+pub use values::{Compression, Histograms, Proxy, SpoolSync, Temporality, Transport, WhenFull};
+pub(crate) use values::{Level, Signals};
 
 use self::settings::general::{
     DISABLED, DROP_BUDGET, EndSettings, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
 };
 use self::summary::Few;
 use self::values::{endpoint, header, no_proxy, units};
+#[cfg(doc)]
+use crate::ProblemKind;
+use crate::problem::{Problem, ProblemHook};
 use crate::record::IntoValue;
 
 /// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
@@ -344,19 +345,14 @@ impl Config {
     }
 }
 
+/// As [`effective`](Config::effective): no secret is in it.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("main", &self.main)
-            .field("application", &self.application)
-            .field("exporters", &self.exporters)
-            .field("span_limits", &self.span_limits)
-            .field("log_limits", &self.log_limits)
-            .field("baggage_attributes", &self.baggage_attributes)
-            .field("self_observation", &self.self_observation)
-            .field("disabled", &self.disabled)
-            .field("end", &self.end)
-            .field("diagnostics", &self.diagnostics)
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("Config");
+        for Setting { key, value, .. } in self.effective() {
+            shown.field(key, &format_args!("{value}"));
+        }
+        shown.field("exporters", &self.exporters).field("diagnostics", &self.diagnostics);
+        shown.finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::settings::kind::SettingValue;
 use super::settings::{SettingRow, SummaryField, rows};
 use super::{Config, Exporter, Location, ProviderName, header, section};
-use crate::config::escape::{escape_all_but, shows_itself};
+use crate::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
 /// Where the value of a [`Setting`] came from.
@@ -130,9 +130,7 @@ impl ExporterSummary {
         match row.kind.get(exporter) {
             Some(SettingValue::Duration(time)) => SummaryValue::Number(milliseconds(time)),
             Some(SettingValue::NoLimit) => SummaryValue::Null,
-            Some(SettingValue::Count(number) | SettingValue::Size(number)) => {
-                SummaryValue::Number(number as u64)
-            }
+            Some(SettingValue::Number(number)) => SummaryValue::Number(number as u64),
             Some(SettingValue::Bool(value)) => SummaryValue::Bool(value),
             _ => SummaryValue::Text(exporter.shown(row)),
         }

@@ -89,9 +89,12 @@ pub(super) fn listed(words: &[impl AsRef<str>], last_joint: &str) -> String {
 
 /// A part of a key as it has to be written: quoted only if it must be.
 pub(super) fn encode(part: &str) -> String {
-    let is_bare =
-        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
-    if is_bare { part.to_owned() } else { quote(part) }
+    if !part.is_empty() && part.chars().all(is_bare) { part.to_owned() } else { quote(part) }
+}
+
+/// Returns whether a character can stand in a key or a host name without quotes.
+pub(super) fn is_bare(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
 
 /// Any text as a TOML basic string.

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use super::input::{Chars, First};
 use super::ledger::{Ledger, is_complete};
 use super::{Code, Out, OwnedText, SizeFirst, Versioned, border, keep_panics_silent};
-use crate::config::{Config, ConfigError, Exporter, Problem, ProblemKind, WhenFull};
+use crate::config::{Config, ConfigError, Exporter, WhenFull};
 use crate::pipeline::exporter_set::FlushOutcome;
+use crate::problem::{Problem, ProblemKind};
 use crate::process::PerProcess;
 use crate::telemetry::Telemetry;
 

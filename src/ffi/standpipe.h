@@ -383,8 +383,8 @@ typedef struct {
     size_t n;
 } standpipe_log_options;
 
-/* Whether a record of this severity would go anywhere: worth asking before its text is put together. What is below
-   STANDPIPE_INFO is only counted, unless a configuration sets another level. */
+/* Whether a record of this severity would go anywhere: worth asking before its text is put together. A configuration can set
+   a least severity; records below it are only counted. */
 bool standpipe_log_enabled(const standpipe_logger *logger, int32_t severity);
 /* Records a text. It belongs to the span, or to the thread's current one if that is NULL. */
 void standpipe_log(const standpipe_logger *logger, int32_t severity, const char *body, standpipe_span *span,

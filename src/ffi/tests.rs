@@ -11,7 +11,7 @@ use super::lifecycle::{Callback, Gate, Options};
 use super::logs::LogOptions;
 use super::spans::SpanOptions;
 use super::*;
-use crate::config::{Problem, ProblemKind};
+use crate::problem::{Problem, ProblemKind};
 use crate::record::Value;
 
 #[test]

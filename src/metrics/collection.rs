@@ -9,8 +9,9 @@ use super::instrument::{Descriptor, Instrument};
 use super::observable::{Callbacks, Observable, ObservedPoint};
 use super::registry::Registry;
 use super::storage::PendingPoint;
-use crate::config::{PeriodicReaderSettings, ProblemKind, Temporality};
+use crate::config::{PeriodicReaderSettings, Temporality};
 use crate::context::unix_now;
+use crate::problem::ProblemKind;
 use crate::record::{
     AttributeSet, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, Number, Period,
     PointKind, Scope,

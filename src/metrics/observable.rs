@@ -1,7 +1,6 @@
 //! Observable (asynchronous) instruments: a callback reports the values when they are collected.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
@@ -12,7 +11,7 @@ use super::instrument::{Descriptor, InstrumentKind};
 use super::registry::MeterShared;
 use super::table::overflow;
 use crate::context::{self, unix_now};
-use crate::process::{PerProcess, contain_panic};
+use crate::process::{Panic, PerProcess, contain_panic};
 use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};
 
 /// Takes what a callback observes. Given to the callbacks of [`InstrumentBuilder::observe_gauge`] and its like.
@@ -168,7 +167,7 @@ impl Observable {
         shared: &MeterShared,
         callbacks: Callbacks,
         sink: impl FnOnce(&[ObservedPoint]) -> usize,
-    ) -> Result<bool, CallbackPanic> {
+    ) -> Result<bool, Panic> {
         let mut observations = Observations {
             values: Vec::new(),
             by_set: HashMap::new(),
@@ -214,19 +213,7 @@ impl Observable {
             // the callback reports them again
             state.pending = Vec::new();
         }
-        outcome.map(|()| is_overflowing).map_err(|message| CallbackPanic(message.to_string()))
-    }
-}
-
-/// A panic of a callback, with its message.
-#[derive(Debug)]
-pub(super) struct CallbackPanic(String);
-
-impl Error for CallbackPanic {}
-
-impl fmt::Display for CallbackPanic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        outcome.map(|()| is_overflowing)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::process::{Driver, spawn};
 use crate::record::{Chunk, FrameLimits, OpenSpanSlot, Scope, Severity, Signal};
 use crate::spool::{Recorder, Spool};
 use crate::transport::{Opener, Transport};
-use crate::{config::ProblemHook, config::ProblemKind, pipeline::problems::ProblemReporter};
+use crate::{pipeline::problems::ProblemReporter, problem::ProblemHook, problem::ProblemKind};
 
 /// What a request needs beside its records and the resource: headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;

@@ -238,7 +238,6 @@ impl ExporterSet {
 
     /// The exporters of this process; in a child that has sent nothing yet, none.
     pub(crate) fn running(&self) -> &[ExporterHandle] {
-        process::notice();
         self.handles.get().map_or(&[], Vec::as_slice)
     }
 
@@ -250,7 +249,6 @@ impl ExporterSet {
     /// Takes no more records and lets the workers send what they have until the deadline; false if that was begun
     /// before.
     fn start_stop(&self, deadline: Instant) -> bool {
-        process::notice();
         // a child's exporters are started before it or not at all
         let is_first = !process::with_fork_lock(|| self.stopped.swap(true, Ordering::SeqCst));
         if is_first {

@@ -51,9 +51,7 @@ pub(crate) use counters::{Counters, NotEnqueuedReason, Outcome};
 /// - records of a signal that no exporter takes;
 /// - spans and log records that were open across a fork, in the child: the parent counts them;
 /// - what an exporter's thread and the libraries that it calls would log about the sending, and what the OpenTelemetry SDK
-///   suppresses there;
-/// - records that a child of glibc's `_Fork` makes before it is noticed, see
-///   [`Telemetry`](crate::Telemetry#in-a-forked-child).
+///   suppresses there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Ledger {

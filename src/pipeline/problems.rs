@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::config::escape::{escape_all_but, shows_itself};
-use crate::config::{Problem, ProblemHook, ProblemKind};
 use crate::context::{self, Owner};
+use crate::escape::{escape_all_but, shows_itself};
 use crate::pipeline::clock;
+use crate::problem::{Problem, ProblemHook, ProblemKind};
 use crate::process::{Driver, contain_panic, spawn};
 use crate::record::Signal;
 

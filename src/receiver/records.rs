@@ -171,10 +171,13 @@ received! {
 #[non_exhaustive]
 pub struct ReceivedSpan {
     /// The span as it was decoded, with what the methods do not show.
+    #[doc(hidden)]
     pub span: Arc<Span>,
     /// Its resource, shared with the other spans of the resource; empty if the sender gave none.
+    #[doc(hidden)]
     pub resource: Arc<Resource>,
     /// Its instrumentation scope, shared likewise; empty if the sender gave none.
+    #[doc(hidden)]
     pub scope: Arc<InstrumentationScope>,
 }
 
@@ -185,10 +188,13 @@ pub struct ReceivedSpan {
 #[non_exhaustive]
 pub struct ReceivedLog {
     /// The log record as it was decoded, with what the methods do not show.
+    #[doc(hidden)]
     pub log: Arc<LogRecord>,
     /// Its resource, shared with the other log records of the resource; empty if the sender gave none.
+    #[doc(hidden)]
     pub resource: Arc<Resource>,
     /// Its instrumentation scope, shared likewise; empty if the sender gave none.
+    #[doc(hidden)]
     pub scope: Arc<InstrumentationScope>,
 }
 
@@ -199,10 +205,13 @@ pub struct ReceivedLog {
 #[non_exhaustive]
 pub struct ReceivedMetric {
     /// The metric as it was decoded, with what the methods do not show.
+    #[doc(hidden)]
     pub metric: Arc<Metric>,
     /// Its resource, shared with the other metrics of the resource; empty if the sender gave none.
+    #[doc(hidden)]
     pub resource: Arc<Resource>,
     /// Its instrumentation scope, shared likewise; empty if the sender gave none.
+    #[doc(hidden)]
     pub scope: Arc<InstrumentationScope>,
 }
 

@@ -77,6 +77,7 @@ const HEAD: [u8; head::LEN] = {
 
 /// The role of a span among its neighbours. The specification has exactly these five.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum SpanKind {
     /// Work inside the program.
     #[default]

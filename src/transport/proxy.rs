@@ -2,10 +2,9 @@
 
 use ureq::ProxyProtocol;
 
-use crate::config::{NoProxy, Proxy};
+use crate::config::{Proxy, proxy_for};
 
-/// Returns the proxy for this URL and the variable that names it. `HTTP_PROXY` is ignored under CGI, where the `Proxy:` header of
-/// a request sets it.
+/// Returns the proxy for this URL and the variable that names it.
 ///
 /// # Errors
 /// When there should be a proxy that cannot be used: going past it is not what the user wants. The address is not
@@ -15,25 +14,11 @@ pub(super) fn choose(
     url: &str,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<(&'static str, ureq::Proxy)>, String> {
-    if setting == Proxy::Off {
-        return Ok(None);
-    }
-    let under_cgi = variable("REQUEST_METHOD").is_some();
-    let names: &[&'static str] = match url.starts_with("https:") {
-        true => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
-        // there, variables are found in any case
-        false if under_cgi && cfg!(windows) => &["all_proxy"],
-        false if under_cgi => &["http_proxy", "all_proxy", "ALL_PROXY"],
-        false => &["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"],
-    };
-    let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
-    let Some((name, address)) = names.iter().find_map(|name| Some((*name, set(name)?))) else {
+    let destination = host_and_port(url).filter(|_| setting == Proxy::FromEnvironment);
+    let Some((name, address)) = destination.and_then(|to| proxy_for(url.starts_with("https:"), to, variable))
+    else {
         return Ok(None);
     };
-    let exceptions = set(&"no_proxy").or_else(|| set(&"NO_PROXY")).unwrap_or_default();
-    if host_and_port(url).is_some_and(|(host, port)| NoProxy::parse(&exceptions).covers(host, port)) {
-        return Ok(None);
-    }
     match ureq::Proxy::new(&address) {
         Ok(proxy) if matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https) => {
             Ok(Some((name, proxy)))

@@ -236,7 +236,10 @@ fn every_bad_value_has_its_own_message() {
         ("timeout = '0s'", "4:11: tracer.otel.timeout: 0s is too short; write 1ms to 365d"),
         ("timeout = ''", &format!("4:11: tracer.otel.timeout: \"\" is not a duration; {DURATION}")),
         ("timeout = true", "4:11: tracer.otel.timeout: found a boolean; write a duration like \"10s\""),
-        ("timeout = 2026-01-01", "4:11: tracer.otel.timeout: found a date; write a duration like \"10s\""),
+        (
+            "timeout = 2026-01-01",
+            "4:11: tracer.otel.timeout: found a date; write a duration like \"10s\", or \"none\"",
+        ),
         ("timeout = [1]", "4:11: tracer.otel.timeout: found an array; write a duration like \"10s\""),
         ("timeout.s = 1", "4:1: tracer.otel.timeout: found a table; write a duration like \"10s\""),
         ("give-up-after = 0", "4:17: tracer.otel.give-up-after: 0s is too short; write 1ms to 365d"),

@@ -24,7 +24,7 @@ fn an_exporter_in_code_sends_every_signal_with_the_recommended_settings() {
     let config = Config::new().exporter(Exporter::http("localhost"));
     for (key, default) in [
         ("signals", "traces, logs, metrics"),
-        ("level", "info"),
+        ("level", "trace"),
         ("interval", "1m"),
         ("temporality", "cumulative"),
         ("histograms", "explicit"),

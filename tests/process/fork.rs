@@ -42,13 +42,7 @@ const LONGEST_LIFE: u32 = 50;
 fn fork(work: impl FnOnce() -> bool) -> libc::pid_t {
     // SAFETY: whether a child of a program with threads can use this library is the very question; everything
     // else it does is in `work`, and it leaves without running what the parent had registered for its own end.
-    go_on_in(unsafe { libc::fork() }, work)
-}
-
-/// Goes on after a fork: in the child with `work`, in the parent with the child's id.
-#[allow(unsafe_code)]
-fn go_on_in(forked: libc::pid_t, work: impl FnOnce() -> bool) -> libc::pid_t {
-    match forked {
+    match unsafe { libc::fork() } {
         0 => {
             // SAFETY: only sets a timer whose signal ends this process.
             unsafe { libc::alarm(LONGEST_LIFE) };
@@ -60,19 +54,6 @@ fn go_on_in(forked: libc::pid_t, work: impl FnOnce() -> bool) -> libc::pid_t {
         -1 => panic!("cannot fork: {}", std::io::Error::last_os_error()),
         child => child,
     }
-}
-
-/// As [`fork`], by the C library's `_Fork`, which runs no handlers; `None` if it has no such function.
-#[allow(unsafe_code)]
-fn fork_without_handlers(work: impl FnOnce() -> bool) -> Option<libc::pid_t> {
-    // SAFETY: only asks for the address of a function.
-    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_Fork".as_ptr()) };
-    if function.is_null() {
-        return None;
-    }
-    // SAFETY: this is the type of the function of that name, wherever there is one.
-    let fork = unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> libc::pid_t>(function) };
-    Some(go_on_in(fork(), work))
 }
 
 /// Waits for a child's end and says whether all was good there.
@@ -753,53 +734,6 @@ fn a_child_whose_worker_never_comes_counts_and_goes_on() {
         (counts.accepted, counts.dropped.shutdown, counts.not_enqueued.queue_full) == (2, 2, SPANS - 2)
     });
     assert!(reap(child), "the child failed");
-}
-
-#[test]
-fn a_child_that_ran_no_handlers_counts_and_goes_on() {
-    const SPANS: u64 = 1000;
-    const QUEUE: usize = 8;
-    let Some(endpoint) = process::task() else {
-        let receiver = Receiver::start().unwrap();
-        let reports = process::run("a_child_that_ran_no_handlers_counts_and_goes_on", &receiver.endpoint());
-        return reports.iter().for_each(|report| println!("{report}"));
-    };
-    let telemetry =
-        start(Exporter::http(endpoint).block_timeout(None).queue_records(QUEUE).throttle(Duration::ZERO));
-    let tracer = telemetry.tracer("shop");
-    emit(&tracer, "parent", 1);
-    // the worker rests: it holds no lock of the allocator, which only handlers could free in a child
-    assert_eq!(telemetry.flush(PATIENCE), standpipe::FlushOutcome::Complete);
-    let child = fork_without_handlers(|| {
-        emit(&tracer, "child", SPANS);
-        let counts = telemetry.shutdown(PATIENCE).total();
-        let counted = counts.accepted + counts.not_enqueued.total();
-        // those that went into the parent's queue before the child knew that it is one
-        let is_complete = (SPANS - QUEUE as u64 - 1..=SPANS).contains(&counted);
-        is_complete && (counts.accepted, counts.in_flight) == (counts.delivered, 0)
-    });
-    match child {
-        Some(child) => assert!(reap(child), "the child failed"),
-        None => process::report("SKIPPED: the C library has no _Fork"),
-    }
-}
-
-#[test]
-fn a_child_that_ran_no_handlers_has_nothing_to_wait_for_at_its_end() {
-    let Some(endpoint) = process::task() else {
-        let receiver = Receiver::start().unwrap();
-        let name = "a_child_that_ran_no_handlers_has_nothing_to_wait_for_at_its_end";
-        return process::run(name, &receiver.endpoint()).iter().for_each(|report| println!("{report}"));
-    };
-    let telemetry = start(Exporter::http(endpoint));
-    let child = fork_without_handlers(|| {
-        let is_flushed = telemetry.flush(PATIENCE) == standpipe::FlushOutcome::Complete;
-        is_flushed && telemetry.shutdown(PATIENCE).exporters.is_empty()
-    });
-    match child {
-        Some(child) => assert!(reap(child), "the child failed"),
-        None => process::report("SKIPPED: the C library has no _Fork"),
-    }
 }
 
 #[test]

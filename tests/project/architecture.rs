@@ -18,21 +18,25 @@ mod source;
 const LAYERS: &[Row] = &[
     // forks, state of one process, the start of threads, atomics that a machine may lack
     row("process",         &[],                                               &["portable_atomic"]),
+    // text from elsewhere, made fit to be shown
+    row("escape",          &[],                                               &[]),
     // the OTLP wire format
     row("record",          &["process"],                                      &[]),
     // this thread's current span, suppressed instrumentation, the clock, W3C propagation
     row("context",         &["record"],                                       &[]),
     row("context/suppression*", &["process", "context"],                                  &["opentelemetry"]),
+    // what the hook of a program receives
+    row("problem",         &["escape", "record"],                             &[]),
     // what can be set: plain data and its readers
-    row("config",          &["record"],                                       &["serde", "toml", "toml_parser"]),
+    row("config",          &["escape", "record", "problem"],                  &["serde", "toml_parser"]),
     row("config/yaml*", &["config"],                                               &["granit_parser"]),
     // instruments, and what they remember until the worker collects it
-    row("metrics",         &["process", "record", "context", "config"],       &[]),
+    row("metrics",         &["process", "record", "context", "config", "problem"], &[]),
     // pure: many measurements as one data point
     row("metrics/aggregation*", &["record"],                                  &[]),
     // one attempt leads to one verdict
     row("transport",       &["process", "record", "config"],                  &[]),
-    row("transport/console*", &["record", "config", "transport"],                          &[]),
+    row("transport/console*", &["escape", "record", "config", "transport"],                          &[]),
     // message types as prost-build writes them, in tests alone
     row("transport/response/generated*", &[],                                 &["prost"]),
     row("transport/gzip*", &["config", "transport"],                                          &["flate2"]),
@@ -52,7 +56,7 @@ const LAYERS: &[Row] = &[
     row("spool/directory*", &["process", "record", "spool"],                  &["libc"]),
     row("spool/recorder*", &["record", "spool"],                              &["libc"]),
     // one exporter from queue to verdict, and the fan-out over exporters
-    row("pipeline",        &["process", "record", "context", "config", "metrics", "transport", "spool"], &["crossbeam_channel", "serde"]),
+    row("pipeline",        &["process", "escape", "record", "context", "problem", "config", "metrics", "transport", "spool"], &["crossbeam_channel", "serde"]),
     // pure: what to send, when, and what follows from a verdict
     row("pipeline/batch*", &["record", "config"],                             &[]),
     row("pipeline/throttle*", &["config"],                                    &[]),
@@ -61,7 +65,7 @@ const LAYERS: &[Row] = &[
     row("trace",           &["process", "record", "context", "config", "pipeline"], &[]),
     row("logs",            &["process", "record", "context", "pipeline"],     &[]),
     // start, flush, shutdown; providers
-    row("telemetry",       &["process", "record", "context", "config", "metrics", "transport", "pipeline", "trace", "logs"], &[]),
+    row("telemetry",       &["process", "record", "context", "problem", "config", "metrics", "transport", "pipeline", "trace", "logs"], &[]),
     // telemetry of other crates' programs: one outside crate each
     row("bridge",          &[],                                               &[]),
     row("bridge/scope_cache*", &["process"],                                  &[]),
@@ -70,9 +74,9 @@ const LAYERS: &[Row] = &[
     row("bridge/metrics*", &["process", "record", "metrics", "telemetry::provider", "bridge"], &["metrics"]),
     row("bridge/opentelemetry*", &["process", "record", "context", "config", "pipeline", "telemetry::provider", "bridge"], &["opentelemetry", "opentelemetry_sdk"]),
     // the C ABI
-    row("ffi",             &["process", "record", "context", "config", "metrics", "pipeline", "trace", "logs", "telemetry"], &[]),
+    row("ffi",             &["process", "record", "context", "problem", "config", "metrics", "pipeline", "trace", "logs", "telemetry"], &[]),
     // checks, stage by stage, whether a collector can be reached
-    row("probe",           &["process", "record", "config", "transport"],     &[]),
+    row("probe",           &["process", "escape", "record", "config", "transport"],     &[]),
     // the embedded OTLP server
     row("receiver",        &["process", "record", "metrics::Attributes", "transport::grpc::http2", "transport::base64"], &["flate2", "parking_lot"]),
     row("receiver/json*", &["record", "transport::base64", "transport::write_json", "receiver"],          &["serde", "serde_json"]),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use standpipe::config::{Diagnostic, DiagnosticSeverity, ExporterSummary};
 
-use crate::cli::escape::shows_itself;
+use standpipe::escape::shows_itself;
 
 #[derive(Serialize)]
 struct Document {

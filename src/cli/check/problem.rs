@@ -82,7 +82,7 @@ pub(super) fn name(severity: DiagnosticSeverity) -> &'static str {
     match severity {
         DiagnosticSeverity::Error => "error",
         DiagnosticSeverity::Warning => "warning",
-        DiagnosticSeverity::Note => "note",
+        _ => "note",
     }
 }
 
@@ -90,7 +90,7 @@ fn ink(severity: DiagnosticSeverity) -> Ink {
     match severity {
         DiagnosticSeverity::Error => Ink::BAD.bold(),
         DiagnosticSeverity::Warning => Ink::WARNING.bold(),
-        DiagnosticSeverity::Note => Ink::FAINT.bold(),
+        _ => Ink::FAINT.bold(),
     }
 }
 

@@ -1,16 +1,21 @@
-//! Which exporters do variables describe? One for all signals of which they say the same.
+//! Makes the exporters that variables describe, one for all signals with the same settings, and fills the gaps of exporters that
+//! a file or the program describes.
 
 use std::time::Duration;
 
-use super::reader::{Reader, what_to_write};
-use super::values::{EnvValue, EnvValues, apply};
-use super::{names, values};
+use super::reader::{
+    Reader, base_variable, exporter_variable, insecure_variable, own_variable, what_to_write,
+};
+use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
-use crate::config::settings::SettingRow;
-use crate::config::settings::kind::SettingValue;
-use crate::config::settings::{SIGNALS, TRANSPORT, rows};
-use crate::config::text::quoted;
-use crate::config::{Exporter, SettingSource, Signals, Transport};
+use crate::config::settings::kind::{Kind, SettingValue, is_no_limit};
+use crate::config::settings::{
+    ENDPOINT, GIVE_UP_AFTER, INTERVAL, SIGNALS, SettingRow, TIMEOUT, TRANSPORT, rows,
+};
+use crate::config::summary::Few;
+use crate::config::text::{listed, quoted};
+use crate::config::values::units::MIN_PLAUSIBLE;
+use crate::config::{Exporter, SettingSource, Signals, Transport, header};
 use crate::record::Signal;
 
 /// One exporter if all signals wish the same: `otlp`. Else a signal that is alone has one of its own, such as
@@ -48,13 +53,13 @@ fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
 /// The exporter that prints, if any signal is to be printed.
 fn console(signals: &[Signal], reader: &mut Reader<'_>) -> Option<Exporter> {
     let &first = signals.first()?;
-    let variable = names::exporter(first);
+    let variable = exporter_variable(first);
     let mut exporter = Exporter::of_environment("console".to_owned(), variable.clone());
     exporter.set_transport(Transport::Console);
     exporter.record(&TRANSPORT, SettingSource::Environment(variable.clone()), None);
     exporter.signals = Signals::of(signals);
     exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
-    values::fill(&mut exporter, reader);
+    fill(&mut exporter, reader);
     Some(exporter)
 }
 
@@ -70,7 +75,7 @@ impl Member {
             (None, None) => true,
             (own, others) => {
                 // a signal without a variable for it goes along with the others
-                let has_no_say = |member: &Self| names::own(member.signal, row).is_none();
+                let has_no_say = |member: &Self| own_variable(member.signal, row).is_none();
                 has_no_say(self) || has_no_say(other) || self.value(row, own) == other.value(row, others)
             }
         })
@@ -91,12 +96,12 @@ struct Destinations {
 
 fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
     const KNOWN: [&str; 3] = ["otlp", "console", "none"];
-    let variable = names::exporter(signal);
+    let variable = exporter_variable(signal);
     let text = match reader.given(&variable) {
         None => return Destinations { collector: true, console: false },
         Some(Ok(text)) => text.to_ascii_lowercase(),
         Some(Err(fault)) => {
-            reader.warn(&variable, fault.what.clone(), fault.fix.clone());
+            reader.warn(&variable, fault);
             return Destinations { collector: false, console: false };
         }
     };
@@ -105,10 +110,13 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
         match *word {
             "otlp" | "console" => {}
             "none" if words.len() == 1 => {}
-            "none" => reader.ignore(&variable, "\"none\" among others", "remove it, or the others"),
+            "none" => {
+                reader.ignore(&variable, Fault::new("\"none\" among others", "remove it, or the others"));
+            }
             _ => {
-                let what = format!("{} is not supported and starts no exporter", quoted(word));
-                reader.warn(&variable, what, what_to_write(word, &KNOWN));
+                let fault =
+                    Fault::new("is not supported and starts no exporter", what_to_write(word, &KNOWN));
+                reader.warn(&variable, fault.of(quoted(word)));
             }
         }
     }
@@ -125,7 +133,7 @@ fn name(group: &[Member], is_alone: bool) -> String {
 fn exporter(name: &str, group: Vec<Member>, reader: &mut Reader<'_>) -> Exporter {
     let signals: Vec<Signal> = group.iter().map(|member| member.signal).collect();
     let mut exporter = with_defaults(name, &signals);
-    let chosen = Signal::ALL.map(names::exporter).into_iter().find(|name| reader.given(name).is_some());
+    let chosen = Signal::ALL.map(exporter_variable).into_iter().find(|name| reader.given(name).is_some());
     if let Some(variable) = chosen {
         exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
     }
@@ -150,4 +158,167 @@ fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
     };
     exporter.pace.linger = signals.iter().map(linger).min().unwrap_or_default();
     exporter
+}
+
+/// What is said for one signal, or for all signals of an exporter, in the order of the rows.
+pub(super) type EnvValues = Few<&'static SettingRow, EnvValue>;
+
+/// What a variable says of one setting.
+#[derive(Clone)]
+pub(super) struct EnvValue {
+    pub(super) variable: String,
+    /// `Err` for what must not be ignored: the exporter cannot be used then.
+    pub(super) value: Result<SettingValue, Fault>,
+}
+
+impl Reader<'_> {
+    /// All that is said for a signal.
+    pub(super) fn values(&mut self, signal: Signal) -> EnvValues {
+        let mut values = EnvValues::new();
+        for row in rows() {
+            if let Some(value) = self.value(signal, row) {
+                values.insert(row, value);
+            }
+        }
+        values
+    }
+
+    /// What the signal's own variable says, or else that of all signals.
+    fn value(&mut self, signal: Signal, row: &SettingRow) -> Option<EnvValue> {
+        let own = own_variable(signal, row)?;
+        self.value_of(own, row, Some(signal))
+            .or_else(|| self.value_of(base_variable(row)?, row, Some(signal)))
+    }
+
+    fn value_of(&mut self, variable: String, row: &SettingRow, signal: Option<Signal>) -> Option<EnvValue> {
+        let is_timeout = row == &TIMEOUT || row == &GIVE_UP_AFTER;
+        // the specification defines a timeout of 0 as "no limit"
+        let is_unlimited = |text: &str| is_no_limit(text) || is_timeout && text == "0";
+        let value = match &row.kind {
+            Kind::Limit { .. } if self.text(&variable).is_some_and(is_unlimited) => SettingValue::NoLimit,
+            Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
+                let duration = self.duration(&variable, range)?;
+                if (is_timeout || row == &INTERVAL) && duration < MIN_PLAUSIBLE {
+                    let number = duration.as_millis();
+                    let what = format!("is {number} ms: the unit is milliseconds");
+                    self.warn(&variable, Fault::new(what, format!("write {number}000 for {number} s")));
+                }
+                SettingValue::Duration(duration)
+            }
+            Kind::Number { range, .. } => {
+                SettingValue::Number(usize::try_from(self.count(&variable, range)?).ok()?)
+            }
+            Kind::Word { names, variables, .. } => {
+                let same: Vec<_> = names().into_iter().map(|name| (name, name)).collect();
+                let words = if variables.is_empty() { &same } else { *variables };
+                let (word, meaning) = self.word(&variable, words)?;
+                if let Some(fault) = (row.remark)(word) {
+                    self.warn(&variable, fault);
+                }
+                SettingValue::Word(meaning.to_owned())
+            }
+            Kind::Bool { variables, .. } => SettingValue::Bool(self.word(&variable, variables)?.1),
+            Kind::Text { .. } => {
+                SettingValue::Text { text: self.text(&variable)?.to_owned(), is_secret: false }
+            }
+            // these must not be ignored
+            Kind::File { .. } | Kind::Endpoint | Kind::Headers => {
+                let value = self.given(&variable)?.and_then(|text| match row.kind {
+                    Kind::Headers => header::read_pairs(text).map(SettingValue::Headers),
+                    Kind::Endpoint => Ok(self.endpoint(text, &variable, signal)),
+                    _ => Ok(SettingValue::File { path: text.to_owned(), pem: None }),
+                });
+                return Some(EnvValue { variable, value });
+            }
+            Kind::Signals => return None,
+        };
+        Some(EnvValue { variable, value: Ok(value) })
+    }
+
+    fn endpoint(&mut self, text: &str, variable: &str, signal: Option<Signal>) -> SettingValue {
+        let is_base = base_variable(&ENDPOINT).is_some_and(|base| base == variable);
+        SettingValue::Endpoint {
+            text: text.to_owned(),
+            written: None,
+            rule: if is_base { PathRule::Base } else { PathRule::Verbatim },
+            insecure: self.insecure(text, signal),
+        }
+    }
+
+    /// Returns whether an endpoint without a scheme is plaintext, if the signal's own variable or that of all signals says so.
+    fn insecure(&mut self, endpoint: &str, signal: Option<Signal>) -> Option<bool> {
+        if endpoint.contains("://") {
+            return None;
+        }
+        [signal, None].into_iter().find_map(|signal| self.bool(&insecure_variable(signal)))
+    }
+}
+
+/// Takes over everything that can be; what cannot makes the exporter one that validation refuses.
+pub(super) fn apply(values: &EnvValues, exporter: &mut Exporter, reader: &mut Reader<'_>) {
+    for (row, EnvValue { variable, value }) in values.iter() {
+        let source = SettingSource::Environment(variable.clone());
+        match value.clone().and_then(SettingValue::load) {
+            Ok(value) => exporter.apply(row, value, source),
+            Err(fault) => exporter.refuse(row, source, fault),
+        }
+    }
+    warn_of_missing_path(exporter, reader);
+}
+
+/// The endpoint of one signal is used as it is: nothing is put behind it, and hardly any server listens at its root.
+fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
+    let (http, SettingSource::Environment(variable)) = (&exporter.connection, exporter.source(&ENDPOINT))
+    else {
+        return;
+    };
+    let is_verbatim = http.transport == Transport::Http && http.path_rule == PathRule::Verbatim;
+    let has_no_path = http.parsed().is_ok_and(|endpoint| !endpoint.has_path());
+    // who writes the last slash means the root
+    if is_verbatim && has_no_path && !http.endpoint.ends_with('/') {
+        for signal in exporter.signals.iter() {
+            let what = format!("has no path, so {} are posted to /", signal.name());
+            reader.warn(&variable, Fault::new(what, format!("write {} behind it", signal.path())));
+        }
+    }
+}
+
+/// Sets what neither the program nor a file has set in an exporter.
+pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
+    let mut values = EnvValues::new();
+    for row in rows().filter(|row| row.matters_to(exporter)) {
+        // a certificate and the key of another would not fit
+        let is_open = !exporter.is_set(row) && row.partner.is_none_or(|partner| !exporter.is_set(partner));
+        if let Some(value) = is_open.then(|| common_value(row, exporter, reader)).flatten() {
+            values.insert(row, value);
+        }
+    }
+    apply(&values, exporter, reader);
+    if exporter.connection.insecure.is_none() {
+        let endpoint = exporter.connection.endpoint.clone();
+        let mut said = exporter.signals.iter().map(|signal| reader.insecure(&endpoint, Some(signal)));
+        let first = said.next().flatten();
+        exporter.connection.insecure = first.filter(|_| said.all(|other| other == first));
+    }
+}
+
+/// What is said alike for all signals of the exporter; if they differ, what is said for all signals.
+fn common_value(row: &SettingRow, exporter: &Exporter, reader: &mut Reader<'_>) -> Option<EnvValue> {
+    let has_say = |signal: &Signal| row.signals.contains(signal) && own_variable(*signal, row).is_some();
+    let signals: Vec<Signal> = exporter.signals.iter().filter(has_say).collect();
+    let values: Vec<Option<EnvValue>> = signals.iter().map(|&signal| reader.value(signal, row)).collect();
+    let given = |value: &Option<EnvValue>| value.as_ref().map(|value| value.value.clone());
+    let first = values.first()?;
+    if values.iter().all(|value| given(value) == given(first)) {
+        return first.clone();
+    }
+    let own: Vec<String> = signals.iter().filter_map(|&signal| own_variable(signal, row)).collect();
+    for EnvValue { variable, .. } in values.iter().flatten().filter(|value| own.contains(&value.variable)) {
+        let sent: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
+        let others: Vec<&String> = own.iter().filter(|name| *name != variable).collect();
+        let what = format!("has no effect on {}, which sends {}", exporter.path(), listed(&sent, "and"));
+        let fix = format!("give {} the same value", listed(&others, "and"));
+        reader.warn(variable, Fault::new(what, fix));
+    }
+    reader.value_of(base_variable(row)?, row, None)
 }

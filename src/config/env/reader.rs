@@ -1,4 +1,5 @@
-//! How is one variable read? By OpenTelemetry's rules: what cannot be understood is reported and as good as not set.
+//! Reads one variable by OpenTelemetry's rules: a value that cannot be understood is reported and ignored. Knows the names of
+//! all variables, and reports names that are slips of the hand.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,8 +7,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Words};
+use crate::config::settings::{SettingRow, general, rows};
 use crate::config::text::{listed, quoted, shortened};
 use crate::config::{header, text, units};
+use crate::record::Signal;
 
 /// More errors or warnings are only counted: a variable may hold thousands of words, more than anyone reads.
 const MAX_OF_A_KIND: usize = 200;
@@ -27,7 +30,7 @@ impl<'v> Reader<'v> {
     pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         if self.left_out > 0 {
             let what = format!("{} more diagnostics are not shown", self.left_out);
-            self.diagnostics.push(Fault::new(what, "").found(DiagnosticSeverity::Warning, None, ""));
+            self.diagnostics.push(Fault::new(what, "").warning(None, ""));
         }
         self.diagnostics
     }
@@ -40,8 +43,7 @@ impl<'v> Reader<'v> {
     }
 
     pub(super) fn text(&mut self, name: &str) -> Option<&'v str> {
-        let text =
-            self.given(name)?.map_err(|fault| self.ignore(name, &fault.what, fault.fix.clone())).ok()?;
+        let text = self.given(name)?.map_err(|fault| self.ignore(name, fault)).ok()?;
         Some(text.trim()).filter(|text| !text.is_empty())
     }
 
@@ -71,7 +73,7 @@ impl<'v> Reader<'v> {
         let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
         if found.is_none() {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.ignore(name, &format!("{} is not known", quoted(text)), what_to_write(text, &known));
+            self.ignore(name, Fault::new("is not known", what_to_write(text, &known)).of(quoted(text)));
         }
         found.copied()
     }
@@ -80,17 +82,13 @@ impl<'v> Reader<'v> {
         self.word(name, &[("true", true), ("false", false)]).map(|(_, value)| value)
     }
 
-    /// Says why a value is as good as not set.
-    pub(super) fn ignore(&mut self, name: &str, why: &str, fix: impl Into<Words>) {
-        self.warn(name, format!("ignored: {why}"), fix);
+    /// Reports why a value is ignored.
+    pub(super) fn ignore(&mut self, name: &str, fault: Fault) {
+        self.warn(name, fault.of("ignored:"));
     }
 
-    pub(super) fn warn(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
-        self.report(DiagnosticSeverity::Warning, name, what, fix);
-    }
-
-    pub(super) fn note(&mut self, name: &str, what: impl Into<Words>, fix: impl Into<Words>) {
-        self.report(DiagnosticSeverity::Note, name, what, fix);
+    pub(super) fn warn(&mut self, name: &str, fault: Fault) {
+        self.report(DiagnosticSeverity::Warning, name, fault);
     }
 
     fn number(
@@ -110,24 +108,18 @@ impl<'v> Reader<'v> {
             Err(_) => format!("not {kind}").into(),
         };
         let shown = if is_digits { shortened(text).into_owned() } else { quoted(text) };
-        self.ignore(name, &format!("{shown} is {problem}"), fix);
+        self.ignore(name, Fault::new(format!("{shown} is {problem}"), fix));
         None
     }
 
-    /// Once: several signals may ask for the same variable.
-    fn report(
-        &mut self,
-        severity: DiagnosticSeverity,
-        name: &str,
-        what: impl Into<Words>,
-        fix: impl Into<Words>,
-    ) {
+    /// Reports a fault once: several signals may ask for the same variable.
+    fn report(&mut self, severity: DiagnosticSeverity, name: &str, fault: Fault) {
         let alike = self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count();
         if alike >= MAX_OF_A_KIND {
             self.left_out += 1;
             return;
         }
-        let diagnostic = Fault::new(what, fix).found(severity, None, name);
+        let diagnostic = fault.found(severity, None, name);
         if !self.diagnostics.contains(&diagnostic) {
             self.diagnostics.push(diagnostic);
         }
@@ -141,31 +133,31 @@ pub(super) fn what_to_write(text: &str, known: &[&str]) -> String {
 
 /// Environment variables: those of the process, or others for a test.
 #[derive(Clone, Default)]
-pub(in crate::config) struct Variables(BTreeMap<String, OsString>);
+pub(crate) struct Variables(BTreeMap<String, OsString>);
 
 impl Variables {
     /// Those of this process that are about telemetry, as they are now.
-    pub(in crate::config) fn of_process() -> Self {
+    pub(crate) fn of_process() -> Self {
         let is_ours = |name: &str| name.starts_with("OTEL_") || name.starts_with("TRACETEST_");
         let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
         std::env::vars_os().filter_map(named).filter(|(name, _)| is_ours(name)).collect()
     }
 
     /// The value of a variable; an empty one is as good as none. `Err` if it is not UTF-8.
-    pub(in crate::config) fn get(&self, name: &str) -> Option<Result<&str, NotUtf8>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Result<&str, NotUtf8>> {
         let value = self.0.get(name).filter(|value| !value.is_empty())?;
         Some(value.to_str().ok_or(NotUtf8))
     }
 
     /// The names of all that are not empty, in the order of the alphabet.
-    pub(in crate::config) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.as_str())
     }
 }
 
 /// Why a variable cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) struct NotUtf8;
+pub(crate) struct NotUtf8;
 
 impl From<NotUtf8> for Fault {
     fn from(_: NotUtf8) -> Self {
@@ -182,4 +174,128 @@ impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
         }
         Self(variables)
     }
+}
+
+pub(super) const OTEL_SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
+pub(super) const OTEL_RESOURCE_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
+pub(super) const OTEL_PROPAGATORS: &str = "OTEL_PROPAGATORS";
+pub(super) const OTEL_TRACES_SAMPLER: &str = "OTEL_TRACES_SAMPLER";
+pub(super) const OTEL_TRACES_SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
+
+/// Those that no row has.
+const OF_PROVIDER: [&str; 5] = [
+    OTEL_SERVICE_NAME,
+    OTEL_RESOURCE_ATTRIBUTES,
+    OTEL_PROPAGATORS,
+    OTEL_TRACES_SAMPLER,
+    OTEL_TRACES_SAMPLER_ARG,
+];
+
+const ALL: &str = "OTEL_";
+/// The level of an SDK's log of its own troubles, which this crate has not: it is easily taken for that of log records.
+const SDK_LOG_LEVEL: &str = "OTEL_LOG_LEVEL";
+/// Variables of the specification that this crate does not support; a trailing `_` stands for all that begin so.
+const UNSUPPORTED: [&str; 6] = [
+    "OTEL_CONFIG_FILE",
+    "OTEL_EXPERIMENTAL_CONFIG_FILE",
+    "OTEL_METRICS_EXEMPLAR_FILTER",
+    "OTEL_EXPORTER_JAEGER_",
+    "OTEL_EXPORTER_PROMETHEUS_",
+    "OTEL_EXPORTER_ZIPKIN_",
+];
+/// Whatever begins so is meant for an exporter like ours.
+const OURS: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
+
+/// More are not looked at: a program should start at once, whatever else is in its environment.
+const MAX_UNKNOWN: usize = 1_000;
+
+/// The variable that sets it for one signal; `None` if the signal has none for it.
+pub(super) fn own_variable(signal: Signal, row: &SettingRow) -> Option<String> {
+    let names = &row.variables;
+    if let Some(end) = names.exporter {
+        return Some(of_exporter(Some(signal), end));
+    }
+    match signal {
+        Signal::Traces => names.processor.map(|end| format!("OTEL_BSP_{end}")),
+        Signal::Logs => {
+            names.logs.map(str::to_owned).or_else(|| names.processor.map(|end| format!("OTEL_BLRP_{end}")))
+        }
+        Signal::Metrics => names.metrics.map(str::to_owned),
+    }
+}
+
+/// The variable that sets it for all signals, where their own say nothing.
+pub(super) fn base_variable(row: &SettingRow) -> Option<String> {
+    row.variables.exporter.map(|end| of_exporter(None, end))
+}
+
+/// Whether endpoints without a scheme are plaintext: for one signal, or for all.
+pub(super) fn insecure_variable(signal: Option<Signal>) -> String {
+    of_exporter(signal, "INSECURE")
+}
+
+/// Where a signal goes at all.
+pub(super) fn exporter_variable(signal: Signal) -> String {
+    format!("OTEL_{}_EXPORTER", upper(signal))
+}
+
+/// Warns of what looks like one of these variables and is none. Those of other programs are left alone.
+pub(super) fn report_unknown(reader: &mut Reader<'_>) {
+    let (known, variables) = (known(), reader.variables);
+    let unknown = variables.names().filter(|name| !known.iter().any(|known| known == name));
+    for name in unknown.take(MAX_UNKNOWN) {
+        if name == SDK_LOG_LEVEL {
+            let what = "has no effect: it is for an SDK's own log, and standpipe writes none";
+            let fault = Fault::new(what, "for the least severity of log records set OTEL_LOGS_LEVEL");
+            reader.report(DiagnosticSeverity::Note, name, fault);
+            continue;
+        }
+        if UNSUPPORTED.iter().any(|start| name.starts_with(start)) {
+            let fix = "remove it; standpipe init env lists what is supported";
+            reader.warn(name, Fault::new("has no effect: standpipe does not support it", fix));
+            continue;
+        }
+        let ours = OURS.into_iter().find(|start| name.starts_with(start));
+        // the start that they have in common says nothing of what was meant
+        let start = ours.unwrap_or(ALL);
+        let Some(end) = name.strip_prefix(start) else { continue };
+        let ends: Vec<&str> = known.iter().filter_map(|known| known.strip_prefix(start)).collect();
+        let meant = if ours.is_some() { text::nearest(end, &ends) } else { text::slip(end, &ends) };
+        let fix = match meant {
+            Some(meant) => format!("did you mean {start}{meant}?"),
+            None if ours.is_some() => "remove it".to_owned(),
+            None => continue,
+        };
+        reader.warn(name, Fault::new("unknown variable", fix));
+    }
+}
+
+/// Whether one of them is set.
+pub(super) fn is_any_set(variables: &Variables) -> bool {
+    let known = known();
+    variables.names().any(|name| known.iter().any(|known| known == name))
+}
+
+/// All of them.
+pub(super) fn known() -> Vec<String> {
+    let general = general::rows().flat_map(|row| row.variables).chain(&OF_PROVIDER);
+    let mut known: Vec<String> = general.map(|&name| name.to_owned()).collect();
+    known.push(insecure_variable(None));
+    known.extend(rows().filter_map(base_variable));
+    for signal in Signal::ALL {
+        known.extend([exporter_variable(signal), insecure_variable(Some(signal))]);
+        known.extend(rows().filter_map(|row| own_variable(signal, row)));
+    }
+    known
+}
+
+fn of_exporter(signal: Option<Signal>, end: &str) -> String {
+    match signal {
+        Some(signal) => format!("OTEL_EXPORTER_OTLP_{}_{end}", upper(signal)),
+        None => format!("OTEL_EXPORTER_OTLP_{end}"),
+    }
+}
+
+fn upper(signal: Signal) -> String {
+    signal.name().to_ascii_uppercase()
 }

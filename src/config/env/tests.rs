@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Exporter;
-use crate::config::read::expand::Surroundings;
+use crate::config::read::value::Surroundings;
 use crate::config::sampler::Sampler;
 use crate::record::{LogLimits, Signal, SpanLimits};
 
@@ -108,9 +108,8 @@ fn a_variable_of_all_signals_sets_its_setting() {
         ("HEADERS", "a=1,A=2", "headers = A: ***"),
         ("TIMEOUT", "2500", "timeout = 2500ms"),
         ("TIMEOUT", " 100 ", "timeout = 100ms"),
-        // no limit of its own
-        ("TIMEOUT", "0", "timeout = 365d"),
-        ("TIMEOUT", "31536000000", "timeout = 365d"),
+        ("TIMEOUT", "0", "timeout = none"),
+        ("TIMEOUT", "31536000000", "timeout = none"),
         ("COMPRESSION", "gzip", "compression = gzip"),
         ("COMPRESSION", "GZip", "compression = gzip"),
         ("COMPRESSION", "none", "compression = none"),
@@ -338,7 +337,7 @@ fn unless_one_of_the_variables_is_set_nothing_is_to_be_started() {
         assert_eq!((names(&config), diagnostics(&config)), (vec![], vec![]), "{variables:?}");
         assert!(settings(&config).contains(&"disabled = true (code)".to_owned()), "{variables:?}");
     }
-    for name in names::known() {
+    for name in reader::known() {
         let variables = [(name.as_str(), "1")];
         let of_both = [Config::from_variables_if_set(variables), Config::from_variables(variables)]
             .map(|read| read.unwrap_or_else(ConfigError::into_usable));
@@ -396,7 +395,7 @@ fn a_value_that_a_file_cannot_set_is_left_to_the_variable() {
         [
             "warning: OTEL_EXPORTER_OTLP_TIMEOUT: ignored: \"soon\" is not a whole number of milliseconds; \
              write 1 to 31536000000",
-            "f:4:11: tracer.a.timeout: found a boolean; write a duration like \"10s\"",
+            "f:4:11: tracer.a.timeout: found a boolean; write a duration like \"10s\", or \"none\"",
         ]
     );
     // a file that is named but cannot be read is not missing
@@ -621,7 +620,7 @@ fn a_signal_goes_where_its_exporter_says() {
     ] {
         assert!(settings(&printed).contains(&line.to_owned()), "{line}: {:?}", settings(&printed));
     }
-    let none = Signal::ALL.map(|signal| (names::exporter(signal), "none"));
+    let none = Signal::ALL.map(|signal| (reader::exporter_variable(signal), "none"));
     assert_eq!(names(&Config::from_variables(none).unwrap()), [""; 0]);
 }
 
@@ -1015,7 +1014,7 @@ proptest! {
     fn no_value_of_any_variable_is_a_reason_to_panic(
         chosen in prop::collection::vec((any::<prop::sample::Index>(), "[ -~\r\n€]{0,20}|[0-9,=%a-c:/@.]{0,20}"), 0..6)
     ) {
-        let known = names::known();
+        let known = reader::known();
         let variables = chosen.iter().map(|(index, value)| (index.get(&known).as_str(), value.as_str()));
         let config = Config::from_variables(variables.clone()).unwrap_or_else(ConfigError::into_usable);
         // what is said to be usable is usable

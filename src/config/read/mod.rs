@@ -1,30 +1,265 @@
-//! What do the sections of a document mean, whichever format it was written in?
+//! Reads configuration files: a text of TOML or YAML becomes a document, and its sections become exporters and providers.
 //!
 //! ```text
-//! Document → program, tracer, metrics, providers → Exporter, ProviderSettings
-//!      └──────────────────┴──────────────────→ diagnostics, each with its place
+//! file, stream, text → Format → Document → program, tracers, metrics, providers → Exporter, ProviderSettings
+//!                                   └──────────────────┴───────────────→ diagnostics, each with its place
 //! ```
 
-pub(super) mod expand;
-mod file;
-mod overrides;
 mod program;
-mod report;
 mod section;
 mod stalwart;
 mod tracetest;
 pub(super) mod value;
 
-use self::expand::Surroundings;
-use self::report::{Others, Report};
-use self::section::SectionReader;
-use super::env::Variables;
-use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
-use super::node::Document;
-use super::node::{Field, Node, Places, Tree};
-use super::section::{EXPORTERS, FIRST_NAMES, METRICS, SERVER, Section};
+use std::io::Read;
+use std::path::Path;
+
+use self::section::{Report, SectionReader};
+use self::value::{MAX_FILE_BYTES, ReadError, Surroundings, read_at_most, read_bounded};
+use super::env::{self, Variables};
+use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Location};
+use super::node::{Document, Field, Mistake, Node, Places, Tree};
+use super::section::{EXPORTERS, FIRST_NAMES, METRICS, Owner, SERVER, Section};
 use super::text::dotted;
-use super::{Config, Exporter, ProviderName, env, validate};
+#[cfg(feature = "yaml")]
+use super::yaml;
+use super::{Config, Exporter, ProviderName, toml, validate};
+
+impl Config {
+    /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, else TOML.
+    ///
+    /// Three kinds of sections become exporters, and others are ignored: every `[tracer.<id>]` of type `open-telemetry` or
+    /// `otel` (spans and logs), `[metrics.open-telemetry]`, and the `telemetry.exporters.<name>` that `server.telemetry`
+    /// chooses. `[telemetry]` names and describes the program. The [guide](crate::guide::configuration) has every key with its
+    /// default. What the file leaves open is set as [`with_environment`](Self::with_environment) does. Paths start at the
+    /// directory of the file.
+    ///
+    /// [`diagnostics`](Self::diagnostics) lists what was noticed without being an error, such as an unknown key, or that there
+    /// is none of these sections.
+    ///
+    /// # Errors
+    ///
+    /// Every error in the file at once, together with what is usable without the broken exporters. A file that
+    /// cannot be read, is not UTF-8, is larger than 1 MiB or is YAML in a build without it is [unreadable](ConfigError::is_unreadable).
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        let bytes = read_bounded(path).map_err(|error| unreadable(&name, error))?;
+        read_bytes(&name, bytes, Some(Format::of(path)), path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Reads the same from a stream, such as standard input: TOML, or YAML if it is that. Places in it are shown as
+    /// `name:line:column`, and paths in it start at the working directory; all else is as for a file.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    ///
+    /// let stdin = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n".as_bytes();
+    /// let config = Config::from_reader("<stdin>", stdin)?;
+    /// assert_eq!(config.exporters()[0].effective()[0].to_string(), "transport = http (<stdin>:3:13)");
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`from_file`](Self::from_file).
+    pub fn from_reader(name: &str, mut reader: impl Read) -> Result<Self, ConfigError> {
+        let bytes = read_at_most(&mut reader).map_err(|error| unreadable(name, error))?;
+        read_bytes(name, bytes, None, Path::new(""))
+    }
+
+    /// Reads the same from text; places in it are shown as `<toml>:line:column`, and paths in it start at the
+    /// working directory. The environment is asked for what `%{env:NAME}%` names, and for nothing else.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    ///
+    /// let config = Config::from_toml_str(
+    ///     r#"
+    ///     [tracer.otel]
+    ///     type = "open-telemetry"
+    ///     transport = "http"
+    ///     endpoint = "http://localhost:4318"
+    ///     throttle = "500ms"
+    ///     "#,
+    /// )?;
+    /// assert_eq!(config.exporters()[0].effective()[4].to_string(), "throttle = 500ms (<toml>:6:16)");
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`from_file`](Self::from_file).
+    pub fn from_toml_str(text: &str) -> Result<Self, ConfigError> {
+        read_text(text, Format::Toml)
+    }
+
+    /// Reads the same from YAML, as [`from_toml_str`](Self::from_toml_str); places in it are shown as
+    /// `<yaml>:line:column`.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    ///
+    /// let config = Config::from_yaml_str(
+    ///     "
+    ///     telemetry:
+    ///       exporters:
+    ///         collector:
+    ///           serviceName: shop
+    ///           sampling: 10
+    ///           exporter: { type: collector, collector: { endpoint: 'otel-collector:4317' } }
+    ///     server:
+    ///       telemetry:
+    ///         exporter: collector
+    ///     ",
+    /// )?;
+    /// assert_eq!(config.summaries()[0].endpoints["traces"], "http://otel-collector:4317");
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`from_file`](Self::from_file).
+    #[cfg(feature = "yaml")]
+    pub fn from_yaml_str(text: &str) -> Result<Self, ConfigError> {
+        read_text(text, Format::Yaml)
+    }
+}
+
+/// Reads the bytes of a file; `format` is the one that its name states, if it has a name.
+fn read_bytes(
+    name: &str,
+    bytes: Vec<u8>,
+    format: Option<Format>,
+    directory: &Path,
+) -> Result<Config, ConfigError> {
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        unreadable(name, ReadError::NotUtf8 { line })
+    })?;
+    let assumed = format.unwrap_or_else(|| Format::guess(&text));
+    let mut document = assumed.parse(name, &text)?;
+    if assumed.is_mistaken(&document, &text) {
+        match format {
+            Some(format) => format.report_other_format(&mut document),
+            None => document = assumed.other().parse(name, &text)?,
+        }
+    }
+    read(document, &Surroundings::new(directory), &Variables::of_process())
+}
+
+/// Reads text; paths in it start at the working directory, and the environment is not asked.
+fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
+    let name = match format {
+        Format::Toml => "<toml>",
+        Format::Yaml => "<yaml>",
+    };
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(unreadable(name, ReadError::TooLarge));
+    }
+    read(format.parse(name, text)?, &Surroundings::new(""), &Variables::default())
+}
+
+/// What a text is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Toml,
+    Yaml,
+}
+
+impl Format {
+    /// YAML is known by its extension; everything else is TOML.
+    fn of(path: &Path) -> Self {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let is_yaml = ["yaml", "yml"].iter().any(|known| known.eq_ignore_ascii_case(extension));
+        if is_yaml { Self::Yaml } else { Self::Toml }
+    }
+
+    /// Guesses the format of a text without a name: TOML begins with `[table]` or `key = value`.
+    fn guess(text: &str) -> Self {
+        let is_toml = |(_, line): (usize, &str)| line.starts_with('[') || line.contains('=');
+        if first_line(text).is_none_or(is_toml) { Self::Toml } else { Self::Yaml }
+    }
+
+    fn other(self) -> Self {
+        if self == Self::Toml { Self::Yaml } else { Self::Toml }
+    }
+
+    fn name(self) -> &'static str {
+        if self == Self::Toml { "TOML" } else { "YAML" }
+    }
+
+    /// Whether a text that is wrong in this format is right in the other.
+    fn is_mistaken(self, document: &Document<'_>, text: &str) -> bool {
+        if document.mistakes.is_empty() && document.root.as_table().is_some() {
+            return false;
+        }
+        let has_sections = |root: &Node| FIRST_NAMES.iter().any(|name| root.get(name).is_some());
+        self.other().parse("", text).is_ok_and(|other| other.mistakes.is_empty() && has_sections(&other.root))
+    }
+
+    /// One mistake, the name of the file, in place of one in every line.
+    fn report_other_format(self, document: &mut Document<'_>) {
+        let (own, other) = (self.name(), self.other().name());
+        let fault = Fault::new(
+            format!("this is {other}, but by its name the file is {own}"),
+            format!("let its name end in .{}", other.to_ascii_lowercase()),
+        );
+        let diagnostic = fault.error(Some(document.places.location(0)), "");
+        document.mistakes = vec![Mistake { owner: Owner::Unknown, diagnostic }];
+        document.root.value = Tree::Null;
+    }
+
+    /// # Errors
+    ///
+    /// If this build cannot read the format, or the text is one of variables.
+    fn parse<'d>(self, file: &'d str, text: &'d str) -> Result<Document<'d>, ConfigError> {
+        if let Some(line) = line_of_a_shell(text) {
+            let location = Location { file: file.to_owned(), line, column: 1 };
+            let fix = "set them, and read them with Config::from_env or standpipe check --env";
+            let fault = Fault::new("these are environment variables", fix);
+            return Err(ConfigError::new(vec![fault.error(Some(location), "")], Config::new()));
+        }
+        match self {
+            Self::Toml => Ok(toml::parse(file, text)),
+            #[cfg(feature = "yaml")]
+            Self::Yaml => Ok(yaml::parse(file, text)),
+            #[cfg(not(feature = "yaml"))]
+            Self::Yaml => Err(unreadable(file, ReadError::NoYaml)),
+        }
+    }
+}
+
+/// Returns the number and the text of the first line that is neither empty nor a comment.
+fn first_line(text: &str) -> Option<(usize, &str)> {
+    // files begin with comments, but not for ever
+    const MOST_BLANK_LINES: usize = 1_000;
+    let is_blank = |line: &str| line.is_empty() || line.starts_with('#');
+    let mut lines = (1..).zip(text.lines().map(str::trim)).take(MOST_BLANK_LINES);
+    lines.find(|(_, line)| !is_blank(line))
+}
+
+/// The first line that says something, if that is what a shell reads: as TOML every line of it would be a mistake.
+fn line_of_a_shell(text: &str) -> Option<usize> {
+    let (line, first) = first_line(text)?;
+    let is_shell = first.starts_with("export ") || first.starts_with("OTEL_") && first.contains('=');
+    is_shell.then_some(line)
+}
+
+fn unreadable(file: &str, error: ReadError) -> ConfigError {
+    let what = match &error {
+        ReadError::Io(_) | ReadError::Directory | ReadError::NotRegular => format!("cannot read: {error}"),
+        _ => error.to_string(),
+    };
+    let fix = match &error {
+        #[cfg(not(feature = "yaml"))]
+        ReadError::NoYaml => "build standpipe with its feature \"yaml\", or write the same as TOML",
+        _ => "name a readable file of TOML or YAML, at most 1 MiB",
+    };
+    let location = Location { file: file.to_owned(), line: 1, column: 1 };
+    ConfigError::unreadable(Fault::new(what, fix).error(Some(location), ""), error)
+}
 
 /// Each has a queue and a thread of its own; there are not as many collectors.
 const MAX_EXPORTERS: usize = 256;
@@ -39,15 +274,15 @@ pub(super) fn read(
     let has_mistakes = !mistakes.is_empty();
     // in a text without any of our sections a mistake may be what they are missing for
     let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
-    let mut report = Report::new(&*places, mistakes, if is_ours { Others::Spared } else { Others::Counted });
+    let mut report = Report::new(surroundings, &*places, mistakes, !is_ours);
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {
         report.wrong_type(None, "", &root, "write keys and their values");
     }
-    overrides::apply(&mut root, variables, &mut report);
-    let mut found = Found { surroundings, report, config: Config::new(), exporters: Vec::new() };
+    tracetest::apply_overrides(&mut root, variables, &mut report);
+    let mut found = Found { report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);
     found.read_metrics(&root);
-    found.config.main = program::read(&root, surroundings, &mut found.report);
+    found.config.main = program::read(&root, &mut found.report);
     found.read_providers(&root);
     let has_strays = stalwart::warn_of_strays(&root, &mut found.report);
     found.exporters.sort_by_cached_key(|(at, ..)| *at);
@@ -81,18 +316,15 @@ fn nothing_described(root: &Node, places: &dyn Places) -> Diagnostic {
         let what =
             "this is a configuration of the OpenTelemetry Collector, which receives what programs send";
         let fix = "configure the program: standpipe init writes a file, whose endpoint is the Collector's otlp receiver";
-        let fault = Fault::new(what, fix);
-        return fault.found(DiagnosticSeverity::Error, Some(places.location(0)), "");
+        return Fault::new(what, fix).error(Some(places.location(0)), "");
     }
     let what = "describes no exporter: there is no tracer.<id> with type = \"open-telemetry\", no \
                 metrics.open-telemetry, and no telemetry.exporters with server.telemetry";
-    let fault = Fault::new(what, "standpipe init writes a file to begin with");
-    fault.found(DiagnosticSeverity::Warning, Some(places.location(0)), "")
+    Fault::new(what, "standpipe init writes a file to begin with").warning(Some(places.location(0)), "")
 }
 
 /// What has been found in a document so far.
-struct Found<'r, 'd> {
-    surroundings: &'r Surroundings,
+struct Found<'d> {
     report: Report<'d>,
     /// Without its exporters.
     config: Config,
@@ -100,9 +332,9 @@ struct Found<'r, 'd> {
     exporters: Vec<(usize, Section, Exporter)>,
 }
 
-impl<'d> Found<'_, 'd> {
+impl<'d> Found<'d> {
     fn reader<'f>(&'f mut self, section: &'f Section, field: &Field) -> SectionReader<'f, 'd> {
-        SectionReader::new(section, field.at, self.surroundings, &mut self.report)
+        SectionReader { section, declared_at: field.at, report: &mut self.report }
     }
 
     fn read_tracers(&mut self, root: &Node) {
@@ -119,13 +351,8 @@ impl<'d> Found<'_, 'd> {
             };
             if self.exporters.len() >= MAX_EXPORTERS {
                 let what = format!("more than {MAX_EXPORTERS} exporters, no tracer is read from here on");
-                return self.report.error(
-                    Some(&section),
-                    field.at,
-                    dotted(&section.path()),
-                    what,
-                    "remove some",
-                );
+                let (path, fault) = (dotted(&section.path()), Fault::new(what, "remove some"));
+                return self.report.error(Some(&section), field.at, path, fault);
             }
             self.exporters.push((field.at, section, exporter));
         }
@@ -147,7 +374,7 @@ impl<'d> Found<'_, 'd> {
     }
 
     fn read_providers(&mut self, root: &Node) {
-        for provider in tracetest::read(root, self.surroundings, &mut self.report, &self.config.main) {
+        for provider in tracetest::read(root, &mut self.report, &self.config.main) {
             match provider.name {
                 ProviderName::Internal => self.config.main = provider.settings,
                 ProviderName::Application => self.config.application = provider.settings,

@@ -1,14 +1,13 @@
-//! What does `telemetry` say of the program itself, beside its exporters? Its name, its resource and its share of traces.
+//! Reads the keys of `telemetry` that are about the program itself: its name, its resource and its share of traces.
 
-use super::report::Report;
+use super::section::Report;
 use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
-use crate::config::read::expand::Surroundings;
-use crate::config::read::value::{self, Text, Unusable};
+use crate::config::read::value::{self, Surroundings, Text, Unusable};
 use crate::config::sampler::Sampler;
 use crate::config::section::{OF_PROGRAM, Section, TELEMETRY};
 use crate::config::text::dotted;
-use crate::config::values::pairs::MAX_ATTRIBUTES;
+use crate::config::values::header::MAX_ATTRIBUTES;
 use crate::config::{ProviderSettings, SettingSource};
 use crate::record::Value;
 
@@ -17,17 +16,15 @@ const RESOURCE_ADVICE: &str = "write attributes like \"deployment.environment.na
 const ATTRIBUTE_ADVICE: &str = "write a string, a boolean, a number or an array of these";
 
 /// What the document says of the program. What cannot be used is an error of no exporter.
-pub(super) fn read(root: &Node, surroundings: &Surroundings, report: &mut Report<'_>) -> ProviderSettings {
+pub(super) fn read(root: &Node, report: &mut Report<'_>) -> ProviderSettings {
     let fields = root.get(TELEMETRY).and_then(|telemetry| telemetry.node.as_table()).unwrap_or_default();
-    let mut reader =
-        ProgramReader { surroundings, report, settings: ProviderSettings::default(), attributes: 0 };
+    let mut reader = ProgramReader { report, settings: ProviderSettings::default(), attributes: 0 };
     let [name, resource, sampling] = OF_PROGRAM;
     // the name last: it wins over one among the attributes
     if let Some(field) = given(fields, resource) {
         reader.resource(field);
     }
-    let keys = [name, sampling];
-    read_provider(fields, keys, &[TELEMETRY], None, &mut reader.settings, surroundings, reader.report);
+    read_provider(fields, [name, sampling], &[TELEMETRY], None, &mut reader.settings, reader.report);
     reader.settings
 }
 
@@ -39,17 +36,18 @@ pub(super) fn read_provider(
     path: &[&str],
     section: Option<&Section>,
     settings: &mut ProviderSettings,
-    surroundings: &Surroundings,
     report: &mut Report<'_>,
 ) {
     for (key, advice) in [(name, NAME_ADVICE), (sampling, value::PERCENT_ADVICE)] {
         let Some(Field { node, .. }) = given(fields, key) else { continue };
         let set = if key == name { set_service_name } else { set_sampling };
         let path = dotted(&[path, &[key]].concat());
-        match (set(settings, node, surroundings, report.source(node.at)), section) {
+        match (set(settings, node, report.surroundings, report.source(node.at)), section) {
             (Ok(None), _) => {}
-            (Ok(Some(odd)), _) => report.warning(node.at, path, odd, advice),
-            (Err(unusable), Some(section)) => report.refuse(section, path, node, advice, unusable),
+            (Ok(Some(odd)), _) => report.warning(node.at, path, Fault::new(odd, advice)),
+            (Err(unusable), Some(_)) => {
+                report.error(section, node.at, path, unusable.into_fault(node, advice))
+            }
             (Err(unusable), None) => report.lone_error(node.at, path, unusable.into_fault(node, advice)),
         }
     }
@@ -91,7 +89,6 @@ pub(super) fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
 }
 
 struct ProgramReader<'r, 'd> {
-    surroundings: &'r Surroundings,
     report: &'r mut Report<'d>,
     settings: ProviderSettings,
     /// Of the resource, until now.
@@ -137,13 +134,13 @@ impl ProgramReader<'_, '_> {
         let source = self.report.source(node.at);
         match &node.value {
             Tree::List(nodes) => {
-                let items = nodes.iter().map(|node| Item::read(node, self.surroundings));
+                let items = nodes.iter().map(|node| Item::read(node, self.report.surroundings));
                 let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
                 let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
                 self.settings.set_resource(key, Value::Array(&values), source);
             }
             _ => {
-                let item = Item::read(node, self.surroundings)?;
+                let item = Item::read(node, self.report.surroundings)?;
                 self.settings.set_resource(key, item.value(), source);
                 if let Item::Text(Text { written, is_secret: true, .. }) = item {
                     self.settings.show_as_written(key, written);

@@ -1,28 +1,187 @@
-//! How does a table of a file become an exporter? What all of Stalwart's sections have in common.
+//! Reads the sections of a document and reports mistakes. [`SectionReader`] holds what all of Stalwart's sections have in
+//! common; [`Report`] collects the diagnostics, each with its place, and knows which sections they break.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use super::report::Report;
-use crate::config::error::{Fault, FaultWords};
-use crate::config::node::{Node, Tree};
-use crate::config::read::expand::Surroundings;
-use crate::config::read::value::{self, Unusable};
-use crate::config::section::{ENABLE, ENABLE_TABLE, Section, is_known_somewhere};
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Location, Words};
+use crate::config::node::{Mistake, Node, Places, Tree};
+use crate::config::read::value::{self, Surroundings, Unusable};
+use crate::config::section::{ENABLE, ENABLE_TABLE, Owner, Section, is_known_somewhere};
 use crate::config::settings::kind::{Kind, SettingValue};
 use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
+use crate::config::summary::Few;
 use crate::config::text::dotted;
 use crate::config::values::units::MIN_PLAUSIBLE;
-use crate::config::{Exporter, SettingSource, header};
+use crate::config::{Exporter, SettingSource, header, text};
 
-/// Transports that are none.
+/// More diagnostics are only counted: nobody reads them all, and a hostile file must not cost more than it weighs.
+const MAX_DIAGNOSTICS: usize = 200;
+
+pub(super) struct Report<'d> {
+    /// Where the values of the document get their secrets from.
+    pub(super) surroundings: &'d Surroundings,
+    places: &'d dyn Places,
+    diagnostics: Vec<Diagnostic>,
+    left_out: usize,
+    worst_left_out: DiagnosticSeverity,
+    broken: BTreeSet<Section>,
+    /// Something is wrong that could concern any section.
+    all_broken: bool,
+    /// Places whose values were replaced by those of environment variables.
+    replaced: Few<usize, String>,
+}
+
+impl<'d> Report<'d> {
+    /// Mistakes in sections of other programs are warnings, as they break nothing, unless `is_foreign`: a document without
+    /// any known section has nothing else to report.
+    pub(super) fn new(
+        surroundings: &'d Surroundings,
+        places: &'d dyn Places,
+        mistakes: Vec<Mistake>,
+        is_foreign: bool,
+    ) -> Self {
+        let mut report = Self {
+            surroundings,
+            places,
+            diagnostics: Vec::new(),
+            left_out: 0,
+            worst_left_out: DiagnosticSeverity::Note,
+            broken: BTreeSet::new(),
+            all_broken: false,
+            replaced: Few::new(),
+        };
+        for Mistake { owner, mut diagnostic } in mistakes {
+            match owner {
+                Owner::Section(section) => _ = report.broken.insert(section),
+                Owner::Unknown => report.all_broken = true,
+                Owner::Other if is_foreign => {}
+                Owner::Other => diagnostic.severity = diagnostic.severity.min(DiagnosticSeverity::Warning),
+            }
+            report.diagnostics.push(diagnostic);
+        }
+        report
+    }
+
+    /// Reports an error that keeps a section from being started, or all of them.
+    pub(super) fn error(
+        &mut self,
+        section: Option<&Section>,
+        at: usize,
+        key: impl Into<String>,
+        fault: Fault,
+    ) {
+        match section {
+            Some(section) => _ = self.broken.insert(section.clone()),
+            None => self.all_broken = true,
+        }
+        self.push(DiagnosticSeverity::Error, at, key.into(), fault);
+    }
+
+    /// Reports an error where no exporter can be started anyway.
+    pub(super) fn lone_error(&mut self, at: usize, key: impl Into<String>, fault: Fault) {
+        self.push(DiagnosticSeverity::Error, at, key.into(), fault);
+    }
+
+    pub(super) fn warning(&mut self, at: usize, key: impl Into<String>, fault: Fault) {
+        self.push(DiagnosticSeverity::Warning, at, key.into(), fault);
+    }
+
+    /// Reports something that needs no change.
+    pub(super) fn note(&mut self, at: usize, key: impl Into<String>, what: impl Into<Words>) {
+        self.push(DiagnosticSeverity::Note, at, key.into(), Fault::new(what, ""));
+    }
+
+    /// Reports a value of another type than the key has.
+    pub(super) fn wrong_type(
+        &mut self,
+        section: Option<&Section>,
+        key: impl Into<String>,
+        node: &Node,
+        advice: &'static str,
+    ) {
+        self.error(section, node.at, key, Unusable::WrongType.into_fault(node, advice));
+    }
+
+    /// Reports a key that is not known where it stands; `name` is its last part.
+    pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
+        // the search for a similar key is costly, and its result would not be shown
+        let meant = if self.has_room() { text::did_you_mean(name, known) } else { None };
+        self.warning(at, key, Fault::new("unknown key", meant.map_or("remove it".into(), Words::from)));
+    }
+
+    /// Returns the number of diagnostics.
+    pub(super) fn count(&self) -> usize {
+        self.diagnostics.len()
+    }
+
+    fn has_room(&self) -> bool {
+        self.diagnostics.len() < MAX_DIAGNOSTICS
+    }
+
+    pub(super) fn location(&self, at: usize) -> Location {
+        self.places.location(at)
+    }
+
+    /// Reports why a variable is ignored.
+    pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
+        self.diagnostics.push(fault.of("ignored:").warning(None, variable));
+    }
+
+    /// Notes that the value at a place is that of an environment variable.
+    pub(super) fn replace(&mut self, at: usize, variable: String) {
+        self.replaced.insert(at, variable);
+    }
+
+    /// Returns the origin of the value at a place.
+    pub(super) fn source(&self, at: usize) -> SettingSource {
+        match self.replaced.get(&at) {
+            Some(variable) => SettingSource::Environment(variable.clone()),
+            None => SettingSource::File(self.location(at)),
+        }
+    }
+
+    pub(super) fn is_broken(&self, section: &Section) -> bool {
+        let is_unchosen = matches!(section, Section::Exporter(_)) && self.broken.contains(&Section::Server);
+        self.all_broken || is_unchosen || self.broken.contains(section)
+    }
+
+    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
+        if self.left_out > 0 {
+            let fault = Fault::new(format!("{} more diagnostics are not shown", self.left_out), "");
+            self.diagnostics.push(fault.found(self.worst_left_out, None, ""));
+        }
+        self.diagnostics
+    }
+
+    pub(super) fn push(&mut self, severity: DiagnosticSeverity, at: usize, key: String, fault: Fault) {
+        if self.places.is_spoilt(at) {
+            return;
+        }
+        if !self.has_room() {
+            self.left_out += 1;
+            self.worst_left_out = self.worst_left_out.max(severity);
+            return;
+        }
+        let diagnostic = match self.replaced.get(&at) {
+            Some(variable) => fault.found(severity, None, variable.as_str()),
+            None => fault.found(severity, Some(self.location(at)), key),
+        };
+        // an exporter that is used twice is read twice
+        if !self.diagnostics.contains(&diagnostic) {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+}
+
+/// Transports that switch an exporter off.
 const OFF: [&str; 2] = ["disable", "disabled"];
 const TRUE_OR_FALSE: &str = "write true or false, without quotes";
 
 /// Reads one section.
 pub(super) struct SectionReader<'r, 'd> {
-    section: &'r Section,
-    declared_at: usize,
-    surroundings: &'r Surroundings,
+    pub(super) section: &'r Section,
+    pub(super) declared_at: usize,
     pub(super) report: &'r mut Report<'d>,
 }
 
@@ -33,12 +192,6 @@ pub(super) struct Entry<'t> {
     pub(super) node: &'t Node,
 }
 
-impl Entry<'_> {
-    pub(super) fn value_at(&self) -> usize {
-        self.node.at
-    }
-}
-
 /// All keys of a table in the order of the file.
 pub(super) struct Entries<'t>(Vec<Entry<'t>>);
 
@@ -47,7 +200,7 @@ impl<'t> Entries<'t> {
         self.all(name).next()
     }
 
-    /// Twins included: what the file says twice in different forms are two keys to the parser.
+    /// Returns all entries of a name: one that the file has twice in different forms is two keys to the parser.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &Entry<'t>> {
         self.0.iter().filter(move |entry| entry.name == name)
     }
@@ -57,7 +210,7 @@ impl<'t> Entries<'t> {
     }
 }
 
-/// What a section says of its transport.
+/// The transport of a section.
 pub(super) enum Switch {
     Missing,
     /// Switched off at this place.
@@ -66,17 +219,8 @@ pub(super) enum Switch {
     On,
 }
 
-impl<'r, 'd> SectionReader<'r, 'd> {
-    pub(super) fn new(
-        section: &'r Section,
-        declared_at: usize,
-        surroundings: &'r Surroundings,
-        report: &'r mut Report<'d>,
-    ) -> Self {
-        Self { section, declared_at, surroundings, report }
-    }
-
-    /// All keys, those of a tracer's table `enable` by their full name; `None` if the value is no table.
+impl SectionReader<'_, '_> {
+    /// Returns all keys, those of a tracer's table `enable` by their full name; `None` if the value is not a table.
     pub(super) fn entries<'t>(&mut self, node: &'t Node) -> Option<Entries<'t>> {
         let Some(fields) = node.as_table() else {
             let path = dotted(&self.section.path());
@@ -92,64 +236,60 @@ impl<'r, 'd> SectionReader<'r, 'd> {
                     key_at: leaf.at,
                     node: &leaf.node,
                 })),
-                None => entries.push(Entry {
-                    name: field.name.as_str().into(),
-                    key_at: field.at,
-                    node: &field.node,
-                }),
+                None => {
+                    entries.push(Entry { name: (&*field.name).into(), key_at: field.at, node: &field.node });
+                }
             }
         }
         entries.sort_by_cached_key(|entry| entry.key_at);
         Some(Entries(entries))
     }
 
-    /// Whether the section is switched on by its transport. One that is not known counts as on: it is an error, and
-    /// reported with all others.
+    /// Returns whether the transport switches the section on. An unknown transport counts as on: it is reported with all
+    /// other errors.
     pub(super) fn transport(&mut self, entries: &Entries<'_>) -> Switch {
         let Some(transport) = entries.find(TRANSPORT.key) else {
             return Switch::Missing;
         };
         let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));
-        match value::text(transport.node, self.surroundings) {
-            Ok(text) if is_off(&text.text) => Switch::Off(transport.value_at()),
+        match value::text(transport.node, self.report.surroundings) {
+            Ok(text) if is_off(&text.text) => Switch::Off(transport.node.at),
             _ => Switch::On,
         }
     }
 
-    /// The exporter with everything that could be taken over; what could not is reported.
+    /// Returns the exporter with every usable setting; others are reported.
     pub(super) fn exporter(&mut self, entries: &Entries<'_>) -> Exporter {
         let path = dotted(&self.section.path());
         let mut exporter =
             Exporter::of_table(self.section.exporter_id(), path, self.report.location(self.declared_at));
-        self.apply(entries, &mut exporter);
+        for entry in entries.0.iter().filter(|entry| !self.section.has_switch(&entry.name)) {
+            self.apply(entry, &mut exporter);
+        }
         self.warn_of_plain_https(entries, &exporter);
         exporter
     }
 
-    /// Takes over everything that can be; what cannot is reported.
-    fn apply(&mut self, entries: &Entries<'_>, exporter: &mut Exporter) {
-        for entry in entries.0.iter().filter(|entry| !self.section.has_switch(&entry.name)) {
-            let Some(row) = self.section.row(&entry.name) else {
-                self.unknown(entry);
-                continue;
-            };
-            let source = self.source(entry.value_at());
-            let taken = match &row.kind {
-                Kind::Headers => {
-                    self.headers(entry.node, exporter).map(|()| exporter.record(row, source.clone(), None))
-                }
-                kind => kind.read(entry.node, self.surroundings, row.advice).map(|value| {
-                    self.warn_of_milliseconds(entry, &value);
-                    exporter.apply(row, value, source.clone());
-                }),
-            };
-            if let Err(unusable) = taken {
-                // it is not set, so that mistakes in the environment are reported as well; but it is not missing either
-                if row.partner.is_some() {
-                    exporter.record(row, source, None);
-                }
-                self.refuse(entry, row.advice, unusable);
+    fn apply(&mut self, entry: &Entry<'_>, exporter: &mut Exporter) {
+        let Some(row) = self.section.row(&entry.name) else {
+            return self.unknown(entry);
+        };
+        let source = self.report.source(entry.node.at);
+        let taken = match &row.kind {
+            Kind::Headers => {
+                self.headers(entry.node, exporter).map(|()| exporter.record(row, source.clone(), None))
             }
+            kind => kind.read(entry.node, self.report.surroundings, row.advice).map(|value| {
+                self.warn_of_milliseconds(entry, &value);
+                exporter.apply(row, value, source.clone());
+            }),
+        };
+        if let Err(unusable) = taken {
+            // it is not set, so that mistakes in the environment are reported as well; but it is not missing either
+            if row.partner.is_some() {
+                exporter.record(row, source, None);
+            }
+            self.refuse(entry.node, &entry.name, row.advice, unusable);
         }
     }
 
@@ -160,8 +300,8 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         if is_bare && !duration.is_zero() && *duration < MIN_PLAUSIBLE {
             let number = duration.as_millis();
             let what = format!("is {number} ms: a number without a unit is milliseconds");
-            let fix = format!("write \"{number}s\" for seconds, or \"{number}ms\"");
-            self.report.warning(entry.value_at(), self.path(&entry.name), what, fix);
+            let fault = Fault::new(what, format!("write \"{number}s\" for seconds, or \"{number}ms\""));
+            self.report.warning(entry.node.at, self.path(&entry.name), fault);
         }
     }
 
@@ -174,115 +314,94 @@ impl<'r, 'd> SectionReader<'r, 'd> {
         };
         header::check_count(count)?;
         match &headers.value {
-            Tree::Text(_) => self.header_line(headers, exporter),
-            Tree::List(lines) => lines.iter().for_each(|line| self.header_line(line, exporter)),
+            Tree::Text(_) => self.header(None, headers, exporter),
+            Tree::List(lines) => lines.iter().for_each(|line| self.header(None, line, exporter)),
             Tree::Table(fields) => {
-                for field in fields {
-                    match value::text(&field.node, self.surroundings) {
-                        Ok(text) => {
-                            exporter.connection.has_secret_header |= text.is_secret;
-                            exporter.add_header(&field.name, &text.text, self.source(field.node.at));
-                        }
-                        Err(unusable) => self.refuse_header(&field.node, unusable),
-                    }
-                }
+                fields.iter().for_each(|field| self.header(Some(&field.name), &field.node, exporter));
             }
             _ => return Err(Unusable::WrongType),
         }
         Ok(())
     }
 
-    fn header_line(&mut self, line: &Node, exporter: &mut Exporter) {
-        let text = match value::text(line, self.surroundings) {
-            Ok(text) => text,
-            Err(unusable) => return self.refuse_header(line, unusable),
-        };
-        exporter.connection.has_secret_header |= text.is_secret;
-        match header::split(&text.text) {
-            Ok((name, value)) => exporter.add_header(name, value, self.source(line.at)),
-            Err(fault) => self.refuse_header(line, fault.into()),
+    /// Reads the value of a header, or `Name: value` if it has no name yet.
+    fn header(&mut self, name: Option<&str>, node: &Node, exporter: &mut Exporter) {
+        let added = value::text(node, self.report.surroundings).and_then(|text| {
+            exporter.connection.has_secret_header |= text.is_secret;
+            let (name, value) = match name {
+                Some(name) => (name, &*text.text),
+                None => header::split(&text.text)?,
+            };
+            exporter.add_header(name, value, self.report.source(node.at));
+            Ok(())
+        });
+        if let Err(unusable) = added {
+            self.refuse(node, HEADERS.key, HEADERS.advice, unusable);
         }
-    }
-
-    fn refuse_header(&mut self, node: &Node, unusable: Unusable) {
-        self.refuse_at(node, HEADERS.key, HEADERS.advice, unusable);
     }
 
     fn unknown(&mut self, entry: &Entry<'_>) {
         let path = self.path(&entry.name);
-        if is_known_somewhere(&entry.name) {
-            let fix = self.section.advice_on_misplaced(&entry.name);
-            return self.report.warning(entry.key_at, path, "has no effect here", fix);
-        }
-        if let Some(fix) = self.section.advice_on_expected(&entry.name) {
-            return self.report.warning(entry.key_at, path, "unknown key", fix);
-        }
-        self.report.unknown_key(entry.key_at, path, &entry.name, &self.section.names());
+        let fault = if is_known_somewhere(&entry.name) {
+            Fault::new("has no effect here", self.section.advice_on_misplaced(&entry.name))
+        } else if let Some(fix) = self.section.advice_on_expected(&entry.name) {
+            Fault::new("unknown key", fix)
+        } else {
+            return self.report.unknown_key(entry.key_at, path, &entry.name, &self.section.names());
+        };
+        self.report.warning(entry.key_at, path, fault);
     }
 
-    /// `https` as a transport is `http`: whether anything is encrypted is said by the endpoint alone.
+    /// Warns of `https` as a transport, which is `http`: the endpoint alone decides whether requests are encrypted.
     fn warn_of_plain_https(&mut self, entries: &Entries<'_>, exporter: &Exporter) {
         let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| entries.find(row.key));
         let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };
         let says_https = transport.node.as_text().is_some_and(|word| word.eq_ignore_ascii_case("https"));
         if says_https && exporter.connection.parsed().is_ok_and(|endpoint| !endpoint.tls) {
-            let what = "is not encrypted, whatever the transport says";
-            let path = self.path(ENDPOINT.key);
-            self.report.warning(endpoint.value_at(), path, what, "begin it with https://");
+            let fault = Fault::new("is not encrypted, whatever the transport says", "begin it with https://");
+            self.report.warning(endpoint.node.at, self.path(ENDPOINT.key), fault);
         }
     }
 
-    /// Where a switch is set, and to what.
+    /// Returns the place and the value of a switch.
     pub(super) fn bool(&mut self, entries: &Entries<'_>, name: &str) -> Option<(usize, bool)> {
         let entry = entries.find(name)?;
         match value::bool(entry.node) {
-            Ok(value) => Some((entry.value_at(), value)),
+            Ok(value) => Some((entry.node.at, value)),
             Err(unusable) => {
-                self.refuse(entry, TRUE_OR_FALSE, unusable);
+                self.refuse(entry.node, name, TRUE_OR_FALSE, unusable);
                 None
             }
         }
     }
 
-    /// The text of a key that is no setting of an exporter.
+    /// Returns the text of a key that is not a setting of an exporter.
     pub(super) fn text<'t>(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
-        value::text(entry.node, self.surroundings)
-            .map_err(|unusable| self.refuse(entry, advice, unusable))
-            .ok()
+        let text = value::text(entry.node, self.report.surroundings);
+        text.map_err(|unusable| self.refuse(entry.node, &entry.name, advice, unusable)).ok()
     }
 
     pub(super) fn duplicate(&mut self, first: &Entry<'_>, second: &Entry<'_>) {
-        let FaultWords { what, fix } =
-            Fault::duplicate_key(self.report.location(first.key_at).line).into_words();
-        self.report.error(Some(self.section), second.key_at, self.path(&second.name), what, fix);
+        let fault = Fault::duplicate_key(self.report.location(first.key_at).line);
+        self.report.error(Some(self.section), second.key_at, self.path(&second.name), fault);
     }
 
-    /// Whether something of the section is known to be wrong already.
+    /// Returns whether an error of the section is known already.
     pub(super) fn is_broken(&self) -> bool {
         self.report.is_broken(self.section)
     }
 
     pub(super) fn missing(&mut self, name: &str, fix: &'static str) {
-        self.report.error(Some(self.section), self.declared_at, self.path(name), "missing", fix);
+        let fault = Fault::new("missing", fix);
+        self.report.error(Some(self.section), self.declared_at, self.path(name), fault);
     }
 
-    fn refuse(&mut self, entry: &Entry<'_>, advice: &'static str, unusable: Unusable) {
-        self.refuse_at(entry.node, &entry.name, advice, unusable);
+    fn refuse(&mut self, node: &Node, name: &str, advice: &'static str, unusable: Unusable) {
+        let fault = unusable.into_fault(node, advice);
+        self.report.error(Some(self.section), node.at, self.path(name), fault);
     }
 
-    fn refuse_at(&mut self, node: &Node, name: &str, advice: &'static str, unusable: Unusable) {
-        self.report.refuse(self.section, self.path(name), node, advice, unusable);
-    }
-
-    pub(super) fn source(&self, at: usize) -> SettingSource {
-        self.report.source(at)
-    }
-
-    pub(super) fn declared_at(&self) -> usize {
-        self.declared_at
-    }
-
-    /// A key in full. The dots in the names of switches are those of the file.
+    /// Returns a key in full. The dots in the names of switches are those of the file.
     pub(super) fn path(&self, name: &str) -> String {
         let section = self.section.path();
         match name.strip_prefix(ENABLE_TABLE) {

@@ -1,9 +1,8 @@
-//! What do Stalwart's sections describe? `[tracer.<id>]` an exporter of spans and logs, `[metrics.open-telemetry]` one of
-//! metrics; sections that only look like these are reported.
+//! Reads Stalwart's sections: `[tracer.<id>]` is an exporter of spans and logs, `[metrics.open-telemetry]` one of metrics.
+//! Sections that only look like these are reported.
 
-use super::report::Report;
-use super::section::{Entries, SectionReader, Switch};
-use crate::config::error::Fault;
+use super::section::{Entries, Report, SectionReader, Switch};
+use crate::config::error::{DiagnosticSeverity, Fault};
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{
     ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, TELEMETRY, TYPE,
@@ -11,6 +10,7 @@ use crate::config::section::{
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{LEVEL, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted};
+use crate::config::values::Named;
 use crate::config::{Exporter, Level, SettingSource, Signals, Transport, text};
 use crate::record::Signal;
 
@@ -51,7 +51,7 @@ impl TracerSection<'_, '_, '_> {
         let is_off = enable.node.value == Tree::Bool(false);
         if is_off {
             let path = self.reader.path(ENABLE);
-            self.reader.report.note(enable.value_at(), path, "not started: enable is false", "");
+            self.reader.report.note(enable.node.at, path, "not started: enable is false");
         }
         is_off
     }
@@ -63,8 +63,8 @@ impl TracerSection<'_, '_, '_> {
                 // it may stand in a line that could not be read
                 return true;
             }
-            let at = self.reader.declared_at();
-            self.reader.report.warning(at, path, "not started: it has no type", TYPE_ADVICE);
+            let fault = Fault::new("not started: it has no type", TYPE_ADVICE);
+            self.reader.report.warning(self.reader.declared_at, path, fault);
             return false;
         };
         let Some(text) = self.reader.text(kind, TYPE_ADVICE) else {
@@ -73,12 +73,12 @@ impl TracerSection<'_, '_, '_> {
         if TYPES.contains(&text.text.as_str()) {
             return true;
         }
-        let (at, report) = (kind.value_at(), &mut self.reader.report);
+        let (at, report) = (kind.node.at, &mut self.reader.report);
         let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
         let is_otlp = text.text.to_ascii_lowercase().starts_with("otlp");
         match is_otlp || text::nearest(&text.text, &TYPES).is_some() {
             true => report.lone_error(at, path, Fault::new(what, "did you mean \"open-telemetry\"?")),
-            false => report.note(at, path, what, ""),
+            false => report.note(at, path, what),
         }
         false
     }
@@ -91,7 +91,7 @@ impl TracerSection<'_, '_, '_> {
             Switch::Missing => self.reader.missing(TRANSPORT.key, "write transport = \"http\""),
             Switch::Off(at) => {
                 let path = self.reader.path(TRANSPORT.key);
-                self.reader.report.note(at, path, "not started: its transport is disabled", "");
+                self.reader.report.note(at, path, "not started: its transport is disabled");
                 return false;
             }
         }
@@ -113,12 +113,12 @@ impl TracerSection<'_, '_, '_> {
         }
         exporter.signals = Signals::of(&chosen);
         if let Some((at, _)) = logs.or(spans) {
-            exporter.record(&SIGNALS, self.reader.source(at), None);
+            exporter.record(&SIGNALS, self.reader.report.source(at), None);
         }
         if let (true, Some((at, _))) = (chosen.is_empty(), spans) {
             let path = self.reader.path(ENABLE_SPANS);
             let what = "not started: neither spans nor logs would be sent";
-            self.reader.report.warning(at, path, what, "write true, or enable = false");
+            self.reader.report.warning(at, path, Fault::new(what, "write true, or enable = false"));
         }
         !chosen.is_empty()
     }
@@ -129,8 +129,8 @@ impl TracerSection<'_, '_, '_> {
             return false;
         };
         let path = self.reader.path(LEVEL.key);
-        let fix = "write a level, or enable.log-exporter = false";
-        self.reader.report.warning(level.value_at(), path, "no logs are sent", fix);
+        let fault = Fault::new("no logs are sent", "write a level, or enable.log-exporter = false");
+        self.reader.report.warning(level.node.at, path, fault);
         true
     }
 }
@@ -151,22 +151,18 @@ pub(super) fn read_metrics(mut reader: SectionReader<'_, '_>, metrics: &Node) ->
         Switch::Missing => {
             // an empty table says all that it should
             if !entries.is_empty() {
-                let (at, path) = (reader.declared_at(), reader.path(TRANSPORT.key));
-                reader.report.note(
-                    at,
-                    path,
-                    "not started: it has no transport",
-                    "write transport = \"http\"",
-                );
+                let fault = Fault::new("not started: it has no transport", "write transport = \"http\"");
+                let path = reader.path(TRANSPORT.key);
+                reader.report.push(DiagnosticSeverity::Note, reader.declared_at, path, fault);
             }
             return None;
         }
     }
     let mut exporter = reader.exporter(&entries);
     exporter.signals = Signals::of(&[Signal::Metrics]);
-    exporter.record(&SIGNALS, reader.source(reader.declared_at()), None);
+    exporter.record(&SIGNALS, reader.report.source(reader.declared_at), None);
     let self_observation =
-        reader.bool(&entries, SELF_OBSERVATION.key).map(|(at, on)| (on, reader.source(at)));
+        reader.bool(&entries, SELF_OBSERVATION.key).map(|(at, on)| (on, reader.report.source(at)));
     Some(Metrics { exporter, self_observation })
 }
 
@@ -202,8 +198,7 @@ fn is_of_telemetry(name: &str) -> bool {
 }
 
 fn warn_of_metrics(fields: &[Field], report: &mut Report<'_>) {
-    let is_ours = |field: &&Field| field.name == METRICS[1];
-    for field in fields.iter().filter(|field| !is_ours(field) && is_exporter(&field.node)) {
+    for field in fields.iter().filter(|field| field.name != METRICS[1] && is_exporter(&field.node)) {
         warn_of(report, field, &[METRICS[0], &field.name], &format!("[{}]", dotted(&METRICS)));
     }
 }
@@ -227,5 +222,6 @@ fn is_exporter(node: &Node) -> bool {
 
 fn warn_of(report: &mut Report<'_>, field: &Field, path: &[&str], meant: &str) {
     let path = dotted(path);
-    report.warning(field.at, path, "not read: no section has this name", format!("did you mean {meant}?"));
+    let fault = Fault::new("not read: no section has this name", format!("did you mean {meant}?"));
+    report.warning(field.at, path, fault);
 }

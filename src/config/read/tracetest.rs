@@ -1,14 +1,15 @@
-//! What do the sections of Tracetest and Qualitytrace describe? `telemetry.exporters.<name>` an exporter and its provider;
-//! `server.telemetry` chooses among them.
+//! Reads the sections of Tracetest and Qualitytrace: `telemetry.exporters.<name>` is an exporter with its provider, and
+//! `server.telemetry` chooses among them. The variables `TRACETEST_…` replace values of such files.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::program::{self, given};
-use super::report::Report;
+use super::section::Report;
+use crate::config::env::Variables;
 use crate::config::error::Fault;
-use crate::config::node::{Field, Node};
-use crate::config::read::expand::Surroundings;
-use crate::config::read::value::{self, Unusable};
+use crate::config::node::{Field, Node, Tree};
+use crate::config::read::value;
 use crate::config::sampler::Sampler;
 use crate::config::section::{CHOICES, EXPORTERS, OF_PROGRAM, OF_PROVIDER, SERVER, Section};
 use crate::config::settings::kind::{Kind, SettingValue};
@@ -41,13 +42,8 @@ pub(super) struct ChosenProvider {
 
 /// The providers that a document describes; what is wrong with exporters that are not chosen does not matter.
 /// The program's own provider begins with what is said of the `program`; the application's has nothing of it.
-pub(super) fn read(
-    root: &Node,
-    surroundings: &Surroundings,
-    report: &mut Report<'_>,
-    program: &ProviderSettings,
-) -> Vec<ChosenProvider> {
-    let mut reader = ProviderReader { surroundings, report, program };
+pub(super) fn read(root: &Node, report: &mut Report<'_>, program: &ProviderSettings) -> Vec<ChosenProvider> {
+    let mut reader = ProviderReader { report, program };
     let exporters = reader.exporters(root);
     let choices = reader.choices(root);
     reader.report_idle(exporters, &choices);
@@ -55,7 +51,6 @@ pub(super) fn read(
 }
 
 struct ProviderReader<'r, 'd> {
-    surroundings: &'r Surroundings,
     report: &'r mut Report<'d>,
     program: &'r ProviderSettings,
 }
@@ -80,7 +75,7 @@ impl ProviderReader<'_, '_> {
         let (misplaced, others): (Vec<_>, Vec<_>) = telemetry.iter().partition(is_of_exporter);
         for field in misplaced {
             let key = dotted(&[EXPORTERS[0], &field.name]);
-            self.report.warning(field.at, key, "not a key of the program", OF_EXPORTER);
+            self.report.warning(field.at, key, Fault::new("not a key of the program", OF_EXPORTER));
         }
         warn_of_unknown(self.report, others, &EXPORTERS[..1], &known);
         self.table(root, &EXPORTERS).unwrap_or_default()
@@ -94,7 +89,7 @@ impl ProviderReader<'_, '_> {
         let mut choices = Vec::new();
         for (key, provider) in CHOICES {
             let Some(field) = given(fields, key) else { continue };
-            match value::text(&field.node, self.surroundings) {
+            match value::text(&field.node, self.report.surroundings) {
                 Ok(exporter) => choices.push(Choice { provider, key, at: field.node.at, exporter }),
                 Err(unusable) => {
                     let path = dotted(&[&SERVER[..], &[key]].concat());
@@ -110,12 +105,7 @@ impl ProviderReader<'_, '_> {
     fn provider(&mut self, choice: &Choice<'_>, exporters: &[Field]) -> Option<ChosenProvider> {
         let field = self.chosen(choice, exporters)?;
         let section = Section::Exporter(field.name.clone());
-        let reader = ExporterReader {
-            section: &section,
-            declared_at: field.at,
-            surroundings: self.surroundings,
-            report: self.report,
-        };
+        let reader = ExporterReader { section: &section, declared_at: field.at, report: self.report };
         let settings = match choice.provider {
             ProviderName::Internal => self.program.clone(),
             ProviderName::Application => ProviderSettings::default(),
@@ -180,9 +170,9 @@ impl ProviderReader<'_, '_> {
             let what = "not started: server.telemetry does not choose it";
             if choices.is_empty() {
                 let fix = format!("write {} as server.telemetry.exporter", shown(&field.name));
-                self.report.warning(field.at, path, what, fix);
+                self.report.warning(field.at, path, Fault::new(what, fix));
             } else {
-                self.report.note(field.at, path, what, "");
+                self.report.note(field.at, path, what);
             }
         }
     }
@@ -192,7 +182,6 @@ impl ProviderReader<'_, '_> {
 struct ExporterReader<'r, 'd> {
     section: &'r Section,
     declared_at: usize,
-    surroundings: &'r Surroundings,
     report: &'r mut Report<'d>,
 }
 
@@ -209,13 +198,17 @@ impl<'r> ExporterReader<'r, '_> {
         exporter.reader.interval = DEFAULT_INTERVAL;
         exporter.set_transport(Transport::Grpc);
         let provider = self.provider(fields, settings);
-        self.transport(fields, &mut exporter);
-        for row in rows().filter(|row| **row != TRANSPORT) {
-            self.setting(row, fields, &mut exporter);
+        let has_type = given(fields, "exporter").is_some_and(|exporter| {
+            exporter.node.as_table().is_some_and(|fields| given(fields, "type").is_some())
+        });
+        if !has_type {
+            let fault = Fault::new("missing", "write type: collector");
+            let path = dotted(&self.below(&["exporter", "type"]));
+            self.report.error(Some(self.section), self.declared_at, path, fault);
         }
+        self.settings(fields, &[], &mut exporter);
         // these programs send plaintext unless the endpoint says https
         exporter.connection.insecure = Some(true);
-        self.warn_of_unknown(fields, &[]);
         Some((exporter, provider))
     }
 
@@ -224,91 +217,55 @@ impl<'r> ExporterReader<'r, '_> {
             settings.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
         }
         let (path, section) = (self.section.path(), Some(self.section));
-        let from = self.surroundings;
-        program::read_provider(fields, OF_PROVIDER, &path, section, &mut settings, from, self.report);
+        program::read_provider(fields, OF_PROVIDER, &path, section, &mut settings, self.report);
         settings
     }
 
-    /// `exporter.type`, without which nothing says what it is.
-    fn transport(&mut self, fields: &[Field], exporter: &mut Exporter) {
-        let Some(TracetestSpelling { path, advice }) = &TRANSPORT.in_tracetest else { return };
-        let Some(field) = self.field(fields, path) else {
-            let path = dotted(&self.below(path));
-            self.report.error(Some(self.section), self.declared_at, path, "missing", *advice);
-            return;
-        };
-        match value::text(&field.node, self.surroundings) {
-            Ok(text) if text.text == COLLECTOR => {
-                exporter.record(&TRANSPORT, self.report.source(field.node.at), None);
-            }
-            Ok(text) => {
-                let fault = text.fault(Fault::new("is not known", *advice));
-                self.refuse(path, &field.node, advice, fault.into());
-            }
-            Err(unusable) => self.refuse(path, &field.node, advice, unusable),
-        }
-    }
-
-    /// A setting that such files have under a name of their own.
-    fn setting(&mut self, row: &'static SettingRow, fields: &[Field], exporter: &mut Exporter) {
-        let Some(spelling) = &row.in_tracetest else { return };
-        let Some(field) = self.field(fields, spelling.path) else { return };
-        let value = match row.kind {
-            Kind::Duration { .. } => {
-                value::go_duration(&field.node, self.surroundings).map(SettingValue::Duration)
-            }
-            ref kind => kind.read(&field.node, self.surroundings, spelling.advice),
-        };
-        match value {
-            Ok(value) => exporter.apply(row, value, self.report.source(field.node.at)),
-            Err(unusable) => self.refuse(spelling.path, &field.node, spelling.advice, unusable),
-        }
-    }
-
-    /// The field at a path, if all before it are tables.
-    fn field<'t>(&mut self, fields: &'t [Field], path: &[&'static str]) -> Option<&'t Field> {
-        let (last, tables) = path.split_last()?;
-        let mut fields = fields;
-        for depth in 1..=tables.len() {
-            fields = self.table(fields, &tables[..depth])?;
-        }
-        given(fields, last)
-    }
-
-    /// Warns of every key below a path that leads to no setting.
-    fn warn_of_unknown(&mut self, fields: &[Field], path: &[&'static str]) {
-        let spellings = rows().filter_map(|row| row.in_tracetest.as_ref());
+    /// Takes over the settings below a path, and warns of keys that lead to none.
+    fn settings(&mut self, fields: &[Field], path: &[&'static str], exporter: &mut Exporter) {
+        let spellings = || rows().filter_map(|row| Some((row, row.in_tracetest.as_ref()?)));
         let mut known: Vec<&'static str> = if path.is_empty() { OF_PROVIDER.to_vec() } else { Vec::new() };
-        let mut tables = Vec::new();
-        for rest in spellings.filter_map(|spelling| spelling.path.strip_prefix(path)) {
-            known.extend(rest.first());
-            match rest {
-                [table, _, ..] if !tables.contains(table) => tables.push(*table),
-                _ => {}
-            }
-        }
+        known.extend(spellings().filter_map(|(_, spelling)| spelling.path.strip_prefix(path)?.first()));
         warn_of_unknown(self.report, fields, &self.below(path), &known);
-        for name in tables {
-            let path = [path, &[name]].concat();
-            if let Some(fields) = self.table(fields, &path) {
-                self.warn_of_unknown(fields, &path);
+        for field in fields.iter().filter(|field| field.node.value != Tree::Null) {
+            let Some(name) = known.iter().find(|name| **name == field.name) else { continue };
+            let path = [path, &[*name]].concat();
+            let is_of_provider = path.len() == 1 && OF_PROVIDER.contains(name);
+            match (spellings().find(|(_, spelling)| spelling.path == path), field.node.as_table()) {
+                (Some((row, spelling)), _) => self.setting(row, spelling, &field.node, exporter),
+                (None, Some(fields)) => self.settings(fields, &path, exporter),
+                (None, None) if is_of_provider => {}
+                (None, None) => {
+                    let key = dotted(&self.below(&path));
+                    self.report.wrong_type(Some(self.section), key, &field.node, BELOW_IT);
+                }
             }
         }
     }
 
-    /// The table under the last of some keys.
-    fn table<'t>(&mut self, fields: &'t [Field], path: &[&'static str]) -> Option<&'t [Field]> {
-        let field = given(fields, path.last()?)?;
-        let inner = field.node.as_table();
-        if inner.is_none() {
-            let path = dotted(&self.below(path));
-            self.report.wrong_type(Some(self.section), path, &field.node, BELOW_IT);
+    fn setting(
+        &mut self,
+        row: &'static SettingRow,
+        spelling: &TracetestSpelling,
+        node: &Node,
+        exporter: &mut Exporter,
+    ) {
+        let (surroundings, source) = (self.report.surroundings, self.report.source(node.at));
+        let taken = match &row.kind {
+            _ if *row == TRANSPORT => value::text(node, surroundings).and_then(|text| match &*text.text {
+                COLLECTOR => Ok(exporter.record(row, source, None)),
+                _ => Err(text.fault(Fault::new("is not known", spelling.advice)).into()),
+            }),
+            Kind::Duration { .. } => value::go_duration(node, surroundings)
+                .map(|duration| exporter.apply(row, SettingValue::Duration(duration), source)),
+            kind => {
+                kind.read(node, surroundings, spelling.advice).map(|value| exporter.apply(row, value, source))
+            }
+        };
+        if let Err(unusable) = taken {
+            let fault = unusable.into_fault(node, spelling.advice);
+            self.report.error(Some(self.section), node.at, dotted(&self.below(spelling.path)), fault);
         }
-        inner
-    }
-
-    fn refuse(&mut self, path: &[&'static str], node: &Node, advice: &'static str, unusable: Unusable) {
-        self.report.refuse(self.section, dotted(&self.below(path)), node, advice, unusable);
     }
 
     /// A path of the document.
@@ -335,19 +292,119 @@ fn is_alike(one: &str, other: &str) -> bool {
     one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
 }
 
-/// The first names in the order of the alphabet, and how many more there are.
+/// Lists the first names in alphabetical order, and how many more there are.
 fn listed(fields: &[Field]) -> String {
-    const MOST: usize = 20;
-    let mut shown: Vec<String> = Vec::new();
-    let mut last = None;
-    // one after the other: a sort for a message would be as much code as the rest of it
-    while let Some(next) = fields.iter().map(|field| &field.name).filter(|name| Some(*name) > last).min() {
-        if shown.len() == MOST {
-            shown.push(format!("{} more", fields.len() - MOST));
-            break;
-        }
-        shown.push(quoted(next));
-        last = Some(next);
+    const MAX_LISTED: usize = 20;
+    let mut names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+    names.sort_unstable();
+    let mut shown: Vec<String> = names.iter().take(MAX_LISTED).map(|name| quoted(name)).collect();
+    if names.len() > MAX_LISTED {
+        shown.push(format!("{} more", names.len() - MAX_LISTED));
     }
     shown.join(", ")
+}
+
+const PREFIX: &str = "TRACETEST";
+
+/// Replaces every value below `telemetry` and `server.telemetry` whose path, in capitals and with `_`, is the name of
+/// a variable.
+pub(super) fn apply_overrides(root: &mut Node, variables: &Variables, report: &mut Report<'_>) {
+    let mut used = HashSet::new();
+    for path in [&EXPORTERS[..1], &SERVER[..]] {
+        let mut name = PREFIX.to_owned();
+        let mut node = Some(&mut *root);
+        for part in path {
+            push(&mut name, part);
+            node = node.and_then(|node| field_of(node, part));
+        }
+        if let Some(node) = node {
+            replace(node, &name, variables, report, &mut used);
+            for unused in variables.names().filter(|known| is_below(known, &name) && !used.contains(*known)) {
+                let what = "the file has no such key";
+                report.ignore(unused, Fault::new(what, "write the key in the file, or unset it"));
+            }
+        }
+    }
+}
+
+/// Whether a variable is for something below what another would be for.
+fn is_below(variable: &str, name: &str) -> bool {
+    variable.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
+}
+
+fn replace(
+    node: &mut Node,
+    name: &str,
+    variables: &Variables,
+    report: &mut Report<'_>,
+    used: &mut HashSet<String>,
+) {
+    match &mut node.value {
+        Tree::Table(fields) => {
+            // names that no variable has are not spelt out: there may be many names, and long ones
+            if !variables.names().any(|known| known.starts_with(name)) {
+                return;
+            }
+            for field in fields {
+                let mut name = name.to_owned();
+                push(&mut name, &field.name);
+                replace(&mut field.node, &name, variables, report, used);
+            }
+        }
+        Tree::List(_) => {}
+        value => match variables.get(name) {
+            Some(Ok(text)) => {
+                *value = Tree::Text(text.to_owned());
+                report.replace(node.at, name.to_owned());
+                used.insert(name.to_owned());
+            }
+            Some(Err(not_utf8)) => {
+                report.ignore(name, not_utf8.into());
+                used.insert(name.to_owned());
+            }
+            None => {}
+        },
+    }
+}
+
+fn push(name: &mut String, part: &str) {
+    // shells have no other characters in names
+    let in_capitals = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    name.push('_');
+    name.extend(part.chars().map(in_capitals));
+}
+
+fn field_of<'n>(node: &'n mut Node, name: &str) -> Option<&'n mut Node> {
+    match &mut node.value {
+        Tree::Table(fields) => {
+            fields.iter_mut().find(|field| field.name == name).map(|field| &mut field.node)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(all(test, unix, feature = "grpc"))]
+mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    use crate::config::env::Variables;
+    use crate::config::read::value::Surroundings;
+    use crate::config::{read, toml};
+
+    #[test]
+    fn a_variable_that_is_no_text_is_told_and_the_files_value_stays() {
+        let text = "telemetry.exporters.c.exporter.type = 'collector'\n\
+                    telemetry.exporters.c.serviceName = 'shop'\n\
+                    server.telemetry.exporter = 'c'\n";
+        let name = "TRACETEST_TELEMETRY_EXPORTERS_C_SERVICENAME";
+        let variables: Variables = [(name, OsString::from_vec(vec![0xff]))].into_iter().collect();
+        let config = read::read(toml::parse("f", text), &Surroundings::new(""), &variables).expect("usable");
+        assert_eq!(config.summaries()[0].service_name, "shop");
+        let told: Vec<String> = config.diagnostics().iter().map(ToString::to_string).collect();
+        assert!(
+            told.contains(&format!("warning: {name}: ignored: is not UTF-8; set it to text")),
+            "{told:?}"
+        );
+    }
 }

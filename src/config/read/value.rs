@@ -1,17 +1,23 @@
-//! What does a value of a file say, and is it of the type that its key has?
+//! Reads the values of a file: their types, their units, and the secrets that `%{env:NAME}%` and `%{file:path}%` name.
 
+use std::cell::Cell;
+use std::env::VarError;
+use std::error::Error;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::config::error::{Fault, Words};
 use crate::config::node::{Integer, Node, Tree};
-use crate::config::read::expand::Surroundings;
-use crate::config::text::{quoted, shortened};
+use crate::config::text::{quoted, shortened, unshown};
 use crate::config::{text, units};
 
-pub(in crate::config) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
+pub(crate) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
 /// Why a value was not taken.
-pub(in crate::config) enum Unusable {
+pub(crate) enum Unusable {
     /// Another type than the key has.
     WrongType,
     Faulty(Fault),
@@ -19,7 +25,7 @@ pub(in crate::config) enum Unusable {
 
 impl Unusable {
     /// What is wrong; `advice` is for a value of another type.
-    pub(in crate::config) fn into_fault(self, node: &Node, advice: &'static str) -> Fault {
+    pub(crate) fn into_fault(self, node: &Node, advice: &'static str) -> Fault {
         match self {
             Self::WrongType => Fault::new(format!("found {}", node.kind()), advice),
             Self::Faulty(fault) => fault,
@@ -34,32 +40,28 @@ impl From<Fault> for Unusable {
 }
 
 /// A string, with its secrets put in.
-pub(in crate::config) struct Text<'v> {
+pub(crate) struct Text<'v> {
     /// As it stands in the file: the only form that may be shown.
-    pub(in crate::config) written: &'v str,
-    pub(in crate::config) text: String,
+    pub(crate) written: &'v str,
+    pub(crate) text: String,
     /// Whether something was put in, so that `text` is not `written`.
-    pub(in crate::config) is_secret: bool,
+    pub(crate) is_secret: bool,
 }
 
 impl Text<'_> {
     /// Says something of the text, without showing what was put in.
-    pub(in crate::config) fn fault(&self, fault: Fault) -> Fault {
+    pub(crate) fn fault(&self, fault: Fault) -> Fault {
         let has_user_info = self.written.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
-        let shown = if has_user_info { "a URL with user info".to_owned() } else { quoted(self.written) };
-        let what = format!("{shown} {}", fault.what);
-        fault.saying(what)
+        fault.of(if has_user_info { "a URL with user info".to_owned() } else { quoted(self.written) })
     }
 }
 
-pub(in crate::config) fn text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
-    let written = node.as_text().ok_or(Unusable::WrongType)?;
-    let expanded = surroundings.expand(written)?;
-    Ok(Text { written, text: expanded.text, is_secret: expanded.is_secret })
+pub(crate) fn text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
+    Ok(surroundings.expand(node.as_text().ok_or(Unusable::WrongType)?)?)
 }
 
 /// One of the words that a key knows, in any case.
-pub(in crate::config) fn word<'k>(
+pub(crate) fn word<'k>(
     node: &Node,
     surroundings: &Surroundings,
     advice: &'static str,
@@ -67,21 +69,16 @@ pub(in crate::config) fn word<'k>(
 ) -> Result<&'k str, Unusable> {
     let text = text(node, surroundings)?;
     let found = known.iter().find(|known| known.eq_ignore_ascii_case(&text.text));
-    found.copied().ok_or_else(|| unknown_word(&text, known, advice))
-}
-
-fn unknown_word(text: &Text<'_>, known: &[&str], advice: &'static str) -> Unusable {
-    // half a secret is no misspelt word
-    let word = if text.is_secret { "" } else { text.text.as_str() };
-    let fix = text::did_you_mean(word, known).map_or(advice.into(), Words::from);
-    text.fault(Fault::new("is not known", fix)).into()
+    found.copied().ok_or_else(|| {
+        // a secret is not compared with known words
+        let word = if text.is_secret { "" } else { text.text.as_str() };
+        let fix = text::did_you_mean(word, known).map_or(advice.into(), Words::from);
+        text.fault(Fault::new("is not known", fix)).into()
+    })
 }
 
 /// Text, or a number that was written without quotes.
-pub(in crate::config) fn loose_text<'v>(
-    node: &'v Node,
-    surroundings: &Surroundings,
-) -> Result<Text<'v>, Unusable> {
+pub(crate) fn loose_text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
     match &node.value {
         Tree::Integer(Integer { written, .. }) | Tree::Float { written, .. } => {
             Ok(Text { written, text: written.clone(), is_secret: false })
@@ -91,7 +88,7 @@ pub(in crate::config) fn loose_text<'v>(
 }
 
 /// A number of percent, which an environment variable can only give as text.
-pub(in crate::config) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, Unusable> {
+pub(crate) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, Unusable> {
     const NO_NUMBER: &str = "is not a number";
     match &node.value {
         Tree::Integer(number) => Ok(number.value as f64),
@@ -108,18 +105,16 @@ pub(in crate::config) fn percent(node: &Node, surroundings: &Surroundings) -> Re
 }
 
 /// A duration as Go spells it: always with its units.
-pub(in crate::config) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+pub(crate) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
-        return units::parse_go_duration(&number.written).map_err(|fault| {
-            let what = format!("{} {}", shortened(&number.written), fault.what);
-            fault.saying(what).into()
-        });
+        let duration = units::parse_go_duration(&number.written);
+        return duration.map_err(|fault| fault.of(shortened(&number.written)).into());
     }
     let text = text(node, surroundings)?;
     units::parse_go_duration(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
-pub(in crate::config) fn bool(node: &Node) -> Result<bool, Unusable> {
+pub(crate) fn bool(node: &Node) -> Result<bool, Unusable> {
     match node.value {
         Tree::Bool(value) => Ok(value),
         _ => Err(Unusable::WrongType),
@@ -127,7 +122,7 @@ pub(in crate::config) fn bool(node: &Node) -> Result<bool, Unusable> {
 }
 
 /// Milliseconds as a number, or a number with its unit as a string.
-pub(in crate::config) fn duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+pub(crate) fn duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(Duration::from_millis(whole(number)?));
     }
@@ -136,7 +131,7 @@ pub(in crate::config) fn duration(node: &Node, surroundings: &Surroundings) -> R
 }
 
 /// Bytes as a number, or a number with its unit as a string.
-pub(in crate::config) fn bytes(node: &Node, surroundings: &Surroundings) -> Result<u64, Unusable> {
+pub(crate) fn bytes(node: &Node, surroundings: &Surroundings) -> Result<u64, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(whole(number)?);
     }
@@ -144,7 +139,7 @@ pub(in crate::config) fn bytes(node: &Node, surroundings: &Surroundings) -> Resu
     units::parse_size(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
-pub(in crate::config) fn count(node: &Node) -> Result<u64, Unusable> {
+pub(crate) fn count(node: &Node) -> Result<u64, Unusable> {
     match &node.value {
         Tree::Integer(number) => Ok(whole(number)?),
         _ => Err(Unusable::WrongType),
@@ -152,10 +147,255 @@ pub(in crate::config) fn count(node: &Node) -> Result<u64, Unusable> {
 }
 
 fn whole(number: &Integer) -> Result<u64, Fault> {
-    let written = || shortened(&number.written);
-    if number.value < 0 {
-        return Err(Fault::new(format!("{} is negative", written()), "write a positive number"));
+    u64::try_from(number.value).map_err(|_| {
+        let fault = match number.value < 0 {
+            true => Fault::new("is negative", "write a positive number"),
+            false => Fault::new("is too large", "write a smaller number"),
+        };
+        fault.of(shortened(&number.written))
+    })
+}
+
+/// The size limit of the configuration and of each file that it names.
+pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
+/// The limit of all files and variables of one configuration together: a short text can name a large file many times.
+const MAX_BROUGHT_IN: usize = 16 << 20;
+/// The least that a look-up counts, as opening a file takes time, too.
+const MIN_CHARGE: usize = 4 << 10;
+/// Directories of open files: a shell hands `<(command)` over as `/dev/fd/63`.
+const HANDED_OVER: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
+
+/// Where the secrets are looked up.
+pub(crate) struct Surroundings {
+    /// Relative paths start here.
+    directory: PathBuf,
+    environment: fn(&str) -> Result<String, VarError>,
+    /// How much more may be brought in.
+    left: Cell<usize>,
+}
+
+impl Surroundings {
+    /// The process' own environment; `directory` is the one of the configuration file.
+    pub(crate) fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            environment: |name| std::env::var(name),
+            left: Cell::new(MAX_BROUGHT_IN),
+        }
     }
-    u64::try_from(number.value)
-        .map_err(|_| Fault::new(format!("{} is too large", written()), "write a smaller number"))
+
+    /// Puts the secrets into a value. Text that came from elsewhere is not searched again.
+    fn expand<'v>(&self, written: &'v str) -> Result<Text<'v>, Fault> {
+        let mut text = String::with_capacity(written.len());
+        let mut rest = written;
+        while let Some((before, after)) = rest.split_once("%{") {
+            let Some((reference, after)) = after.split_once("}%") else {
+                return Err(Fault::new("unclosed %{", "close it with }%, like %{env:NAME}%"));
+            };
+            text.push_str(before);
+            text.push_str(&self.look_up(reference)?);
+            rest = after;
+        }
+        text.push_str(rest);
+        Ok(Text { written, text, is_secret: rest.len() < written.len() })
+    }
+
+    /// Reads a file that the configuration names.
+    pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        self.charge(0)?;
+        let bytes = read_bounded(&self.directory.join(path))?;
+        self.charge(bytes.len())?;
+        Ok(bytes)
+    }
+
+    /// Takes the bytes of one look-up from the limit of all.
+    fn charge(&self, bytes: usize) -> Result<(), ReadError> {
+        let left = self.left.get().checked_sub(bytes.max(MIN_CHARGE));
+        // after the first look-up beyond the limit no other succeeds
+        self.left.set(left.unwrap_or(0));
+        left.map(|_| ()).ok_or(ReadError::TooMuch)
+    }
+
+    fn look_up(&self, reference: &str) -> Result<String, Fault> {
+        match reference.split_once(':') {
+            Some(("env", name)) => self.look_up_variable(name.trim()),
+            Some(("file", path)) => self.look_up_file(path.trim()),
+            _ => Err(Fault::new("unknown kind of %{…}%", "write %{env:NAME}% or %{file:path}%")),
+        }
+    }
+
+    fn look_up_variable(&self, name: &str) -> Result<String, Fault> {
+        let fault = |state| {
+            Fault::new(format!("environment variable {} is {state}", quoted(name)), "set it to the value")
+        };
+        match self.variable(name) {
+            Ok(text) if text.is_empty() => Err(fault("empty")),
+            Ok(text) => self.charge(text.len()).map(|()| text).map_err(|cause| {
+                let what = format!("cannot read environment variable {}: {cause}", quoted(name));
+                Fault::new(what, "name fewer or shorter ones")
+            }),
+            Err(VarError::NotPresent) => Err(fault("not set")),
+            Err(VarError::NotUnicode(_)) => Err(fault("not UTF-8")),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Result<String, VarError> {
+        // such names make the standard library panic on some systems
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(VarError::NotPresent);
+        }
+        (self.environment)(name)
+    }
+
+    fn look_up_file(&self, path: &str) -> Result<String, Fault> {
+        let fault =
+            |state| Fault::new(format!("file {} is {state}", quoted(path)), "write the value into it");
+        let bytes = self.read(path).map_err(|cause| unreadable(path, path, &cause))?;
+        let text = String::from_utf8(bytes).map_err(|_| fault("not UTF-8"))?;
+        // editors end a file with a line break; no secret does
+        let text = text.trim_end_matches(['\r', '\n']);
+        if text.is_empty() { Err(fault("empty")) } else { Ok(text.to_owned()) }
+    }
+}
+
+/// Reports that a file cannot be read; `written` is its path as the configuration spells it, `path` with secrets put in.
+pub(crate) fn unreadable(written: &str, path: &str, cause: &ReadError) -> Fault {
+    match unshown(path).or_else(|| unshown(written)) {
+        Some(text) => {
+            Fault::new(format!("{text} where a path is expected"), "write it to a file and name that")
+        }
+        None => Fault::new(
+            format!("cannot read file {}: {cause}", quoted(written)),
+            "write the path of a readable file",
+        ),
+    }
+}
+
+/// Why a file was not read.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    Io(io::Error),
+    Directory,
+    /// To open a pipe without a writer would take for ever, and so would many a device.
+    NotRegular,
+    TooLarge,
+    NotUtf8 {
+        line: usize,
+    },
+    /// All files and variables of the configuration together are beyond their limit.
+    TooMuch,
+    /// The build cannot read the format.
+    #[cfg(not(feature = "yaml"))]
+    NoYaml,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) if error.kind() == io::ErrorKind::NotFound => f.write_str("no such file"),
+            Self::Io(error) => error.kind().fmt(f),
+            Self::Directory => f.write_str("is a directory"),
+            Self::NotRegular => f.write_str("is not a regular file"),
+            Self::TooLarge => f.write_str("larger than 1 MiB"),
+            Self::NotUtf8 { line } => write!(f, "not UTF-8 in line {line}"),
+            Self::TooMuch => write!(f, "all that is brought in is more than {} MiB", MAX_BROUGHT_IN >> 20),
+            #[cfg(not(feature = "yaml"))]
+            Self::NoYaml => f.write_str("this build cannot read YAML"),
+        }
+    }
+}
+
+impl Error for ReadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Reads a whole file within the limit.
+pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
+    let kind = fs::metadata(path)?.file_type();
+    match kind.is_dir() {
+        true => Err(ReadError::Directory),
+        false if kind.is_file() || HANDED_OVER.iter().any(|place| path.starts_with(place)) => {
+            read_at_most(&mut File::open(path)?)
+        }
+        false => Err(ReadError::NotRegular),
+    }
+}
+
+/// Reads a stream to its end within the limit.
+pub(crate) fn read_at_most(reader: &mut dyn Read) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    reader.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES { Err(ReadError::TooLarge) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn surroundings() -> Surroundings {
+        Surroundings {
+            directory: Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+            environment: |name| match name {
+                "TOKEN" => Ok("hunter2".to_owned()),
+                "NESTED" => Ok("%{env:TOKEN}%".to_owned()),
+                "EMPTY" => Ok(String::new()),
+                "LATIN" => Err(VarError::NotUnicode(OsString::new())),
+                _ => Err(VarError::NotPresent),
+            },
+            left: Cell::new(MAX_BROUGHT_IN),
+        }
+    }
+
+    #[test]
+    fn references_are_replaced_wherever_they_stand() {
+        for (text, expanded) in [
+            ("Bearer %{env:TOKEN}%", "Bearer hunter2"),
+            ("%{env:TOKEN}%%{env: TOKEN }%!", "hunter2hunter2!"),
+            ("%{env:NESTED}%", "%{env:TOKEN}%"),
+        ] {
+            let read = surroundings().expand(text).expect(text);
+            assert_eq!((&*read.text, read.is_secret), (expanded, true), "{text:?}");
+        }
+        for text in ["", "100%", "%7B{x}%", "{env:TOKEN}"] {
+            let read = surroundings().expand(text).expect(text);
+            assert_eq!((&*read.text, read.is_secret), (text, false), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_found_beside_the_configuration_and_loses_its_last_line_break() {
+        let main = surroundings().expand("%{file:main.rs}%").expect("this crate's own file");
+        assert!(main.is_secret && main.text.ends_with('}'), "{:?}", main.text);
+    }
+
+    #[test]
+    fn a_missing_secret_is_named() {
+        for (text, what) in [
+            ("%{env:MISSING}%", "environment variable \"MISSING\" is not set"),
+            ("%{env:EMPTY}%", "environment variable \"EMPTY\" is empty"),
+            ("%{env:LATIN}%", "environment variable \"LATIN\" is not UTF-8"),
+            ("%{env:}%", "environment variable \"\" is not set"),
+            ("%{env:A=B}%", "environment variable \"A=B\" is not set"),
+            ("%{file:no/such}%", "cannot read file \"no/such\": no such file"),
+            ("%{file:config}%", "cannot read file \"config\": is a directory"),
+            ("%{vault:x}%", "unknown kind of %{…}%"),
+            ("%{TOKEN}%", "unknown kind of %{…}%"),
+            ("%{env:TOKEN", "unclosed %{"),
+        ] {
+            assert_eq!(surroundings().expand(text).map(|_| ()).expect_err(text).what, what, "{text:?}");
+        }
+    }
 }

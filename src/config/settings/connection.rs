@@ -1,17 +1,19 @@
-//! What is a connection given, and what a request that fails? Their settings with the defaults, a row for each setting,
-//! and the builder's methods.
+//! Connection and retry settings with their defaults, a row for each setting, the builder's methods, and the URL and head of a
+//! request that follow from them.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::kind::{Field, Kind, field, word};
-use super::{POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings, table};
-use crate::config::endpoint::PathRule;
+use super::{
+    LONGEST, POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings, table,
+};
+use crate::config::endpoint::{self, Endpoint, PathRule};
 use crate::config::error::Fault;
 use crate::config::text::shown;
 use crate::config::validate as rules;
-use crate::config::values::words::{Compression, Proxy, Transport, parse};
-use crate::config::{Exporter, Secret, SettingSource, demand};
+use crate::config::values::Named;
+use crate::config::{Compression, Exporter, Proxy, Secret, SettingSource, Transport, demand, header};
 use crate::record::Signal;
 
 settings! {
@@ -82,18 +84,25 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
+/// The [`Field`] of a duration whose largest value, [`LONGEST`], stands for no limit.
+macro_rules! unlimited {
+    ($($name:ident).+) => {
+        Field {
+            get: |owner| Some(owner.$($name).+).filter(|time| *time != LONGEST),
+            set: |owner, time| owner.$($name).+ = time.unwrap_or(LONGEST),
+        }
+    };
+}
+
 // the transport comes before the endpoint, whose meaning depends on it
-table! { ADDRESS:
+table! { ADDRESS from PLAIN:
     /// how requests travel; `disable` for off
     TRANSPORT {
         key: "transport",
         kind: Kind::Word {
             names: || Transport::NAMES.iter().map(|(name, _)| *name).collect(),
             get: |exporter| exporter.connection.transport.name().to_owned(),
-            set: |exporter, word| {
-                let meaning = parse(&Transport::NAMES, word);
-                meaning.inspect(|&transport| exporter.set_transport(transport)).is_some()
-            },
+            set: |exporter, word| Transport::parse(word).into_iter().for_each(|it| exporter.set_transport(it)),
             variables: &[("http/protobuf", "http"), ("grpc", "grpc"), ("http/json", "http")],
         },
         advice: "write \"http\", \"grpc\" or \"disable\"",
@@ -129,41 +138,38 @@ table! { ADDRESS:
     }
 }
 
-table! { CONNECTION:
+table! { CONNECTION from CONNECTED:
     /// one attempt, from the look-up of the name to the end of the answer; the other signals wait for it no longer
-    /// than that
+    /// than that; `none`: the time of its batch bounds it
     TIMEOUT {
         key: "timeout",
-        kind: Kind::Duration { field: field!(connection.timeout), range: POSITIVE },
-        advice: "write a duration like \"10s\"",
+        kind: Kind::Limit { field: unlimited!(connection.timeout), range: POSITIVE },
+        advice: "write a duration like \"10s\", or \"none\"",
         variables: VariableNames::exporter("TIMEOUT"),
         in_summary: Some(SummaryField { name: "timeout_ms", signals: &Signal::ALL }),
-        needs_connection: true,
     }
-    /// a batch that could not be delivered in this time is dropped and counted; in a shutdown its budget counts
+    /// a batch that could not be delivered in this time, if it is not `none`, is dropped and counted; in a shutdown its
+    /// budget counts
     GIVE_UP_AFTER {
         key: "give-up-after",
-        kind: Kind::Duration { field: field!(retry.give_up_after), range: POSITIVE },
-        advice: "write a duration like \"5m\"",
+        kind: Kind::Limit { field: unlimited!(retry.give_up_after), range: POSITIVE },
+        advice: "write a duration like \"5m\", or \"none\"",
         variables: VariableNames {
             metrics: Some("OTEL_METRIC_EXPORT_TIMEOUT"),
             ..VariableNames::processor("EXPORT_TIMEOUT")
         },
-        needs_connection: true,
     }
     /// first step of the back-off, which doubles from there; the pause is random below the step
     RETRY_FIRST_DELAY {
         key: "retry-first-delay",
         kind: Kind::Duration { field: field!(retry.first_delay), range: POSITIVE },
         advice: "write a duration like \"250ms\"",
-        needs_connection: true,
     }
     /// longest step of the back-off
     RETRY_MAX_DELAY {
         key: "retry-max-delay",
         kind: Kind::Duration { field: field!(retry.max_delay), range: POSITIVE },
         advice: "write a duration like \"30s\"",
-        needs_connection: true,
         rule: rules::max_delay,
     }
     /// longest pause that a server can ask for with `Retry-After`; after it the batch is sent again
@@ -171,7 +177,6 @@ table! { CONNECTION:
         key: "max-retry-after",
         kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
         advice: "write a duration like \"1m\"",
-        needs_connection: true,
     }
     /// of request bodies
     COMPRESSION {
@@ -179,7 +184,6 @@ table! { CONNECTION:
         kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
         advice: "write \"none\" or \"gzip\"",
         variables: VariableNames::exporter("COMPRESSION"),
-        needs_connection: true,
         connection_rule: rules::compression,
     }
     /// `env`: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; loopback is always reached
@@ -188,7 +192,6 @@ table! { CONNECTION:
         key: "proxy",
         kind: word!(Proxy, connection.proxy, &[]),
         advice: "write \"env\" or \"off\"; HTTPS_PROXY or HTTP_PROXY sets the address of a proxy",
-        needs_connection: true,
     }
     /// certificate authorities to trust instead, PEM
     CA_FILE {
@@ -202,7 +205,6 @@ table! { CONNECTION:
         },
         advice: "write the path of a PEM file",
         variables: VariableNames::exporter("CERTIFICATE"),
-        needs_connection: true,
         connection_rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
     }
     /// certificate to present, PEM, with its key below
@@ -217,7 +219,6 @@ table! { CONNECTION:
         },
         advice: "write the path of a PEM file",
         variables: VariableNames::exporter("CLIENT_CERTIFICATE"),
-        needs_connection: true,
         partner: Some(&CLIENT_KEY_FILE),
         connection_rule: |exporter| {
             let client = exporter.connection.tls.client();
@@ -240,7 +241,6 @@ table! { CONNECTION:
         },
         advice: "write the path of a PEM file",
         variables: VariableNames::exporter("CLIENT_KEY"),
-        needs_connection: true,
         partner: Some(&CLIENT_CERTIFICATE_FILE),
         connection_rule: |exporter| {
             let client = exporter.connection.tls.client();
@@ -262,7 +262,6 @@ table! { CONNECTION:
             },
         },
         advice: "write a product like \"shop/1.2\"",
-        needs_connection: true,
         connection_rule: rules::user_agent,
     }
 }
@@ -331,6 +330,125 @@ impl Exporter {
         self.connection.user_agent = Some(product.into());
         self.connection.hides_user_agent = false;
         self.set_in_code(&USER_AGENT)
+    }
+}
+
+/// No server takes more. Over HTTP the head of a request must fit into one write of 64 KiB, or secrets could not be put
+/// into it; what is not counted, such as the host's name and a proxy's credentials, has the other half of it.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+/// A colon, a space and the end of the line.
+const FIELD_FRAMING: usize = 4;
+
+impl ConnectionSettings {
+    /// The full URL that a signal is posted to; for gRPC scheme, host and port; what is printed goes to `stdout`.
+    ///
+    /// An endpoint that cannot be understood is returned as it is: validation has reported it before anything is sent.
+    pub(crate) fn url(&self, signal: Signal) -> String {
+        self.meaning(&self.endpoint, signal)
+    }
+
+    /// The same for messages: without what may be a secret.
+    pub(crate) fn shown_url(&self, signal: Signal) -> String {
+        self.meaning(&self.shown_endpoint, signal)
+    }
+
+    /// Counts what endpoint, user-agent and headers add to the head of every request, without a look at their text: there
+    /// may be hundreds of exporters that each have a whole file in it.
+    ///
+    /// # Errors
+    /// When there is more than a request can carry.
+    pub(crate) fn check_head(&self) -> Result<(), HeadTooLong> {
+        let headers =
+            self.headers.iter().map(|(name, value)| name.len() + value.expose().len() + FIELD_FRAMING);
+        let product = self.user_agent.as_ref().map_or(0, String::len);
+        let bytes = headers.sum::<usize>() + product + self.endpoint.len();
+        if bytes > MAX_HEAD_BYTES { Err(HeadTooLong { bytes }) } else { Ok(()) }
+    }
+
+    /// Who sends: the user's token, then ours.
+    pub(crate) fn full_user_agent(&self) -> String {
+        let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
+        match &self.user_agent {
+            Some(token) => format!("{token} {own}"),
+            None => own.to_owned(),
+        }
+    }
+
+    /// Host and port, if they are not to be shown.
+    pub(crate) fn hidden_authority(&self) -> Option<&str> {
+        let used = authority(&self.endpoint);
+        (used != authority(&self.shown_endpoint)).then_some(used)
+    }
+
+    /// What beside headers is not to be shown, even if a server repeats it.
+    pub(crate) fn hidden_texts(&self) -> impl Iterator<Item = &str> {
+        let host = self.hidden_authority().map(|authority| match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => authority,
+        });
+        host.into_iter().chain(self.user_agent.as_deref().filter(|_| self.hides_user_agent))
+    }
+
+    /// Scheme, host and port without what may be a secret, if they can be understood so.
+    pub(crate) fn shown_origin(&self) -> Option<String> {
+        Some(Endpoint::parse(&self.shown_endpoint, self.transport, self.insecure).ok()?.origin())
+    }
+
+    /// The endpoint, if it can be understood.
+    pub(crate) fn parsed(&self) -> Result<Endpoint, Fault> {
+        Endpoint::parse(&self.endpoint, self.transport, self.insecure)
+    }
+
+    fn meaning(&self, endpoint: &str, signal: Signal) -> String {
+        let understood = Endpoint::parse(endpoint, self.transport, self.insecure);
+        match (self.transport, understood) {
+            (Transport::Console, _) => self.transport.default_endpoint().to_owned(),
+            (Transport::Http, Ok(understood)) => understood.url(signal.path(), self.path_rule),
+            (Transport::Grpc, Ok(understood)) => understood.origin(),
+            (_, Err(_)) => endpoint.to_owned(),
+        }
+    }
+}
+
+/// More bytes than the head of a request can carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeadTooLong {
+    bytes: usize,
+}
+
+impl fmt::Display for HeadTooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "headers, endpoint and user-agent are {} bytes long together, and a request can carry {} KiB of them",
+            self.bytes,
+            MAX_HEAD_BYTES >> 10
+        )
+    }
+}
+
+impl std::error::Error for HeadTooLong {}
+
+/// Host and port of an endpoint, whether it is understood or not.
+fn authority(endpoint: &str) -> &str {
+    let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+// by hand: the endpoint may hold a secret
+impl fmt::Debug for ConnectionSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionSettings")
+            .field("endpoint", &endpoint::without_path(&self.shown_endpoint))
+            .field(
+                "headers",
+                &self.headers.iter().map(|(name, _)| header::shown_name(name)).collect::<Vec<_>>(),
+            )
+            .field("timeout", &self.timeout)
+            .field("compression", &self.compression)
+            .field("proxy", &self.proxy)
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which settings are not of one exporter? One row each, as in [`settings`](crate::config::settings).
+//! The settings that are not of one exporter: one row each, as in [`settings`](crate::config::settings).
 //!
 //! Service name, resource and sampler are of a [`provider`](crate::config::provider), and read by hand.
 
@@ -10,16 +10,16 @@ use crate::config::settings::settings;
 use crate::config::units;
 
 /// All that there is to know of one setting.
-pub(in crate::config) struct GeneralRow {
+pub(crate) struct GeneralRow {
     /// As `standpipe check` shows it, and files spell it that have it.
-    pub(in crate::config) key: &'static str,
-    pub(in crate::config) kind: GeneralKind,
+    pub(crate) key: &'static str,
+    pub(crate) kind: GeneralKind,
     /// The first of these environment variables that is set counts.
-    pub(in crate::config) variables: &'static [&'static str],
+    pub(crate) variables: &'static [&'static str],
 }
 
 /// What values a general setting has.
-pub(in crate::config) enum GeneralKind {
+pub(crate) enum GeneralKind {
     Bool(Field<Config, bool>),
     Count(Field<Config, u32>),
     /// A length, or any.
@@ -36,79 +36,86 @@ settings! {
     }
 }
 
-pub(in crate::config) static DISABLED: GeneralRow = GeneralRow {
-    key: "disabled",
-    kind: GeneralKind::Bool(field!(disabled)),
-    variables: &["OTEL_SDK_DISABLED"],
-};
+pub(crate) static DISABLED: GeneralRow =
+    row("disabled", GeneralKind::Bool(field!(disabled)), &["OTEL_SDK_DISABLED"]);
 
-pub(in crate::config) static SELF_OBSERVATION: GeneralRow =
-    GeneralRow { key: "self-observation", kind: GeneralKind::Bool(field!(self_observation)), variables: &[] };
+pub(crate) static SELF_OBSERVATION: GeneralRow =
+    row("self-observation", GeneralKind::Bool(field!(self_observation)), &[]);
 
 /// In code alone: the program knows how long it may take to end.
-pub(in crate::config) static DROP_BUDGET: GeneralRow =
-    GeneralRow { key: "drop-budget", kind: GeneralKind::Duration(field!(end.drop_budget)), variables: &[] };
+pub(crate) static DROP_BUDGET: GeneralRow =
+    row("drop-budget", GeneralKind::Duration(field!(end.drop_budget)), &[]);
 
-/// What [`SpanLimits`](crate::config::SpanLimits) holds.
-pub(in crate::config) static SPAN_LIMITS: [GeneralRow; 6] = [
-    GeneralRow {
-        key: "span-limits.attributes",
-        kind: GeneralKind::Count(field!(span_limits.attributes)),
-        variables: &["OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTE_COUNT],
-    },
-    GeneralRow {
-        key: "span-limits.events",
-        kind: GeneralKind::Count(field!(span_limits.events)),
-        variables: &["OTEL_SPAN_EVENT_COUNT_LIMIT"],
-    },
-    GeneralRow {
-        key: "span-limits.links",
-        kind: GeneralKind::Count(field!(span_limits.links)),
-        variables: &["OTEL_SPAN_LINK_COUNT_LIMIT"],
-    },
-    GeneralRow {
-        key: "span-limits.event-attributes",
-        kind: GeneralKind::Count(field!(span_limits.event_attributes)),
-        variables: &["OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT"],
-    },
-    GeneralRow {
-        key: "span-limits.link-attributes",
-        kind: GeneralKind::Count(field!(span_limits.link_attributes)),
-        variables: &["OTEL_LINK_ATTRIBUTE_COUNT_LIMIT"],
-    },
-    GeneralRow {
-        key: "span-limits.value-length",
-        kind: GeneralKind::Length(field!(span_limits.value_length)),
-        variables: &["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", ATTRIBUTE_VALUE_LENGTH],
-    },
+/// The fields of [`SpanLimits`](crate::config::SpanLimits).
+pub(crate) static SPAN_LIMITS: [GeneralRow; 6] = [
+    count(
+        "span-limits.attributes",
+        field!(span_limits.attributes),
+        &["OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTE_COUNT],
+    ),
+    count("span-limits.events", field!(span_limits.events), &["OTEL_SPAN_EVENT_COUNT_LIMIT"]),
+    count("span-limits.links", field!(span_limits.links), &["OTEL_SPAN_LINK_COUNT_LIMIT"]),
+    count(
+        "span-limits.event-attributes",
+        field!(span_limits.event_attributes),
+        &["OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT"],
+    ),
+    count(
+        "span-limits.link-attributes",
+        field!(span_limits.link_attributes),
+        &["OTEL_LINK_ATTRIBUTE_COUNT_LIMIT"],
+    ),
+    length(
+        "span-limits.value-length",
+        field!(span_limits.value_length),
+        &["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", ATTRIBUTE_VALUE_LENGTH],
+    ),
 ];
 
-/// What [`LogLimits`](crate::config::LogLimits) holds.
-pub(in crate::config) static LOG_LIMITS: [GeneralRow; 2] = [
-    GeneralRow {
-        key: "log-limits.attributes",
-        kind: GeneralKind::Count(field!(log_limits.attributes)),
-        variables: &["OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTE_COUNT],
-    },
-    GeneralRow {
-        key: "log-limits.value-length",
-        kind: GeneralKind::Length(field!(log_limits.value_length)),
-        variables: &["OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", ATTRIBUTE_VALUE_LENGTH],
-    },
+/// The fields of [`LogLimits`](crate::config::LogLimits).
+pub(crate) static LOG_LIMITS: [GeneralRow; 2] = [
+    count(
+        "log-limits.attributes",
+        field!(log_limits.attributes),
+        &["OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTE_COUNT],
+    ),
+    length(
+        "log-limits.value-length",
+        field!(log_limits.value_length),
+        &["OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", ATTRIBUTE_VALUE_LENGTH],
+    ),
 ];
+
+type VariableNames = &'static [&'static str];
+
+const fn row(key: &'static str, kind: GeneralKind, variables: VariableNames) -> GeneralRow {
+    GeneralRow { key, kind, variables }
+}
+
+const fn count(key: &'static str, field: Field<Config, u32>, variables: VariableNames) -> GeneralRow {
+    row(key, GeneralKind::Count(field), variables)
+}
+
+const fn length(
+    key: &'static str,
+    field: Field<Config, Option<usize>>,
+    variables: VariableNames,
+) -> GeneralRow {
+    row(key, GeneralKind::Length(field), variables)
+}
 
 /// Those of spans and of log records alike.
 const ATTRIBUTE_COUNT: &str = "OTEL_ATTRIBUTE_COUNT_LIMIT";
 const ATTRIBUTE_VALUE_LENGTH: &str = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT";
 
 /// All rows, in the order in which they are read and shown.
-pub(in crate::config) fn rows() -> impl Iterator<Item = &'static GeneralRow> {
+pub(crate) fn rows() -> impl Iterator<Item = &'static GeneralRow> {
     [&DISABLED, &SELF_OBSERVATION, &DROP_BUDGET].into_iter().chain(&SPAN_LIMITS).chain(&LOG_LIMITS)
 }
 
 impl GeneralKind {
     /// The value that a configuration has, for people.
-    pub(in crate::config) fn show(&self, config: &Config) -> String {
+    pub(crate) fn show(&self, config: &Config) -> String {
         match self {
             Self::Bool(field) => (field.get)(config).to_string(),
             Self::Count(field) => (field.get)(config).to_string(),

@@ -1,4 +1,4 @@
-//! What is there to know of a setting, and how is a value of its kind read, kept, checked and shown?
+//! The kinds of settings: how a value of each kind is read, kept, checked and shown.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -8,15 +8,14 @@ use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::header::shown_name;
 use crate::config::node::Node;
-use crate::config::read::expand::{self, Surroundings};
-use crate::config::read::value::{self, Text, Unusable};
+use crate::config::read::value::{self, Surroundings, Text, Unusable};
 use crate::config::{Exporter, Secret, SettingSource, units};
 use crate::record::Signal;
 
 /// Where a value is kept.
-pub(in crate::config) struct Field<O, T> {
-    pub(in crate::config) get: fn(&O) -> T,
-    pub(in crate::config) set: fn(&mut O, T),
+pub(crate) struct Field<O, T> {
+    pub(crate) get: fn(&O) -> T,
+    pub(crate) set: fn(&mut O, T),
 }
 
 /// The [`Field`] at a path below its owner.
@@ -25,10 +24,10 @@ macro_rules! field {
         Field { get: |owner| owner.$($name).+, set: |owner, value| owner.$($name).+ = value }
     };
 }
-pub(in crate::config) use field;
+pub(crate) use field;
 
 /// What values a setting of an exporter has.
-pub(in crate::config) enum Kind {
+pub(crate) enum Kind {
     Duration {
         field: Field<Exporter, Duration>,
         range: RangeInclusive<Duration>,
@@ -38,25 +37,19 @@ pub(in crate::config) enum Kind {
         field: Field<Exporter, Option<Duration>>,
         range: RangeInclusive<Duration>,
     },
-    Count {
+    Number {
         field: Field<Exporter, usize>,
+        unit: Unit,
         range: RangeInclusive<u64>,
-        /// What the largest of them is: "the most the queue can count".
-        most: &'static str,
-    },
-    /// A number of bytes.
-    Size {
-        field: Field<Exporter, usize>,
-        range: RangeInclusive<u64>,
-        /// As for a count.
+        /// A description of the largest value: "the most the queue can count".
         most: &'static str,
     },
     /// One of some words, in any case.
     Word {
         names: fn() -> Vec<&'static str>,
         get: fn(&Exporter) -> String,
-        /// Whether the word is known: others change nothing.
-        set: fn(&mut Exporter, &str) -> bool,
+        /// An unknown word changes nothing.
+        set: fn(&mut Exporter, &str),
         /// The words of its variables and what they mean; empty if they are the same.
         variables: &'static [(&'static str, &'static str)],
     },
@@ -80,31 +73,42 @@ pub(in crate::config) enum Kind {
     Signals,
 }
 
+/// The unit of a [`Kind::Number`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Records,
+    Bytes,
+}
+
+impl Unit {
+    pub(crate) fn show(self, number: u64) -> String {
+        match self {
+            Self::Records => number.to_string(),
+            Self::Bytes => units::show_size(number),
+        }
+    }
+}
+
 /// A [`Kind::Word`] whose words are the `NAMES` of a type.
 macro_rules! word {
     ($type:ident, $($name:ident).+, $variables:expr) => {
         Kind::Word {
             names: || $type::NAMES.iter().map(|(name, _)| *name).collect(),
             get: |exporter| exporter.$($name).+.name().into(),
-            set: |exporter, word| {
-                let meaning = parse(&$type::NAMES, word);
-                exporter.$($name).+ = meaning.unwrap_or(exporter.$($name).+);
-                meaning.is_some()
-            },
+            set: |exporter, word| $type::parse(word).into_iter().for_each(|it| exporter.$($name).+ = it),
             variables: $variables,
         }
     };
 }
-pub(in crate::config) use word;
+pub(crate) use word;
 
 /// What a file or a variable says of one setting.
 #[derive(Clone, PartialEq)]
-pub(in crate::config) enum SettingValue {
+pub(crate) enum SettingValue {
     Duration(Duration),
     /// Of a [`Kind::Limit`].
     NoLimit,
-    Count(usize),
-    Size(usize),
+    Number(usize),
     /// One that the kind knows.
     Word(String),
     Bool(bool),
@@ -131,11 +135,11 @@ pub(in crate::config) enum SettingValue {
 
 impl SettingValue {
     /// Reads the file that the value names, unless that is done.
-    pub(in crate::config) fn load(self) -> Result<Self, Fault> {
+    pub(crate) fn load(self) -> Result<Self, Fault> {
         match self {
             Self::File { path, pem: None } => {
-                let read = expand::read_bounded(Path::new(&path));
-                let pem = read.map_err(|cause| expand::unreadable(&path, &path, &cause))?;
+                let read = value::read_bounded(Path::new(&path));
+                let pem = read.map_err(|cause| value::unreadable(&path, &path, &cause))?;
                 Ok(Self::File { path, pem: Some(pem) })
             }
             value => Ok(value),
@@ -145,7 +149,7 @@ impl SettingValue {
 
 impl Kind {
     /// What the node of a file says. Headers have a reader of their own: each has its place.
-    pub(in crate::config) fn read(
+    pub(crate) fn read(
         &self,
         node: &Node,
         surroundings: &Surroundings,
@@ -157,15 +161,13 @@ impl Kind {
                 SettingValue::Duration(value::duration(node, surroundings)?)
             }
             // in range, before a machine of 32 bits loses count
-            Self::Count { range, most, .. } => {
-                let count = value::count(node)?;
-                check_number(count, range, most, |count| count.to_string())?;
-                SettingValue::Count(count as usize)
-            }
-            Self::Size { range, most, .. } => {
-                let bytes = value::bytes(node, surroundings)?;
-                check_number(bytes, range, most, units::show_size)?;
-                SettingValue::Size(bytes as usize)
+            Self::Number { unit, range, most, .. } => {
+                let number = match unit {
+                    Unit::Records => value::count(node)?,
+                    Unit::Bytes => value::bytes(node, surroundings)?,
+                };
+                check_number(number, *unit, range, most)?;
+                SettingValue::Number(number as usize)
             }
             Self::Word { names, .. } => {
                 SettingValue::Word(value::word(node, surroundings, advice, &names())?.to_owned())
@@ -174,7 +176,7 @@ impl Kind {
             Self::File { .. } => {
                 let Text { written, text, .. } = value::text(node, surroundings)?;
                 let read = surroundings.read(&text);
-                let pem = read.map_err(|cause| expand::unreadable(written, &text, &cause))?;
+                let pem = read.map_err(|cause| value::unreadable(written, &text, &cause))?;
                 SettingValue::File { path: written.to_owned(), pem: Some(pem) }
             }
             Self::Text { .. } => {
@@ -191,7 +193,7 @@ impl Kind {
     }
 
     /// Takes a value over that this kind has read; returns what to show instead of it, if it must not be shown itself.
-    pub(in crate::config) fn set(
+    pub(crate) fn set(
         &self,
         exporter: &mut Exporter,
         value: SettingValue,
@@ -201,9 +203,8 @@ impl Kind {
             (Self::Duration { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, value),
             (Self::Limit { field, .. }, SettingValue::Duration(value)) => (field.set)(exporter, Some(value)),
             (Self::Limit { field, .. }, SettingValue::NoLimit) => (field.set)(exporter, None),
-            (Self::Count { field, .. }, SettingValue::Count(value)) => (field.set)(exporter, value),
-            (Self::Size { field, .. }, SettingValue::Size(value)) => (field.set)(exporter, value),
-            (Self::Word { set, .. }, SettingValue::Word(word)) => _ = set(exporter, &word),
+            (Self::Number { field, .. }, SettingValue::Number(value)) => (field.set)(exporter, value),
+            (Self::Word { set, .. }, SettingValue::Word(word)) => set(exporter, &word),
             (Self::Bool { field, .. }, SettingValue::Bool(value)) => (field.set)(exporter, value),
             (Self::File { set, .. }, SettingValue::File { path, pem }) => {
                 set(exporter, pem.unwrap_or_default());
@@ -229,14 +230,13 @@ impl Kind {
     }
 
     /// The value that an exporter has, where two exporters can be compared by it.
-    pub(in crate::config) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
+    pub(crate) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
         match self {
             Self::Duration { field, .. } => Some(SettingValue::Duration((field.get)(exporter))),
             Self::Limit { field, .. } => {
                 Some((field.get)(exporter).map_or(SettingValue::NoLimit, SettingValue::Duration))
             }
-            Self::Count { field, .. } => Some(SettingValue::Count((field.get)(exporter))),
-            Self::Size { field, .. } => Some(SettingValue::Size((field.get)(exporter))),
+            Self::Number { field, .. } => Some(SettingValue::Number((field.get)(exporter))),
             Self::Word { get, .. } => Some(SettingValue::Word(get(exporter))),
             Self::Bool { field, .. } => Some(SettingValue::Bool((field.get)(exporter))),
             Self::File { .. } | Self::Text { .. } | Self::Endpoint | Self::Headers | Self::Signals => None,
@@ -244,14 +244,13 @@ impl Kind {
     }
 
     /// The value that an exporter has, as a file would spell it. Secrets are `***`.
-    pub(in crate::config) fn show(&self, exporter: &Exporter) -> String {
+    pub(crate) fn show(&self, exporter: &Exporter) -> String {
         match self {
             Self::Duration { field, .. } => units::show_duration((field.get)(exporter)),
             Self::Limit { field, .. } => {
                 (field.get)(exporter).map_or_else(|| NO_LIMIT.to_owned(), units::show_duration)
             }
-            Self::Count { field, .. } => (field.get)(exporter).to_string(),
-            Self::Size { field, .. } => units::show_size((field.get)(exporter) as u64),
+            Self::Number { field, unit, .. } => unit.show((field.get)(exporter) as u64),
             Self::Word { get, .. } => get(exporter),
             Self::Bool { field, .. } => (field.get)(exporter).to_string(),
             Self::File { show, .. } | Self::Text { show, .. } => show(exporter),
@@ -267,17 +266,14 @@ impl Kind {
     }
 
     /// Whether the value that an exporter has is one of those that can be used.
-    pub(in crate::config) fn check(&self, exporter: &Exporter) -> Result<(), Fault> {
+    pub(crate) fn check(&self, exporter: &Exporter) -> Result<(), Fault> {
         match self {
             Self::Duration { field, range } => check_duration((field.get)(exporter), range),
             Self::Limit { field, range } => {
                 (field.get)(exporter).map_or(Ok(()), |value| check_duration(value, range))
             }
-            Self::Count { field, range, most } => {
-                check_number((field.get)(exporter) as u64, range, most, |count| count.to_string())
-            }
-            Self::Size { field, range, most } => {
-                check_number((field.get)(exporter) as u64, range, most, units::show_size)
+            Self::Number { field, unit, range, most } => {
+                check_number((field.get)(exporter) as u64, *unit, range, most)
             }
             _ => Ok(()),
         }
@@ -287,34 +283,27 @@ impl Kind {
 /// How files and variables spell that a limit is none.
 const NO_LIMIT: &str = "none";
 
-pub(in crate::config) fn is_no_limit(text: &str) -> bool {
+pub(crate) fn is_no_limit(text: &str) -> bool {
     text.eq_ignore_ascii_case(NO_LIMIT)
 }
 
 fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Result<(), Fault> {
-    let [least, most] = [range.start(), range.end()].map(|&end| units::show_duration(end));
-    if value < *range.start() {
-        let fix = format!("write {least} to {most}");
-        return Err(Fault::new(format!("{} is too short", units::show_duration(value)), fix));
+    let [shown, least, most] = [&value, range.start(), range.end()].map(|&time| units::show_duration(time));
+    match value {
+        _ if range.contains(&value) => Ok(()),
+        _ if value < *range.start() => {
+            Err(Fault::new(format!("{shown} is too short"), format!("write {least} to {most}")))
+        }
+        _ => Err(Fault::new(format!("{shown} is too long"), format!("write at most {most}"))),
     }
-    if value > *range.end() {
-        let fix = format!("write at most {most}");
-        return Err(Fault::new(format!("{} is too long", units::show_duration(value)), fix));
-    }
-    Ok(())
 }
 
-fn check_number(
-    value: u64,
-    range: &RangeInclusive<u64>,
-    most: &str,
-    show: fn(u64) -> String,
-) -> Result<(), Fault> {
+fn check_number(value: u64, unit: Unit, range: &RangeInclusive<u64>, most: &str) -> Result<(), Fault> {
     if range.contains(&value) {
         return Ok(());
     }
-    let (least, largest) = (show(*range.start()), show(*range.end()));
+    let [value_shown, least, largest] = [value, *range.start(), *range.end()].map(|number| unit.show(number));
     let problem =
         if value < *range.start() { "small".to_owned() } else { format!("large: {most} is {largest}") };
-    Err(Fault::new(format!("{} is too {problem}", show(value)), format!("write {least} to {largest}")))
+    Err(Fault::new(format!("{value_shown} is too {problem}"), format!("write {least} to {largest}")))
 }

@@ -1,7 +1,6 @@
-//! Which settings does an exporter have? One row each, beside the field that holds its value and its default, and the
-//! builder's method.
+//! The settings of an exporter: one row each, beside the field that holds its value and its default, and the builder's method.
 //!
-//! A new setting is added in [`delivery`], [`connection`] or [`spool`]: its field with the default, its row, its method. The readers of
+//! A new setting is added in [`delivery`] or [`connection`]: its field with the default, its row, its method. The readers of
 //! files and of environment variables, validation, `standpipe check` with its JSON, and messages go through the rows and
 //! need no change. What remains is where the setting is used, in `pipeline/` or `transport/`, and texts, which tests hold to
 //! the rows and print as they should be: the table of `guide/configuration.md`, and `cli/init/telemetry.toml`. Settings that
@@ -11,8 +10,6 @@ pub(super) mod connection;
 pub(super) mod delivery;
 pub(super) mod general;
 pub(super) mod kind;
-mod request;
-pub(super) mod spool;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -24,73 +21,72 @@ use crate::record::Signal;
 
 pub(crate) use self::connection::*;
 pub(crate) use self::delivery::*;
-pub(crate) use self::spool::*;
 
 /// All rows, in the order in which they are read and shown.
-pub(in crate::config) fn rows() -> impl Iterator<Item = &'static SettingRow> {
+pub(crate) fn rows() -> impl Iterator<Item = &'static SettingRow> {
     [ADDRESS, DELIVERY, CONNECTION, SPOOLING].into_iter().flatten().copied()
 }
 
 /// All that there is to know of one setting.
-pub(in crate::config) struct SettingRow {
+pub(crate) struct SettingRow {
     /// As files of the layout `[tracer.…]` and `[metrics.…]`, which is Stalwart's, spell it, and messages.
-    pub(in crate::config) key: &'static str,
-    pub(in crate::config) kind: Kind,
+    pub(crate) key: &'static str,
+    pub(crate) kind: Kind,
     /// What to write, for messages about a value of the wrong kind.
-    pub(in crate::config) advice: &'static str,
+    pub(crate) advice: &'static str,
     /// What it means, in one sentence, for the tables of the documentation.
     #[cfg(test)]
-    pub(in crate::config) doc: &'static str,
-    pub(in crate::config) variables: VariableNames,
+    pub(crate) doc: &'static str,
+    pub(crate) variables: VariableNames,
     /// Whether the tables of tracers or of metrics in such files can have it, as its signals say.
-    pub(in crate::config) is_in_tables: bool,
+    pub(crate) is_in_tables: bool,
     /// As files of the layout `telemetry: exporters:`, which is Tracetest's, spell it, if they have it.
-    pub(in crate::config) in_tracetest: Option<TracetestSpelling>,
+    pub(crate) in_tracetest: Option<TracetestSpelling>,
     /// How [`ExporterSummary`](crate::config::ExporterSummary) has it, if it does.
-    pub(in crate::config) in_summary: Option<SummaryField>,
+    pub(crate) in_summary: Option<SummaryField>,
     /// The signals that the setting makes a difference to.
-    pub(in crate::config) signals: &'static [Signal],
+    pub(crate) signals: &'static [Signal],
     /// Whether it is of no use to an exporter that prints.
-    pub(in crate::config) needs_connection: bool,
+    pub(crate) needs_connection: bool,
     /// The setting that must be set with it.
-    pub(in crate::config) partner: Option<&'static SettingRow>,
+    pub(crate) partner: Option<&'static SettingRow>,
     /// A rule beyond the range of its kind.
-    pub(in crate::config) rule: fn(&Exporter) -> Result<(), Fault>,
+    pub(crate) rule: fn(&Exporter) -> Result<(), Fault>,
     /// The same, but not asked of an exporter that prints.
-    pub(in crate::config) connection_rule: fn(&Exporter) -> Result<(), Fault>,
+    pub(crate) connection_rule: fn(&Exporter) -> Result<(), Fault>,
     /// What to remark on the word of a variable that is understood, but not done.
-    pub(in crate::config) remark: fn(&str) -> Option<Fault>,
+    pub(crate) remark: fn(&str) -> Option<Fault>,
 }
 
 /// OpenTelemetry's environment variables for a setting.
-pub(in crate::config) struct VariableNames {
+pub(crate) struct VariableNames {
     /// What follows `OTEL_EXPORTER_OTLP_`, and the signal's name behind that in those of one signal.
-    pub(in crate::config) exporter: Option<&'static str>,
+    pub(crate) exporter: Option<&'static str>,
     /// What follows `OTEL_BSP_` and `OTEL_BLRP_`.
-    pub(in crate::config) processor: Option<&'static str>,
+    pub(crate) processor: Option<&'static str>,
     /// The variable that is for logs alone, if it is not one of the processor's.
-    pub(in crate::config) logs: Option<&'static str>,
+    pub(crate) logs: Option<&'static str>,
     /// The variable that is for metrics alone.
-    pub(in crate::config) metrics: Option<&'static str>,
+    pub(crate) metrics: Option<&'static str>,
 }
 
 /// How Tracetest's files have a setting.
-pub(in crate::config) struct TracetestSpelling {
-    pub(in crate::config) path: &'static [&'static str],
-    pub(in crate::config) advice: &'static str,
+pub(crate) struct TracetestSpelling {
+    pub(crate) path: &'static [&'static str],
+    pub(crate) advice: &'static str,
 }
 
 /// How a setting appears in the summary of an exporter.
-pub(in crate::config) struct SummaryField {
+pub(crate) struct SummaryField {
     /// Ends in `_ms` for durations.
-    pub(in crate::config) name: &'static str,
+    pub(crate) name: &'static str,
     /// It is null for exporters that send none of these. The form of the summary is fixed, and not always as `signals`.
-    pub(in crate::config) signals: &'static [Signal],
+    pub(crate) signals: &'static [Signal],
 }
 
 impl SettingRow {
     /// What a row is that says nothing else.
-    pub(in crate::config) const PLAIN: Self = Self {
+    pub(crate) const PLAIN: Self = Self {
         key: "",
         kind: Kind::Signals,
         advice: "",
@@ -108,8 +104,11 @@ impl SettingRow {
         remark: |_| None,
     };
 
+    /// The base of rows that are of no use to an exporter that prints.
+    pub(crate) const CONNECTED: Self = Self { needs_connection: true, ..Self::PLAIN };
+
     /// Whether the setting makes a difference to what an exporter sends.
-    pub(in crate::config) fn matters_to(&self, exporter: &Exporter) -> bool {
+    pub(crate) fn matters_to(&self, exporter: &Exporter) -> bool {
         let is_sent = self.signals.iter().any(|&signal| exporter.signals.contain(signal));
         is_sent && (!self.needs_connection || exporter.connection.transport.connects())
     }
@@ -125,26 +124,26 @@ impl PartialEq for SettingRow {
 impl VariableNames {
     const NONE: Self = Self { exporter: None, processor: None, logs: None, metrics: None };
 
-    pub(in crate::config) const fn exporter(end: &'static str) -> Self {
+    pub(crate) const fn exporter(end: &'static str) -> Self {
         Self { exporter: Some(end), ..Self::NONE }
     }
 
-    pub(in crate::config) const fn processor(end: &'static str) -> Self {
+    pub(crate) const fn processor(end: &'static str) -> Self {
         Self { processor: Some(end), ..Self::NONE }
     }
 
-    pub(in crate::config) const fn logs(name: &'static str) -> Self {
+    pub(crate) const fn logs(name: &'static str) -> Self {
         Self { logs: Some(name), ..Self::NONE }
     }
 
-    pub(in crate::config) const fn metrics(name: &'static str) -> Self {
+    pub(crate) const fn metrics(name: &'static str) -> Self {
         Self { metrics: Some(name), ..Self::NONE }
     }
 }
 
 /// Every moment that is computed from a duration must be one that the clock can tell.
-pub(in crate::config) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-pub(in crate::config) const ANY: RangeInclusive<Duration> = Duration::ZERO..=LONGEST;
+pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+pub(crate) const ANY: RangeInclusive<Duration> = Duration::ZERO..=LONGEST;
 const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
 /// The worker collects metrics itself: nothing waits for room in the queue, and the interval is the pace.
 const RECORDS: &[Signal] = &[Signal::Traces, Signal::Logs];
@@ -168,16 +167,17 @@ macro_rules! settings {
 }
 use settings;
 
-/// Defines each row by its name, and a list of them. Its comment is the sentence on it in the tables of the documentation.
+/// Defines each row by its name, and a list of them; a base has the fields that rows leave out. The comment on a row is its
+/// sentence in the tables of the documentation.
 macro_rules! table {
-    ($list:ident: $($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $value:expr,)* })*) => {
+    ($list:ident from $base:ident: $($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $value:expr,)* })*) => {
         $(
             $(#[doc = $doc])+
-            pub(in crate::config) static $name: SettingRow = SettingRow {
+            pub(crate) static $name: SettingRow = SettingRow {
                 $($field: $value,)*
                 #[cfg(test)]
                 doc: concat!($($doc),+),
-                ..SettingRow::PLAIN
+                ..SettingRow::$base
             };
         )*
         pub(super) static $list: &[&SettingRow] = &[$(&$name),*];

@@ -45,8 +45,7 @@ fn no_row_sets_what_is_of_another() {
     for row in rows() {
         let value = match &row.kind {
             Kind::Duration { .. } | Kind::Limit { .. } => SettingValue::Duration(Duration::from_secs(77)),
-            Kind::Count { .. } => SettingValue::Count(7_777),
-            Kind::Size { .. } => SettingValue::Size(7_777),
+            Kind::Number { .. } => SettingValue::Number(7_777),
             Kind::Word { names, .. } => SettingValue::Word(names().pop().unwrap().to_owned()),
             Kind::Bool { .. } => SettingValue::Bool(true),
             Kind::File { .. } => SettingValue::File { path: String::new(), pem: Some(b"x".to_vec()) },
@@ -80,7 +79,7 @@ fn the_builders_methods_state_the_defaults_of_their_rows() {
             let Some((_, name)) = setter else { continue };
             let key = name.to_ascii_lowercase().replace('_', "-");
             let row = rows().find(|row| row.key == key).expect(name);
-            if let Kind::Duration { .. } | Kind::Count { .. } | Kind::Size { .. } = row.kind {
+            if let Kind::Duration { .. } | Kind::Limit { .. } | Kind::Number { .. } = row.kind {
                 let sentence = doc.split(" unless set").next().unwrap_or_default();
                 let default = sentence.rsplit("; ").next().unwrap_or_default().replace("zero", "0s");
                 assert_eq!(plain(&default), plain(&row.kind.show(&exporter)), "{key}:{doc}");
@@ -120,16 +119,15 @@ fn table() -> String {
                 let or_none = if matches!(row.kind, Kind::Limit { .. }) { ", `none`" } else { "" };
                 format!("{least} to {most}{or_none}")
             }
-            Kind::Count { range, .. } => format!("{} to {}", range.start(), range.end()),
             // the text is the same for every machine
-            Kind::Size { .. } if row == &QUEUE_BYTES => {
+            Kind::Number { .. } if row == &QUEUE_BYTES => {
                 "1 KiB to 4 GiB, to 1 GiB on 32-bit machines".to_owned()
             }
-            Kind::Size { .. } if row.key == "spool-bytes" => {
+            Kind::Number { .. } if row.key == "spool-bytes" => {
                 "1 MiB to 1024 GiB, to 2 GiB on 32-bit machines".to_owned()
             }
-            Kind::Size { range, .. } => {
-                format!("{} to {}", units::show_size(*range.start()), units::show_size(*range.end()))
+            Kind::Number { range, unit, .. } => {
+                format!("{} to {}", unit.show(*range.start()), unit.show(*range.end()))
             }
             Kind::Word { names, .. } => code(&names().into_iter().map(str::to_owned).collect::<Vec<_>>()),
             Kind::Bool { .. } => code(&["true".to_owned(), "false".to_owned()]),

@@ -1,4 +1,4 @@
-//! How does a text of TOML become a document, and how does a wrong line leave all others as they are?
+//! Reads TOML text into a document, so that a wrong line leaves all others as they are.
 //!
 //! ```text
 //! text ─→ Statement: toml_parser's tokens → events, of one statement ─→ Reader ─→ Table ─→ Node
@@ -6,10 +6,9 @@
 //! ```
 //!
 //! The text is read statement by statement, a table header or a key with its value each. A statement ends with its line,
-//! unless its value goes on in the next one: only then are more lines shown to the parser. `reader` takes a statement over
-//! or says what is wrong with it; `table` knows which of them may stand beside each other.
+//! unless its value goes on in the next one: only then are more lines shown to the parser. `table` knows which statements may
+//! stand beside each other.
 
-mod reader;
 mod statement;
 mod table;
 #[cfg(test)]
@@ -17,9 +16,14 @@ mod tests;
 
 use std::ops::Range;
 
-use self::reader::{MAX_MISTAKES, Reader};
-use super::error::Location;
-use super::node::{Document, Node, Places};
+use toml_parser::{Expected, ParseError};
+
+use self::statement::{Kind, MAX_VALUES, Statement, Words, line_end};
+use self::table::{Conflict, Part, Table, TracerLevel, level_below, separate_enable};
+use super::error::{Fault, Location};
+use super::node::{Document, Mistake, Node, Places};
+use super::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};
+use super::text::{dotted, is_bare};
 
 /// What can be read of a text; `file` is how it is called in messages.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
@@ -32,8 +36,7 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
 
     let mut readable = text[..foreign_end.unwrap_or(text.len())].to_owned();
     for &at in stray_returns.iter().filter(|_| foreign_end.is_none()) {
-        // the parser would take it for the end of a line; this is an error wherever it stands, and stays in its line
-        readable.replace_range(at..=at, "\u{1}");
+        readable.replace_range(at..=at, LONE_RETURN_MARK);
     }
     // so that all that is closed is seen to end
     readable.push('\n');
@@ -92,4 +95,229 @@ fn mark(text: &str) -> Vec<Mark> {
         }
     }
     marks
+}
+
+/// After this many mistakes a text is not read any further.
+const MAX_MISTAKES: usize = 100;
+/// How many bytes are read in vain, in statements that take in lines of others, before these lines are given up.
+const MAX_REREAD: usize = 1 << 18;
+
+/// Stands for a lone carriage return, which the parser would take for the end of a line. This character is an error
+/// wherever it stands, and stays in its line.
+const LONE_RETURN_MARK: &str = "\u{1}";
+
+const NO_END: Words = ("never closed, nothing is read from here on", "close it");
+const NO_TOML: Words = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
+const TOO_LONG: Words = ("more than 20000 values, nothing is read from here on", "write a shorter file");
+const LONE_RETURN: Words = ("the line end is a lone carriage return", "end lines with LF or CRLF");
+const LONE_RETURNS: Words =
+    ("the line ends are lone carriage returns, nothing is read from here on", "end lines with LF or CRLF");
+
+/// Puts a document together, statement by statement.
+struct Reader<'t, 'd> {
+    text: &'t str,
+    places: TextPlaces<'d>,
+    root: Table<'t>,
+    mistakes: Vec<Mistake>,
+    current: CurrentTable<'t>,
+    /// Headers and values so far.
+    values: usize,
+    /// Bytes read in vain so far.
+    reread: usize,
+}
+
+/// The table that keys are put into.
+#[derive(Default)]
+struct CurrentTable<'t> {
+    /// As it is written.
+    path: Vec<String>,
+    /// As it is stored.
+    stored: Vec<Part<'t>>,
+    level: TracerLevel,
+    /// Its header could not be read, and this has been reported: its keys are left out.
+    is_lost: bool,
+}
+
+impl<'t, 'd> Reader<'t, 'd> {
+    fn new(text: &'t str, places: TextPlaces<'d>) -> Self {
+        let current = CurrentTable { level: Some(0), ..CurrentTable::default() };
+        Self { text, places, root: Table::default(), mistakes: Vec::new(), current, values: 0, reread: 0 }
+    }
+
+    /// Reads all of the text; the document has more of it from a line end on that is none of TOML.
+    fn read(&mut self, foreign_end: Option<usize>) {
+        let mut at = 0;
+        while at < self.text.len() {
+            let statement = self.next(at);
+            let start = statement.start;
+            at = statement.end;
+            self.values += statement.values;
+            if self.values > MAX_VALUES {
+                return self.stop(start, TOO_LONG);
+            }
+            let Some((owner, path, mut fault_at, mut fault)) = self.take(statement) else { continue };
+            let mut marks =
+                self.text[start..at].match_indices(LONE_RETURN_MARK).map(|(mark, _)| start + mark);
+            if let Some(lone_return) = marks.find(|mark| self.places.text[*mark..].starts_with('\r')) {
+                (fault_at, fault) = (lone_return, Fault::new(LONE_RETURN.0, LONE_RETURN.1));
+            }
+            if self.mistakes.len() >= MAX_MISTAKES {
+                return self.stop(start, NO_TOML);
+            }
+            self.report(fault_at, owner, &path, fault);
+            self.places.broken.push(start..at);
+        }
+        if let Some(at) = foreign_end {
+            self.stop(at, LONE_RETURNS);
+        }
+    }
+
+    /// The statement that begins with the line at a place. One that has taken in lines of others ends before them.
+    fn next(&mut self, at: usize) -> Statement<'t> {
+        let level = self.current.level;
+        let mut statement = Statement::read(self.text, at, level);
+        let cut = match statement.open_quote {
+            Some(quote) if statement.is_unclosed => Some(line_end(self.text, quote)),
+            _ if statement.is_unclosed => None,
+            _ => self.swallowed_section(&statement),
+        };
+        if let Some(cut) = cut.filter(|_| self.reread < MAX_REREAD) {
+            self.reread += statement.end - at;
+            statement = Statement::read(&self.text[..cut], at, level);
+            statement.is_unclosed = false;
+        }
+        statement
+    }
+
+    /// The first line in a broken statement that would begin a section of ours.
+    fn swallowed_section(&self, statement: &Statement<'_>) -> Option<usize> {
+        let is_broken = statement.error.is_some() || statement.flaw.is_some();
+        let text = Some(&self.text[statement.start..statement.end]).filter(|_| is_broken)?;
+        let mut lines = text.match_indices('\n').map(|(line_break, _)| line_break + 1);
+        let line = lines.find(|&line| {
+            let name = text[line..].trim_start_matches(['[', ' ', '\t', '"', '\'']);
+            FIRST_NAMES.iter().any(|first| name.starts_with(first))
+        });
+        line.map(|line| statement.start + line)
+    }
+
+    /// Puts a statement into the tree; what is wrong with it comes back with its owner, key and place.
+    fn take(&mut self, mut statement: Statement<'t>) -> Option<(Owner, Vec<String>, usize, Fault)> {
+        let is_header = matches!(statement.kind, Kind::Header | Kind::ElementHeader);
+        let mut path = if is_header { Vec::new() } else { self.current.path.clone() };
+        let table_len = path.len();
+        path.extend(statement.key.iter().map(|part| part.name.to_string()));
+        if is_header {
+            self.current = CurrentTable { path: path.clone(), is_lost: true, ..CurrentTable::default() };
+        } else if self.current.is_lost {
+            // the header excuses what stands below it, but not the loss of all that follows
+            statement.flaw = Some(NO_END).filter(|_| statement.is_unclosed);
+            statement.flaw?;
+        }
+        let is_anybodys = statement.is_unclosed || self.swallowed_section(&statement).is_some();
+        let owner = if is_anybodys { Owner::Unknown } else { Owner::of(&path) };
+        if let Some((what, fix)) = statement.flaw {
+            path.truncate(table_len + shown_parts(&path[table_len..], is_header));
+            return Some((owner, path, statement.start, Fault::new(what, fix)));
+        }
+        let conflict = self.put(&mut statement).err().or(statement.conflict.take());
+        let (at, fault) = match (conflict, &statement.error) {
+            // that it takes in the rest of the text is worse than what is wrong in it
+            _ if statement.is_unclosed => (statement.start, Fault::new(NO_END.0, NO_END.1)),
+            // what comes first may be the cause of the other
+            (Some(conflict), error) if error.as_ref().is_none_or(|(at, _)| conflict.at < *at) => {
+                (conflict.at, self.conflict(&conflict))
+            }
+            (_, Some((at, error))) => (*at, self.in_our_words(*at, error, &path)),
+            (_, None) => return None,
+        };
+        Some((owner, path, at, fault))
+    }
+
+    fn put(&mut self, statement: &mut Statement<'t>) -> Result<(), Conflict> {
+        let mut key = std::mem::take(&mut statement.key);
+        let is_element = statement.kind == Kind::ElementHeader;
+        if let Some(value) = statement.value.take() {
+            separate_enable(&mut key, self.current.level, value.as_table().is_some());
+            self.root.set(&self.current.stored, &key, value)
+        } else if is_element || statement.kind == Kind::Header {
+            if !is_element {
+                self.current.level = level_below(Some(0), &key);
+                separate_enable(&mut key, Some(0), true);
+            }
+            let opened = self.root.open(&key, statement.start, is_element);
+            self.current.is_lost = !self.root.has(&key);
+            self.current.stored = key;
+            opened
+        } else {
+            Ok(())
+        }
+    }
+
+    fn conflict(&self, conflict: &Conflict) -> Fault {
+        let line = self.places.location(conflict.first_at).line;
+        match &conflict.not_a_table {
+            None => Fault::duplicate_key(line),
+            Some((name, kind)) => {
+                let name = dotted(&[name]);
+                let what = match *kind {
+                    "a table" => {
+                        format!("{name} is an inline table in line {line}, which cannot be extended")
+                    }
+                    kind => format!("{name} is {kind} in line {line}, which has no keys"),
+                };
+                Fault::new(what, "remove one of the two")
+            }
+        }
+    }
+
+    /// Splits the parser's message into what is wrong and what to write.
+    fn in_our_words(&self, at: usize, error: &ParseError, path: &[String]) -> Fault {
+        let what = error.description();
+        let is_word = self.text[at..].starts_with(|c: char| c.is_ascii_alphabetic());
+        // the parser takes `info` for a misspelt `inf`, and `yes` for text without quotes
+        if what.starts_with("string values must be quoted") || is_word && what.starts_with("invalid ") {
+            let key = match path {
+                [_, _, name] => Section::at(path).and_then(|section| section.row(name)),
+                _ => None,
+            };
+            let advice = key.map_or("write text in \"quotes\", or true, false or a number", |row| row.advice);
+            return Fault::new("not a value", advice);
+        }
+        let shown = |expected: &Expected| match expected {
+            Expected::Literal("\n") => "newline".to_owned(),
+            Expected::Literal(text) => format!("`{text}`"),
+            Expected::Description(words) => (*words).to_owned(),
+            _ => "something else".to_owned(),
+        };
+        let expected: Vec<String> = error.expected().unwrap_or_default().iter().map(shown).collect();
+        let fix =
+            if expected.is_empty() { String::new() } else { format!("expected {}", expected.join(", ")) };
+        Fault::new(what.to_owned(), fix)
+    }
+
+    /// Leaves out everything from a place on.
+    fn stop(&mut self, at: usize, (what, fix): Words) {
+        let path = self.current.path.clone();
+        self.report(at, Owner::Unknown, &path, Fault::new(what, fix));
+        self.places.broken.push(at..usize::MAX);
+    }
+
+    fn report(&mut self, at: usize, owner: Owner, path: &[String], fault: Fault) {
+        let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
+        let diagnostic = fault.error(Some(self.places.location(at)), key);
+        self.mistakes.push(Mistake { owner, diagnostic });
+    }
+}
+
+/// How many parts of the key of a malformed statement are shown: the rest may be that of a broken text, and so of a secret.
+fn shown_parts(key: &[String], is_header: bool) -> usize {
+    let is_first_name = |part: &String| FIRST_NAMES.contains(&part.as_str());
+    if !is_header {
+        // no value follows: up to the last word that names something
+        let is_known = |part: &String| is_known_somewhere(part) || is_first_name(part);
+        return key.iter().rposition(is_known).map_or(0, |last| last + 1);
+    }
+    let bare_parts = key.iter().take_while(|part| part.chars().all(is_bare)).count();
+    if key.first().is_some_and(is_first_name) { bare_parts } else { 0 }
 }

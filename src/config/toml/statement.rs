@@ -1,4 +1,4 @@
-//! What do the parser's events say of one statement: which key has it, which value, and where does it end?
+//! One statement, from the parser's events: its key, its value, and where it ends.
 
 use std::borrow::Cow;
 use std::mem;
@@ -9,6 +9,7 @@ use toml_parser::{ParseError, Raw, Source};
 
 use super::table::{Conflict, Part, Table, TracerLevel, level_below, separate_enable};
 use crate::config::node::{Integer, Node, Tree};
+use crate::config::text::is_bare;
 
 /// What is wrong, and what to write instead.
 pub(super) type Words = (&'static str, &'static str);
@@ -139,8 +140,7 @@ impl<'d> Statement<'d> {
             self.kind = Kind::Assignment;
         }
         let (text, part) = self.part(event);
-        let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let bare_end = text.bytes().position(|byte| !is_bare(byte)).unwrap_or(text.len());
+        let bare_end = text.find(|c| !is_bare(c)).unwrap_or(text.len());
         let (flaw, part) = match event.encoding() {
             _ if self.key.len() >= MAX_DEPTH => (Some(TOO_DEEP), None),
             _ if event.span().end() > MAX_KEY_BYTES => (Some(NO_KEY), None),
@@ -236,15 +236,8 @@ impl<'d> Statement<'d> {
                 let value = i128::from_str_radix(&text, radix.value()).unwrap_or(end);
                 Tree::Integer(Integer { written: text.into_owned(), value })
             }
-            ScalarKind::DateTime => {
-                // the parser leaves it to others whether there is such a day
-                if let Err(fault) = toml::de::DeValue::parse(&text) {
-                    self.keep_first(
-                        ParseError::new(fault.message().to_owned()).with_unexpected(event.span()),
-                    );
-                }
-                Tree::Date
-            }
+            // no setting is a date, so nothing asks whether there is such a day
+            ScalarKind::DateTime => Tree::Date,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which keys may stand beside each other in TOML? Tables grow key by key here; a key that is taken is a [`Conflict`].
+//! Tables that grow key by key. A key that is set already is a [`Conflict`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,15 +1,21 @@
-//! Which rules hold for every value, from code, file or environment? Those of its row, and a few between settings.
-
-mod remarks;
+//! Rules for every value, from code, file or environment: those of its row, a few between settings, and warnings about values
+//! that work but were probably not meant.
 
 use std::time::Duration;
 
-use crate::config::endpoint::Endpoint;
+use crate::config::endpoint::{Endpoint, PathRule};
 use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
-use crate::config::settings::SettingRow;
-use crate::config::settings::{HEADERS, RETRY_MAX_DELAY, SIGNALS, SPOOL, USER_AGENT, rows};
-use crate::config::text::{quoted, unshown};
-use crate::config::{Compression, Config, Exporter, SettingSource, Transport, header, no_proxy, units};
+use crate::config::settings::general::SELF_OBSERVATION;
+use crate::config::settings::{
+    BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, RETRY_MAX_DELAY,
+    SIGNALS, SPOOL, SettingRow, USER_AGENT, rows,
+};
+use crate::config::text::{listed, quoted, unshown};
+use crate::config::{
+    Compression, Config, Exporter, ProviderName, Proxy, SettingSource, Transport, WhenFull, header, no_proxy,
+    proxy_for, units,
+};
+use crate::record::Signal;
 
 /// Checks a configuration, of which a reader has already found some things and some exporters to be broken.
 ///
@@ -17,16 +23,14 @@ use crate::config::{Compression, Config, Exporter, SettingSource, Transport, hea
 ///
 /// All diagnostics, if at least one is an error; with them the configuration without its broken exporters. What is disabled
 /// has no errors, only warnings.
-pub(in crate::config) fn validate(
+pub(crate) fn validate(
     mut config: Config,
     mut diagnostics: Vec<Diagnostic>,
     broken_exporters: &[usize],
 ) -> Result<Config, ConfigError> {
     let mut names = Vec::new();
-    let mut broken: Vec<bool> = vec![false; config.exporters.len()];
-    for &index in broken_exporters {
-        broken[index] = true;
-    }
+    let mut broken: Vec<bool> =
+        (0..config.exporters.len()).map(|index| broken_exporters.contains(&index)).collect();
     for (index, exporter) in config.exporters.iter().enumerate() {
         let mut found = Vec::new();
         check(exporter, &mut found);
@@ -39,11 +43,9 @@ pub(in crate::config) fn validate(
         }
         names.push(exporter.name());
         broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
-        // a variable that several exporters ask is wrong once
-        found.retain(|diagnostic| diagnostic.location.is_some() || !diagnostics.contains(diagnostic));
         diagnostics.append(&mut found);
     }
-    diagnostics.extend(remarks::on_observation(&config));
+    diagnostics.extend(idle_self_observation(&config));
     diagnostics.extend(no_proxy::diagnostics(&config, |name| std::env::var(name).ok()));
     if config.disabled {
         // nothing of it will be started, so nothing of it is a reason for a program not to start
@@ -52,23 +54,21 @@ pub(in crate::config) fn validate(
         });
     }
     let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
-    // an exporter that both providers use is checked twice
+    sort_by_place(&mut diagnostics);
+    // an exporter that both providers use is checked twice, and several exporters may ask for one variable
     let mut seen = Vec::new();
     diagnostics.retain(|diagnostic| {
-        let text = diagnostic.to_string();
-        let is_new = !seen.contains(&text);
-        seen.push(text);
+        let is_new = !seen.contains(diagnostic);
+        seen.push(diagnostic.clone());
         is_new
     });
-    sort_by_place(&mut diagnostics);
-
-    let harmless = diagnostics.iter().filter(|diagnostic| diagnostic.severity < DiagnosticSeverity::Error);
-    // what is validated twice, after reading and at start, is reported once
-    let known: Vec<String> = config.diagnostics.iter().map(ToString::to_string).collect();
-    let new: Vec<Diagnostic> =
-        harmless.filter(|diagnostic| !known.contains(&diagnostic.to_string())).cloned().collect();
-    config.diagnostics.extend(new);
-    // what is broken is never started
+    // a configuration is validated after it was read and at start
+    for diagnostic in diagnostics.iter().filter(|found| found.severity < DiagnosticSeverity::Error) {
+        if !config.diagnostics.contains(diagnostic) {
+            config.diagnostics.push(diagnostic.clone());
+        }
+    }
+    // a broken exporter is never started
     let mut keep = broken.iter().map(|broken| !broken);
     config.exporters.retain(|_| keep.next().unwrap_or(false));
     if !failed {
@@ -101,13 +101,16 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
             report(DiagnosticSeverity::Error, row, fault);
         }
     }
-    for (severity, row, fault) in remarks::on(exporter) {
+    for (severity, row, fault) in remarks(exporter, |name| std::env::var(name).ok()) {
         report(severity, row, fault);
     }
     found.extend(rows().filter_map(|row| check_partner(exporter, row)));
     for (index, (name, value)) in exporter.connection.headers.iter().enumerate().filter(|_| connects) {
-        let checked = header::check(index + 1, name, value.expose());
-        if let Err(fault) = checked.and_then(|()| check_metadata(exporter.connection.transport, name)) {
+        let mut checked = header::check(index + 1, name, value.expose());
+        if exporter.connection.transport == Transport::Grpc {
+            checked = checked.and_then(|()| header::check_metadata(name));
+        }
+        if let Err(fault) = checked {
             let source = exporter.header_source(index);
             found.push(exporter.diagnostic(DiagnosticSeverity::Error, &HEADERS, source, fault));
         }
@@ -134,17 +137,15 @@ fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Diagno
 }
 
 fn whole(exporter: &Exporter, what: &'static str, fix: &'static str) -> Diagnostic {
-    Fault::new(what, fix).found(DiagnosticSeverity::Error, exporter.location().cloned(), exporter.path())
+    Fault::new(what, fix).error(exporter.location().cloned(), exporter.path())
 }
 
-pub(in crate::config) fn signals(exporter: &Exporter) -> Result<(), Fault> {
-    match exporter.signals.iter().next() {
-        Some(_) => Ok(()),
-        None => Err(Fault::new("there is none, so nothing would be sent", SIGNALS.advice)),
-    }
+pub(crate) fn signals(exporter: &Exporter) -> Result<(), Fault> {
+    let nothing = || Fault::new("there is none, so nothing would be sent", SIGNALS.advice);
+    exporter.signals.iter().next().map(|_| ()).ok_or_else(nothing)
 }
 
-pub(in crate::config) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     let (first, max) = (exporter.retry.first_delay, exporter.retry.max_delay);
     RETRY_MAX_DELAY.kind.check(exporter)?;
     if max < first {
@@ -155,14 +156,12 @@ pub(in crate::config) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(in crate::config) fn block_timeout(exporter: &Exporter) -> Result<(), Fault> {
-    match exporter.queue.block_timeout {
-        Some(Duration::ZERO) => Err(Fault::new("0s means never to wait", "write lossy = true for that")),
-        _ => Ok(()),
-    }
+pub(crate) fn block_timeout(exporter: &Exporter) -> Result<(), Fault> {
+    let waits = exporter.queue.block_timeout != Some(Duration::ZERO);
+    needs(waits, "0s means never to wait", "write lossy = true for that")
 }
 
-pub(in crate::config) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
     check_endpoint(exporter, cfg!(feature = "tls"))
 }
 
@@ -170,68 +169,44 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     let endpoint = exporter.connection.parsed().map_err(|fault| {
         let http = &exporter.connection;
         let shown = unshown(&http.endpoint).map_or_else(|| quoted(&http.shown_endpoint), str::to_owned);
-        let what = format!("{shown} {}", fault.what);
-        fault.saying(what)
+        fault.of(shown)
     })?;
-    if endpoint.tls && !can_encrypt {
-        return Err(Fault::new(
-            "needs TLS, which this build does not have",
-            "build standpipe with its feature \"tls\", or begin it with http:// for plaintext",
-        ));
-    }
-    Ok(())
+    let fix = "build standpipe with its feature \"tls\", or begin it with http:// for plaintext";
+    needs(!endpoint.tls || can_encrypt, "needs TLS, which this build does not have", fix)
 }
 
-pub(in crate::config) fn transport(exporter: &Exporter) -> Result<(), Fault> {
+fn needs(is_so: bool, what: &'static str, fix: &'static str) -> Result<(), Fault> {
+    if is_so { Ok(()) } else { Err(Fault::new(what, fix)) }
+}
+
+pub(crate) fn transport(exporter: &Exporter) -> Result<(), Fault> {
     check_transport(exporter.connection.transport, cfg!(feature = "grpc"))
 }
 
 fn check_transport(transport: Transport, can_call: bool) -> Result<(), Fault> {
-    if transport == Transport::Grpc && !can_call {
-        return Err(Fault::new(
-            "this build cannot send over gRPC",
-            "build standpipe with its feature \"grpc\"",
-        ));
-    }
-    Ok(())
+    let fix = "build standpipe with its feature \"grpc\"";
+    needs(transport != Transport::Grpc || can_call, "this build cannot send over gRPC", fix)
 }
 
-fn check_metadata(transport: Transport, name: &str) -> Result<(), Fault> {
-    match transport {
-        Transport::Grpc => header::check_metadata(name),
-        Transport::Http | Transport::Console => Ok(()),
-    }
-}
-
-pub(in crate::config) fn compression(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn compression(exporter: &Exporter) -> Result<(), Fault> {
     check_compression(exporter.connection.compression, cfg!(feature = "gzip"))
 }
 
 fn check_compression(compression: Compression, can_compress: bool) -> Result<(), Fault> {
-    if compression == Compression::Gzip && !can_compress {
-        return Err(Fault::new(
-            "this build cannot compress",
-            "build standpipe with its feature \"gzip\", or write \"none\"",
-        ));
-    }
-    Ok(())
+    let fix = "build standpipe with its feature \"gzip\", or write \"none\"";
+    needs(compression != Compression::Gzip || can_compress, "this build cannot compress", fix)
 }
 
-pub(in crate::config) fn spool(exporter: &Exporter) -> Result<(), Fault> {
-    let fault = |what: &'static str, fix: &'static str| Err(Fault::new(what, fix));
-    match &exporter.spool.directory {
-        None => Ok(()),
-        Some(directory) if directory.as_os_str().is_empty() => fault("is empty", SPOOL.advice),
-        Some(_) if !cfg!(feature = "spool") => {
-            fault("this build has no spool", "build standpipe with its feature \"spool\"")
-        }
-        Some(_) if !cfg!(target_os = "linux") => fault("only Linux has a spool", "leave it out"),
-        Some(_) => Ok(()),
-    }
+pub(crate) fn spool(exporter: &Exporter) -> Result<(), Fault> {
+    let Some(directory) = &exporter.spool.directory else { return Ok(()) };
+    let fix = "build standpipe with its feature \"spool\"";
+    needs(!directory.as_os_str().is_empty(), "is empty", SPOOL.advice)?;
+    needs(cfg!(feature = "spool"), "this build has no spool", fix)?;
+    needs(cfg!(target_os = "linux"), "only Linux has a spool", "leave it out")
 }
 
 /// Only that it is the right kind of file; what is in it is for the TLS library to judge.
-pub(in crate::config) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
+pub(crate) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
     let Some(pem) = pem else { return Ok(()) };
     let end_of_label = format!("{kind}-----");
     let is_begin = |line: &[u8]| {
@@ -243,7 +218,7 @@ pub(in crate::config) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault
     Err(Fault::new(format!("holds no PEM block \"{kind}\""), "name a file in PEM form"))
 }
 
-pub(in crate::config) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
     match &exporter.connection.user_agent {
         Some(product) if product.trim().is_empty() => Err(Fault::new("is empty", USER_AGENT.advice)),
         Some(product) => {
@@ -254,14 +229,190 @@ pub(in crate::config) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
 }
 
 /// What is too long by itself is reported as that.
-pub(in crate::config) fn head(exporter: &Exporter) -> Result<(), Fault> {
+pub(crate) fn head(exporter: &Exporter) -> Result<(), Fault> {
     let http = &exporter.connection;
     let product = http.user_agent.as_deref();
     let mut values = http.headers.iter().map(|(_, value)| value.expose()).chain(product);
     if values.any(header::is_too_long) || Endpoint::is_too_long(&http.endpoint) {
         return Ok(());
     }
-    http.check_head().map_err(|what| Fault::new(what, "write shorter ones"))
+    http.check_head().map_err(|error| Fault::new(error.to_string(), "write shorter ones"))
+}
+
+type Remark = (&'static SettingRow, Fault);
+
+const HTTPS: &str = "https://";
+
+/// All remarks on one exporter, by the key they are about.
+fn remarks(
+    exporter: &Exporter,
+    variable: fn(&str) -> Option<String>,
+) -> Vec<(DiagnosticSeverity, &'static SettingRow, Fault)> {
+    if !exporter.connection.transport.connects() {
+        return Vec::new();
+    }
+    let mut warnings = vec![idle_block_timeout(exporter), unfilled_batch(exporter)];
+    let mut note = None;
+    if let Ok(endpoint) = &exporter.connection.parsed() {
+        warnings.push(idle_certificates(exporter, endpoint, variable));
+        let of_endpoint = [clear_credentials, odd_path, ignored_path, ignored_query];
+        warnings.extend(of_endpoint.map(|remark| remark(exporter, endpoint)));
+        note = port_of_another(exporter, endpoint);
+    }
+    let warnings = warnings.into_iter().map(|remark| (DiagnosticSeverity::Warning, remark));
+    let remarks = warnings.chain([(DiagnosticSeverity::Note, note)]);
+    remarks.filter_map(|(severity, remark)| remark.map(|(row, fault)| (severity, row, fault))).collect()
+}
+
+/// Warns of the ledger as metrics, if no exporter sends metrics.
+fn idle_self_observation(config: &Config) -> Option<Diagnostic> {
+    // those of an application have its telemetry alone
+    let is_seen = config.exporters.iter().any(|exporter| {
+        exporter.signals.contain(Signal::Metrics) && exporter.provider() != Some(ProviderName::Application)
+    });
+    let source = config.source(&SELF_OBSERVATION);
+    (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| {
+        let what = "has no effect: no exporter sends metrics";
+        let fault = Fault::new(what, "add one that does, like [metrics.open-telemetry]");
+        fault.warning(source.location().cloned(), SELF_OBSERVATION.key)
+    })
+}
+
+/// Reports certificates without a TLS connection: neither the endpoint nor the proxy on the way to it is https.
+fn idle_certificates(
+    exporter: &Exporter,
+    endpoint: &Endpoint,
+    variable: fn(&str) -> Option<String>,
+) -> Option<Remark> {
+    let tls = &exporter.connection.tls;
+    let row = match (&tls.ca, tls.client()) {
+        (Some(_), _) => &CA_FILE,
+        (None, Some(_)) => &CLIENT_CERTIFICATE_FILE,
+        (None, None) => return None,
+    };
+    let is_https = |(_, proxy): (_, String)| {
+        proxy.get(..HTTPS.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(HTTPS))
+    };
+    let proxy = proxy_for(false, endpoint.host_and_port(), variable);
+    let proxy_is_https = exporter.connection.proxy == Proxy::FromEnvironment && proxy.is_some_and(is_https);
+    let fault = || Fault::new("has no effect: the endpoint is not https", "write https:// or remove it");
+    (!endpoint.tls && !proxy_is_https).then(|| (row, fault()))
+}
+
+/// Credentials that anyone on the way to another machine can read.
+fn clear_credentials(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let is_read_by_others = !endpoint.tls && !endpoint.is_loopback();
+    let mut headers = exporter.connection.headers.iter();
+    let has_credentials = exporter.connection.has_secret_header
+        || headers.any(|(name, value)| header::is_credential(name, value.expose()));
+    let what = "credentials are sent in clear text: the endpoint is not https";
+    let fault = || Fault::new(what, "begin the endpoint with https://");
+    (is_read_by_others && has_credentials).then(|| (&HEADERS, fault()))
+}
+
+/// A limit to waits that never happen, which is easily written where dropping is the default.
+fn idle_block_timeout(exporter: &Exporter) -> Option<Remark> {
+    let is_idle = exporter.queue.when_full == WhenFull::DropNewest && BLOCK_TIMEOUT.matters_to(exporter);
+    let fix = match exporter.source(&BLOCK_TIMEOUT) {
+        SettingSource::Environment(variable) => {
+            format!("set {}=BLOCK", variable.replace("BLOCK_ON_QUEUE_FULL_TIMEOUT", "ON_QUEUE_FULL"))
+        }
+        SettingSource::File(_) => "write lossy = false, or remove it".to_owned(),
+        SettingSource::Default | SettingSource::Code => return None,
+    };
+    is_idle.then(|| (&BLOCK_TIMEOUT, Fault::new("has no effect: no caller waits", fix)))
+}
+
+/// A path is used as it is, so it is the same for every signal.
+fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
+    // the variables have a warning of their own for an endpoint without a path
+    let is_at_root = exporter.connection.path_rule == PathRule::Verbatim
+        && exporter.source(&ENDPOINT) == SettingSource::Code;
+    let is_shared = exporter.connection.path_rule.keeps_path() && (endpoint.has_path() || is_at_root);
+    if !is_shared || signals.len() < 2 {
+        return None;
+    }
+    let what = format!("{} are posted to the same path", listed(&signals, "and"));
+    let fix = match exporter.location() {
+        Some(_) => "leave the path out, or write one table for each",
+        None => "give each signal its own endpoint",
+    };
+    Some((&ENDPOINT, Fault::new(what, fix)))
+}
+
+/// A path that no collector has: one signal's behind another, or that of another signal.
+fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    if exporter.connection.transport != Transport::Http {
+        return None;
+    }
+    let names_two = |(_, url): (Signal, String)| {
+        let segments: Vec<&str> = url.split('?').next().unwrap_or_default().split('/').collect();
+        let names_signal =
+            |pair: &&[&str]| pair[0] == "v1" && Signal::ALL.iter().any(|signal| signal.name() == pair[1]);
+        segments.windows(2).filter(names_signal).count() > 1
+    };
+    if exporter.endpoints().into_iter().any(names_two) {
+        let fix = "leave the path out: that of each signal is added";
+        return Some((&ENDPOINT, Fault::new("the path names a signal twice", fix)));
+    }
+    let is_of = |signal: &Signal| endpoint.path().ends_with(signal.path());
+    let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
+    match named {
+        Some(named) if exporter.connection.path_rule.keeps_path() => {
+            let sent = exporter.signals.iter().next()?;
+            let what = format!("{} are posted to the path of {}", sent.name(), named.name());
+            Some((&ENDPOINT, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
+        }
+        _ => shared_path(exporter, endpoint),
+    }
+}
+
+/// The two transports have ports next to each other, and it is easy to take one for the other.
+fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let (_, port) = endpoint.host_and_port();
+    let (name, other) = match exporter.connection.transport {
+        Transport::Http => ("HTTP", Transport::Grpc),
+        Transport::Grpc => ("gRPC", Transport::Http),
+        Transport::Console => return None,
+    };
+    if port != other.default_port() {
+        return None;
+    }
+    let (usual, other) = (exporter.connection.transport.default_port(), other.name());
+    let what = format!("{port} is usually the port of {other}");
+    let fix = format!("for {name} it is usually {usual}; or choose {other} as the transport");
+    Some((&ENDPOINT, Fault::new(what, fix)))
+}
+
+/// gRPC has no use for a path.
+fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    if exporter.connection.transport != Transport::Grpc || !endpoint.has_path() {
+        return None;
+    }
+    // nothing that was put in is shown
+    let fix = match exporter.connection.shown_origin() {
+        Some(origin) => format!("write {origin:?}"),
+        None => "remove it".to_owned(),
+    };
+    Some((&ENDPOINT, Fault::new("the path is ignored: gRPC has none", fix)))
+}
+
+/// Nor for a query, in which people put keys.
+fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
+    let is_ignored = exporter.connection.transport == Transport::Grpc && endpoint.has_query();
+    let fault = || Fault::new("the query is ignored: gRPC has none", "send what it says as a header");
+    is_ignored.then(|| (&ENDPOINT, fault()))
+}
+
+/// A batch that the queue never fills.
+fn unfilled_batch(exporter: &Exporter) -> Option<Remark> {
+    let (batch, queue) = (exporter.batch.records, exporter.queue.records);
+    let fault = || {
+        let what = format!("{batch} is more than the queue holds: a request has at most {queue} records");
+        Fault::new(what, format!("write {queue} or less, or make the queue larger"))
+    };
+    (batch > queue && exporter.is_set(&BATCH_RECORDS)).then(|| (&BATCH_RECORDS, fault()))
 }
 
 #[cfg(all(test, feature = "grpc", feature = "tls"))]

@@ -1,6 +1,6 @@
 use super::*;
+use crate::config::Application;
 use crate::config::settings::LONGEST;
-use crate::record::Signal;
 
 fn refused(exporter: Exporter) -> String {
     Config::new().exporter(exporter).validate().expect_err("out of range").to_string()
@@ -163,6 +163,9 @@ fn signals_that_share_a_path_are_a_warning() {
     assert_eq!(told(to_a_path().signals([Signal::Logs])), [""; 0]);
     assert_eq!(told(Exporter::http("http://localhost:4318/?key=1")), [""; 0]);
     assert_eq!(told(Exporter::http("http://localhost:4318/v1/traces")), [""; 0]);
+    assert_eq!(told(Exporter::http_verbatim("http://localhost:4318")), [warning("traces, logs and metrics")]);
+    assert_eq!(told(Exporter::http("http://localhost:4318/v1/tracesx")), [""; 0]);
+    assert_eq!(told(Exporter::http("http://localhost:4318?to=/v1/traces")), [""; 0]);
 }
 
 #[test]
@@ -186,6 +189,8 @@ fn warns_of_credentials_in_clear_text_to_another_machine() {
         ] {
             assert_eq!(told(safe, name, value), [""; 0], "{name}: {value}");
         }
+        // a resolver may send it to another machine
+        assert_eq!(told(Exporter::http("http://otel.localhost"), name, value), [warning], "{name}: {value}");
     }
     assert_eq!(told(Exporter::http("a.test"), "x-scope-orgid", "team-7"), [""; 0]);
 }
@@ -259,4 +264,49 @@ fn what_a_build_cannot_do_is_refused() {
     let fault = check_compression(Compression::Gzip, false).expect_err("no gzip");
     assert_eq!(fault.what, "this build cannot compress");
     assert!(check_compression(Compression::None, false).is_ok());
+}
+
+#[test]
+fn certificates_are_of_use_to_an_https_proxy() {
+    let idle = |endpoint: &str, proxy: Proxy, variable: fn(&str) -> Option<String>| {
+        let exporter = Exporter::http(endpoint).proxy(proxy).ca_pem("-----BEGIN CERTIFICATE-----");
+        let endpoint = exporter.connection.parsed().expect("a good endpoint");
+        idle_certificates(&exporter, &endpoint, variable).is_some()
+    };
+    let https = |name: &str| (name == "http_proxy").then(|| "HTTPS://proxy:3129".to_owned());
+    let http = |name: &str| (name == "http_proxy").then(|| "http://proxy:3128".to_owned());
+    let excepted = |name: &str| match name {
+        "http_proxy" => Some("https://proxy:3129".to_owned()),
+        "no_proxy" => Some("a.test".to_owned()),
+        _ => None,
+    };
+    for (endpoint, proxy, variable, is_idle) in [
+        ("http://a.test", Proxy::FromEnvironment, https as fn(&str) -> Option<String>, false),
+        ("http://a.test", Proxy::Off, https, true),
+        ("http://localhost", Proxy::FromEnvironment, https, true),
+        ("http://a.test", Proxy::FromEnvironment, http, true),
+        ("http://a.test", Proxy::FromEnvironment, excepted, true),
+        ("https://a.test", Proxy::FromEnvironment, http, false),
+    ] {
+        assert_eq!(idle(endpoint, proxy, variable), is_idle, "{endpoint} {proxy:?}");
+    }
+}
+
+#[test]
+fn self_observation_that_nobody_would_see_is_told() {
+    let told = |signal| {
+        let exporter = Exporter::http("localhost").signals([signal]);
+        let config = Config::new().exporter(exporter).self_observation(true).validate();
+        config.expect("only a warning").diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(told(Signal::Metrics), [""; 0]);
+    let application = Application::new().exporter(Exporter::http("localhost").signals([Signal::Metrics]));
+    let config = Config::new().exporter(Exporter::http("localhost").signals([Signal::Traces]));
+    let config = config.application(application).self_observation(true).validate();
+    assert_eq!(config.expect("only a warning").diagnostics().len(), 1);
+    assert_eq!(
+        told(Signal::Traces),
+        ["warning: self-observation: has no effect: no exporter sends metrics; \
+             add one that does, like [metrics.open-telemetry]"]
+    );
 }

@@ -12,7 +12,7 @@ use crate::record::Signal;
 
 /// An endpoint that has been understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::config) struct Endpoint {
+pub(crate) struct Endpoint {
     pub(in crate::config) tls: bool,
     /// Host and port as they were given.
     authority: String,
@@ -29,7 +29,7 @@ const LONGEST: usize = 8 << 10;
 
 /// What becomes of an endpoint's path when a signal is posted to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::config) enum PathRule {
+pub(crate) enum PathRule {
     /// Used as it is if there is one; else that of the signal.
     #[default]
     OwnOrSignal,
@@ -43,7 +43,7 @@ pub(in crate::config) enum PathRule {
 
 impl PathRule {
     /// Returns whether all signals are posted to the path of the endpoint, if it has one.
-    pub(in crate::config) fn keeps_path(self) -> bool {
+    pub(crate) fn keeps_path(self) -> bool {
         matches!(self, Self::OwnOrSignal | Self::Verbatim)
     }
 }
@@ -52,11 +52,7 @@ impl Endpoint {
     /// Reads a URL, `host:port` or `host`.
     ///
     /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext; if it is `None`, only loopback is.
-    pub(in crate::config) fn parse(
-        text: &str,
-        transport: Transport,
-        insecure: Option<bool>,
-    ) -> Result<Self, Fault> {
+    pub(crate) fn parse(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         if text.is_empty() {
             return Err(Fault::new(
                 "is empty",
@@ -78,12 +74,12 @@ impl Endpoint {
     }
 
     /// Whether it is too long to be looked at.
-    pub(in crate::config) fn is_too_long(text: &str) -> bool {
+    pub(crate) fn is_too_long(text: &str) -> bool {
         text.len() > LONGEST
     }
 
     /// The full URL to post to.
-    pub(in crate::config) fn url(&self, signal_path: &str, rule: PathRule) -> String {
+    pub(crate) fn url(&self, signal_path: &str, rule: PathRule) -> String {
         let (scheme, authority, query) = (self.scheme(), &self.authority, &self.query);
         let base = self.path.trim_end_matches('/');
         let path = match rule {
@@ -100,39 +96,37 @@ impl Endpoint {
     }
 
     /// Scheme, host and port: all that there is to a gRPC endpoint.
-    pub(in crate::config) fn origin(&self) -> String {
-        let (scheme, authority) = (self.scheme(), &self.authority);
-        match (self.has_port, self.tls) {
-            (true, _) => format!("{scheme}://{authority}"),
-            (false, true) => format!("{scheme}://{authority}:443"),
-            (false, false) => format!("{scheme}://{authority}:80"),
-        }
+    pub(crate) fn origin(&self) -> String {
+        let (host, port) = self.host_and_port();
+        format!("{}://{host}:{port}", self.scheme())
     }
 
     /// Whether it names a path of its own.
-    pub(in crate::config) fn has_path(&self) -> bool {
+    pub(crate) fn has_path(&self) -> bool {
         !self.path.is_empty()
     }
 
     /// Whether it has a query.
-    pub(in crate::config) fn has_query(&self) -> bool {
+    pub(crate) fn has_query(&self) -> bool {
         !self.query.is_empty()
     }
 
     /// The path as it was given, or nothing.
-    pub(in crate::config) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The port, if it was given.
-    pub(in crate::config) fn port(&self) -> Option<u16> {
-        self.authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).filter(|_| self.has_port)
+    /// Returns whether the host is this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        Host::parse(self.host_and_port().0).is_loopback()
     }
 
-    /// Returns whether the host is this machine.
-    pub(in crate::config) fn is_loopback(&self) -> bool {
-        let before_port = self.authority.rsplit_once(':').filter(|_| self.has_port);
-        Host::parse(before_port.map_or(&self.authority, |(host, _)| host)).is_loopback()
+    /// Returns the host, in brackets if it is an IPv6 address, and the port that is connected to.
+    pub(crate) fn host_and_port(&self) -> (&str, u16) {
+        match self.authority.rsplit_once(':').filter(|_| self.has_port) {
+            Some((host, port)) => (host, port.parse().unwrap_or_default()),
+            None => (&self.authority, if self.tls { 443 } else { 80 }),
+        }
     }
 
     fn scheme(&self) -> &'static str {
@@ -194,17 +188,17 @@ impl Endpoint {
 }
 
 /// An endpoint that can be understood as it may be shown: without its query, where people put keys.
-pub(in crate::config) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.find('?').map_or_else(|| text.to_owned(), |at| format!("{}?***", &text[..at]))
 }
 
 /// What may be shown of a malformed endpoint: its scheme. Any other part may be a token.
-pub(in crate::config) fn shown_malformed(text: &str) -> String {
+pub(crate) fn shown_malformed(text: &str) -> String {
     format!("{}{MASK}", split_scheme(&shortened(text)).0)
 }
 
 /// A [`shown`] endpoint for `Debug`: of its path, in which some services expect a token, only a signal's own path remains.
-pub(in crate::config) fn without_path(shown: &str) -> String {
+pub(crate) fn without_path(shown: &str) -> String {
     let (scheme, rest) = split_scheme(shown);
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));

@@ -1,5 +1,7 @@
-//! Which headers may be sent. No message repeats a value, nor a name that may be part of one.
+//! Headers, and lists like `name=value,other=value` with percent-encoded values. No message repeats a value, nor a name that may
+//! be part of one.
 
+use crate::config::Secret;
 use crate::config::error::Fault;
 use crate::config::text::{MASK, is_token};
 
@@ -23,7 +25,7 @@ const LONGEST_VALUE: usize = 64 << 10;
 const TOO_LONG: &str = "is longer than 64 KiB";
 
 /// Checks how many there are, before any of them is looked at.
-pub(in crate::config) fn check_count(count: usize) -> Result<(), Fault> {
+pub(crate) fn check_count(count: usize) -> Result<(), Fault> {
     if count <= MOST {
         return Ok(());
     }
@@ -31,7 +33,7 @@ pub(in crate::config) fn check_count(count: usize) -> Result<(), Fault> {
 }
 
 /// Splits `Name: value` at the first colon and trims both.
-pub(in crate::config) fn split(line: &str) -> Result<(&str, &str), Fault> {
+pub(crate) fn split(line: &str) -> Result<(&str, &str), Fault> {
     match line.split_once(':') {
         Some((name, value)) => Ok((trim(name), trim(value))),
         None => Err(Fault::new("header without a colon", "write it like \"Name: value\"")),
@@ -39,12 +41,12 @@ pub(in crate::config) fn split(line: &str) -> Result<(&str, &str), Fault> {
 }
 
 /// Takes off the white space that HTTP ignores. Line breaks stay: they are for [`check`] to refuse.
-pub(in crate::config) fn trim(text: &str) -> &str {
+pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
 /// Checks one header; `number` counts from 1 and stands for the name when that cannot be shown.
-pub(in crate::config) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault> {
+pub(crate) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault> {
     if name.is_empty() {
         return Err(Fault::new(format!("header {number} has no name"), "write it like \"Name: value\""));
     }
@@ -71,17 +73,17 @@ pub(in crate::config) fn check(number: usize, name: &str, value: &str) -> Result
 }
 
 /// A header in a message: by its name, if that is one, and else by its number.
-pub(in crate::config) fn called(number: usize, name: &str) -> String {
+pub(crate) fn called(number: usize, name: &str) -> String {
     if is_like_a_name(name) { format!("header {name:?}") } else { format!("header {number}") }
 }
 
 /// The name of a header, or a mask if it may be a value that was taken for one.
-pub(in crate::config) fn shown_name(name: &str) -> &str {
+pub(crate) fn shown_name(name: &str) -> &str {
     if is_like_a_name(name) { name } else { MASK }
 }
 
 /// Whether this is what people call headers: a few words. A token is longer, or it mixes cases and digits.
-pub(in crate::config) fn is_like_a_name(name: &str) -> bool {
+pub(crate) fn is_like_a_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME
         && name.chars().all(is_name_character)
         && name.split(|c: char| !c.is_ascii_alphanumeric()).all(is_like_a_word)
@@ -107,14 +109,14 @@ fn is_like_a_word(word: &str) -> bool {
 }
 
 /// Returns whether a header is probably a credential, by its name or because its value is a token.
-pub(in crate::config) fn is_credential(name: &str, value: &str) -> bool {
+pub(crate) fn is_credential(name: &str, value: &str) -> bool {
     const NAMES: [&str; 8] = ["auth", "token", "key", "secret", "passw", "cookie", "dsn", "honeycomb-team"];
     let name = name.to_ascii_lowercase();
     NAMES.iter().any(|word| name.contains(word)) || is_token(value)
 }
 
 /// Checks what only gRPC cannot carry: there headers are metadata.
-pub(in crate::config) fn check_metadata(name: &str) -> Result<(), Fault> {
+pub(crate) fn check_metadata(name: &str) -> Result<(), Fault> {
     if !is_reserved_by_grpc(name) {
         return Ok(());
     }
@@ -128,12 +130,12 @@ pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
 }
 
 /// Whether no request can carry it, whatever else it carries.
-pub(in crate::config) fn is_too_long(value: &str) -> bool {
+pub(crate) fn is_too_long(value: &str) -> bool {
     value.len() > LONGEST_VALUE
 }
 
 /// What may stand in the value of a header; the reason continues "the value …".
-pub(in crate::config) fn check_value(value: &str) -> Result<(), &'static str> {
+pub(crate) fn check_value(value: &str) -> Result<(), &'static str> {
     if is_too_long(value) {
         return Err(TOO_LONG);
     }
@@ -149,6 +151,91 @@ pub(in crate::config) fn check_value(value: &str) -> Result<(), &'static str> {
 
 fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
+}
+
+/// They are sent with every request; collectors keep far fewer.
+pub(crate) const MAX_ATTRIBUTES: usize = 1_000;
+
+/// The headers of a list; of a name given twice the last value counts. What they may hold is judged later.
+pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
+    if text.trim_start().starts_with(['"', '\'']) {
+        return Err(Fault::new("has quotes around it", "remove them"));
+    }
+    let pairs: Vec<&str> = pieces(text).collect();
+    check_count(pairs.len())?;
+    let mut headers: Vec<(String, Secret)> = Vec::with_capacity(pairs.len());
+    for (index, pair) in pairs.into_iter().enumerate() {
+        let number = index + 1;
+        let Some((name, value)) = pair.split_once('=') else {
+            return Err(Fault::new(format!("header {number} has no ="), "write it like name=value"));
+        };
+        let name = trim(name);
+        if name.is_empty() {
+            return Err(Fault::new(format!("header {number} has no name"), "write it like name=value"));
+        }
+        // the = of a token in base 64 separates nothing
+        if value.bytes().all(|byte| byte == b'=') && !is_like_a_name(name) {
+            let what = format!("header {number} is a value without a name");
+            return Err(Fault::new(what, "write it like name=value"));
+        }
+        let value = decoded(trim(value)).map_err(|fault| {
+            // only a name that is one may be shown
+            match check(number, name, "x") {
+                Ok(()) => fault.of(format_args!("value of {}", called(number, name))),
+                Err(fault) => fault,
+            }
+        })?;
+        headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        headers.push((name.to_owned(), Secret::new(value)));
+    }
+    Ok(headers)
+}
+
+/// The attributes of a list: all of them or none.
+pub(crate) fn read_attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
+    let count = pieces(text).count();
+    if count > MAX_ATTRIBUTES {
+        return Err(Fault::new(format!("{count} attributes"), format!("write at most {MAX_ATTRIBUTES}")));
+    }
+    pieces(text)
+        .enumerate()
+        .map(|(index, pair)| {
+            let numbered = |fault: Fault| fault.of(format_args!("attribute {}", index + 1));
+            let missing = |what: &'static str| numbered(Fault::new(what, "write it like key=value"));
+            let (key, value) = pair.split_once('=').ok_or_else(|| missing("has no ="))?;
+            let decode = |text: &str| decoded(text.trim()).map_err(numbered);
+            match decode(key)? {
+                key if key.is_empty() => Err(missing("has no key")),
+                key => Ok((key, decode(value)?)),
+            }
+        })
+        .collect()
+}
+
+/// Commas at the end, or two in a row, hold nothing between them.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(trim).filter(|piece| !piece.is_empty())
+}
+
+/// A fault's `what` continues "the value …".
+fn decoded(text: &str) -> Result<String, Fault> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => hex_byte(rest.next(), rest.next()).ok_or_else(|| {
+                Fault::new("has a % without two hexadecimal digits behind it", "write %25 for a percent sign")
+            })?,
+            _ => byte,
+        });
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Fault::new("is not UTF-8 when it is decoded", "encode the bytes of UTF-8"))
+}
+
+fn hex_byte(high: Option<u8>, low: Option<u8>) -> Option<u8> {
+    let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use crate::config::{Config, Proxy};
 const LONGEST_SHOWN: usize = 64;
 /// More entries that mean nothing are one mistake.
 const MOST_DIAGNOSTICS: usize = 20;
-/// What names a proxy, for plain HTTP or for https.
-const PROXIES: [&str; 6] =
-    ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+/// The variables that name the proxy for https endpoints.
+const HTTPS_PROXIES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+/// The variables that name the proxy for other endpoints.
+const HTTP_PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
 /// Entries that mean something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +36,7 @@ enum Entry {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::config) enum Host {
+pub(crate) enum Host {
     Address(IpAddr),
     /// In lower case, without dots at its ends.
     Name(String),
@@ -54,16 +55,36 @@ impl NoProxy {
     }
 }
 
-/// What the environment's `NO_PROXY` says that means nothing, if it matters to this configuration.
-pub(in crate::config) fn diagnostics(
-    config: &Config,
+/// Returns the proxy for a host and the variable that names it; `None` if the host is reached directly. `HTTP_PROXY` is
+/// ignored under CGI, where the `Proxy:` header of a request sets it.
+pub(crate) fn proxy_for(
+    is_https: bool,
+    (host, port): (&str, u16),
     variable: impl Fn(&str) -> Option<String>,
-) -> Vec<Diagnostic> {
+) -> Option<(&'static str, String)> {
+    let under_cgi = variable("REQUEST_METHOD").is_some();
+    let names = if is_https { HTTPS_PROXIES } else { HTTP_PROXIES };
+    // on Windows variables are found in any case
+    let is_of_request = |name: &str| {
+        let name = if cfg!(windows) { name.to_ascii_uppercase() } else { name.to_owned() };
+        under_cgi && name == "HTTP_PROXY"
+    };
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let mut usable = names.into_iter().filter(|name| !is_of_request(name));
+    let found = usable.find_map(|name| Some((name, set(name)?)))?;
+    let exceptions = set("no_proxy").or_else(|| set("NO_PROXY")).unwrap_or_default();
+    (!NoProxy::parse(&exceptions).covers(host, port)).then_some(found)
+}
+
+/// What the environment's `NO_PROXY` says that means nothing, if it matters to this configuration.
+pub(crate) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Diagnostic> {
     let asks = |exporter: &crate::config::Exporter| {
         exporter.connection.transport.connects() && exporter.connection.proxy == Proxy::FromEnvironment
     };
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-    if !config.exporters.iter().any(asks) || PROXIES.iter().all(|name| set(name).is_none()) {
+    if !config.exporters.iter().any(asks)
+        || HTTPS_PROXIES.iter().chain(&HTTP_PROXIES).all(|name| set(name).is_none())
+    {
         return Vec::new();
     }
     let Some((name, text)) = ["no_proxy", "NO_PROXY"].iter().find_map(|name| Some((*name, set(name)?)))
@@ -139,17 +160,18 @@ impl Entry {
 
 impl Host {
     /// Of a URL, too: an IPv6 address may be in brackets.
-    pub(in crate::config) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         match unbracketed(text).parse::<IpAddr>() {
             Ok(address) => Self::Address(address.to_canonical()),
             Err(_) => Self::Name(text.trim_start_matches('.').trim_end_matches('.').to_ascii_lowercase()),
         }
     }
 
-    pub(in crate::config) fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         match self {
             Self::Address(address) => address.is_loopback(),
-            Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
+            // a resolver may send names below it, like `otel.localhost`, to another machine
+            Self::Name(name) => name == "localhost",
         }
     }
 }
@@ -233,18 +255,10 @@ mod tests {
 
     #[test]
     fn loopback_is_covered_whatever_is_said() {
-        for host in [
-            "localhost",
-            "LOCALHOST.",
-            "otel.localhost",
-            "127.0.0.1",
-            "127.9.9.9",
-            "[::1]",
-            "::ffff:127.0.0.1",
-        ] {
+        for host in ["localhost", "LOCALHOST.", "127.0.0.1", "127.9.9.9", "[::1]", "::ffff:127.0.0.1"] {
             assert!(NoProxy::parse("").covers(host, 4318), "{host}");
         }
-        for host in ["localhost.example.com", "notlocalhost", "128.0.0.1", "::2"] {
+        for host in ["localhost.example.com", "notlocalhost", "otel.localhost", "128.0.0.1", "::2"] {
             assert!(!NoProxy::parse("").covers(host, 4318), "{host}");
         }
     }

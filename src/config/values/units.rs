@@ -1,4 +1,4 @@
-//! How do files spell durations and sizes? One whole number and one unit.
+//! Durations and sizes as files spell them: one whole number and one unit.
 
 use std::time::Duration;
 
@@ -8,27 +8,82 @@ use crate::config::text::shortened;
 const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
 
 /// A shorter duration is plausible only with its unit: seconds were probably meant.
-pub(in crate::config) const MIN_PLAUSIBLE: Duration = Duration::from_millis(100);
+pub(crate) const MIN_PLAUSIBLE: Duration = Duration::from_millis(100);
 
-/// Reads `5s`, `5 S`, `100ms` or, as milliseconds, `250`. A fault's `what` continues "the value …".
-pub(in crate::config) fn parse_duration(text: &str) -> Result<Duration, Fault> {
+/// Reads `5s`, `5 S`, `100ms` or, as milliseconds, `250`. The words of a fault continue "the value …".
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, Fault> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
+    let (number, unit) = split_number(text);
     if number.is_empty() {
         let what = if unit.starts_with('-') { "is negative" } else { "is not a duration" };
         return Err(Fault::new(what, EXAMPLE));
     }
-    let unit = unit.trim_start();
+    if unit.starts_with(['.', ',']) {
+        return Err(Fault::new("is a fraction", "write a whole number of a smaller unit, like \"1500ms\""));
+    }
     let Some(millis_per_unit) = millis_per(unit) else {
-        return Err(unknown_unit(text, unit));
+        return Err(match sum_of_parts(text) {
+            Some(sum) => Fault::new("has more than one unit", format!("write \"{}\"", show_duration(sum))),
+            None => Fault::new("has an unknown unit", EXAMPLE),
+        });
     };
     let millis = number.parse::<u64>().ok().and_then(|count| count.checked_mul(millis_per_unit));
     millis.map(Duration::from_millis).ok_or_else(|| Fault::new("is too long", "write at most 365d"))
 }
 
-/// Reads a duration as Go spells it: `1m30s`, `1.5h`, `300ms`. A fault's `what` continues "the value …".
-pub(in crate::config) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
+/// Splits text behind its leading digits, without the space between a number and its unit.
+fn split_number(text: &str) -> (&str, &str) {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    (number, unit.trim_start())
+}
+
+/// Adds up `1m30s`, for the advice only.
+fn sum_of_parts(text: &str) -> Option<Duration> {
+    let (mut rest, mut total) = (text, 0_u64);
+    while !rest.is_empty() {
+        let (number, after) = split_number(rest);
+        let (unit, after) = after.split_at(after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len()));
+        let per_unit = millis_per(unit.trim()).filter(|_| !unit.trim().is_empty())?;
+        total = total.checked_add(number.parse::<u64>().ok()?.checked_mul(per_unit)?)?;
+        rest = after;
+    }
+    Some(Duration::from_millis(total))
+}
+
+/// The units of durations, largest first, with their milliseconds.
+const MILLIS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+/// The units of sizes, largest first, with their bytes.
+const BYTES: [(&str, u64); 4] = [(" GiB", 1 << 30), (" MiB", 1 << 20), (" KiB", 1 << 10), ("", 1)];
+
+fn millis_per(unit: &str) -> Option<u64> {
+    let unit = if unit.is_empty() { "ms" } else { unit };
+    MILLIS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, millis)| *millis)
+}
+
+/// Spells a number in the largest unit that needs no fraction.
+fn show_in(units: &[(&str, u64)], number: u64) -> String {
+    let fitting = units.iter().find(|(_, size)| number % size == 0);
+    fitting.map_or_else(|| number.to_string(), |(unit, size)| format!("{}{unit}", number / size))
+}
+
+/// Spells a duration as [`parse_duration`] reads it; one that is finer than a millisecond cannot be spelled so.
+pub(crate) fn show_duration(duration: Duration) -> String {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    match millis {
+        _ if Duration::from_millis(millis) != duration => format!("{duration:?}"),
+        0 => "0s".to_owned(),
+        _ => show_in(&MILLIS, millis),
+    }
+}
+
+/// Spells a number of bytes as [`parse_size`] reads it.
+pub(crate) fn show_size(bytes: u64) -> String {
+    if bytes == 0 { "0".to_owned() } else { show_in(&BYTES, bytes) }
+}
+
+/// Reads a duration as Go spells it: `1m30s`, `1.5h`, `300ms`. The words of a fault continue "the value …".
+pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
     const EXAMPLE: &str = "write numbers with their units (h, m, s or ms), like 10s or 1m30s";
     let malformed = || Fault::new("is not a duration", EXAMPLE);
     let too_long = || Fault::new("is too long", "write at most 8760h");
@@ -73,74 +128,16 @@ fn seconds_per_go(unit: &str) -> Option<f64> {
     }
 }
 
-/// The shortest spelling that [`parse_duration`] would read back; what is finer than a millisecond cannot be spelled.
-pub(in crate::config) fn show_duration(duration: Duration) -> String {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    if Duration::from_millis(millis) != duration {
-        return format!("{duration:?}");
-    }
-    match millis {
-        0 => "0s".to_owned(),
-        _ if millis % 86_400_000 == 0 => format!("{}d", millis / 86_400_000),
-        _ if millis % 3_600_000 == 0 => format!("{}h", millis / 3_600_000),
-        _ if millis % 60_000 == 0 => format!("{}m", millis / 60_000),
-        _ if millis % 1_000 == 0 => format!("{}s", millis / 1_000),
-        _ => format!("{millis}ms"),
-    }
-}
-
-fn millis_per(unit: &str) -> Option<u64> {
-    match unit.to_ascii_lowercase().as_str() {
-        "" | "ms" => Some(1),
-        "s" => Some(1_000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        "d" => Some(86_400_000),
-        _ => None,
-    }
-}
-
-fn unknown_unit(text: &str, unit: &str) -> Fault {
-    if unit.starts_with(['.', ',']) {
-        return Fault::new("is a fraction", "write a whole number of a smaller unit, like \"1500ms\"");
-    }
-    match sum_of_parts(text) {
-        Some(total) => Fault::new("has more than one unit", format!("write \"{}\"", show_duration(total))),
-        None => Fault::new("has an unknown unit", EXAMPLE),
-    }
-}
-
-/// What `1m30s` adds up to, for the advice only.
-fn sum_of_parts(text: &str) -> Option<Duration> {
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let unit_at = rest.find(|c: char| !c.is_ascii_digit())?;
-        let after = &rest[unit_at..];
-        let next_number = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let unit = after[..next_number].trim();
-        if unit.is_empty() {
-            return None;
-        }
-        let count = rest[..unit_at].parse::<u64>().ok()?;
-        total = total.checked_add(Duration::from_millis(count.checked_mul(millis_per(unit)?)?))?;
-        rest = &after[next_number..];
-    }
-    Some(total)
-}
-
-/// Reads `4096`, `64 KiB`, `4MiB` or `1 gib`. A fault's `what` continues "the value …".
+/// Reads `4096`, `64 KiB`, `4MiB` or `1 gib`. The words of a fault continue "the value …".
 ///
 /// `KB` and `MB` are refused: some readers take them for 1000, some for 1024, and a limit should not be guessed.
-pub(in crate::config) fn parse_size(text: &str) -> Result<u64, Fault> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, Fault> {
     const EXAMPLE: &str = "write a whole number and KiB, MiB or GiB, like \"16 MiB\"";
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
+    let (number, unit) = split_number(text.trim());
     if number.is_empty() {
         return Err(Fault::new("is not a size", EXAMPLE));
     }
-    let unit = unit.trim_start().to_ascii_lowercase();
+    let unit = unit.to_ascii_lowercase();
     let bytes_per_unit: u64 = match unit.as_str() {
         "" | "b" => 1,
         "kib" => 1 << 10,
@@ -150,26 +147,13 @@ pub(in crate::config) fn parse_size(text: &str) -> Result<u64, Fault> {
         "m" | "mb" => return Err(Fault::new("may mean 1000² or 1024²", "write MiB for 1024² bytes")),
         "g" | "gb" => return Err(Fault::new("may mean 1000³ or 1024³", "write GiB for 1024³ bytes")),
         _ if unit.starts_with(['.', ',']) => {
-            return Err(Fault::new(
-                "is a fraction",
-                "write a whole number of a smaller unit, like \"1536 KiB\"",
-            ));
+            let fix = "write a whole number of a smaller unit, like \"1536 KiB\"";
+            return Err(Fault::new("is a fraction", fix));
         }
         _ => return Err(Fault::new("has an unknown unit", EXAMPLE)),
     };
     let bytes = number.parse::<u64>().ok().and_then(|count| count.checked_mul(bytes_per_unit));
     bytes.ok_or_else(|| Fault::new("is too large", EXAMPLE))
-}
-
-/// In the largest unit that needs no fraction.
-pub(in crate::config) fn show_size(bytes: u64) -> String {
-    match bytes {
-        0 => "0".to_owned(),
-        _ if bytes % (1 << 30) == 0 => format!("{} GiB", bytes >> 30),
-        _ if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
-        _ if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
-        _ => bytes.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -2,21 +2,21 @@
 
 use granit_parser::{ErrorKind, ScanError};
 
-use super::{MAX_DEPTH, error_at, line_and_column};
+use super::MAX_DEPTH;
 use crate::config::Location;
 use crate::config::error::{Diagnostic, Fault};
 
 /// A mistake in the syntax, at its place.
 pub(super) fn diagnostic(error: &ScanError, text: &str, file: &str) -> Diagnostic {
-    let marker = *error.marker();
-    let (mut line, mut column) = line_and_column(marker);
+    let marker = error.marker();
+    let (mut line, mut column) = (marker.line(), marker.col() + 1);
     if is_about_tabs(error.kind()) {
         // the parser names the value before the tab
         if let Some(found) = tab_in_indentation(text, line) {
             (line, column) = found;
         }
     }
-    error_at(Location { file: file.to_owned(), line, column }, in_our_words(error.kind()))
+    in_our_words(error.kind()).error(Some(Location { file: file.to_owned(), line, column }), "")
 }
 
 pub(super) fn too_deep() -> Fault {

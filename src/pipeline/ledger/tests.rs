@@ -305,7 +305,7 @@ fn what_the_flight_recorder_has_is_spooled_at_the_end() {
 fn unless_asserted<T>(call: impl FnOnce() -> T) -> Option<T> {
     let returned = contain_panic(call);
     if let Err(message) = &returned {
-        assert!(message.ends_with("records were settled: one was counted twice"), "{message}");
+        assert!(message.0.ends_with("records were settled: one was counted twice"), "{message}");
     }
     assert_eq!(returned.is_err(), cfg!(debug_assertions));
     returned.ok()

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{
-    BatchSettings, Level, PaceSettings, ProblemKind, QueueSettings, RetrySettings, Signals, SpoolSettings,
+    BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals, SpoolSettings,
 };
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
+use crate::problem::ProblemKind;
 use crate::process::Driver;
 use crate::record::{Scope, Signal};
 use crate::transport::Verdict;

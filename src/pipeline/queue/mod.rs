@@ -21,11 +21,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use crate::config::{ProblemKind, QueueSettings};
+use crate::config::QueueSettings;
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::pipeline::problems::ProblemReporter;
-use crate::process;
+use crate::problem::ProblemKind;
 use crate::record::{Chunk, Scope, Signal, Slot};
 use crate::spool::{Recorder, checksum};
 use backpressure::{Backpressure, Latch};
@@ -229,11 +229,6 @@ impl Queue {
         frame: &[u8],
         records: usize,
     ) {
-        // in a child that ran no handlers this is the parent's queue, and nothing will ever make room; a caller that does not
-        // wait is spared the system call
-        if self.backpressure.blocks() && process::notice() {
-            return;
-        }
         let held_room = HOLDS_ROOM.with(Cell::get);
         let Some(reservation) = self.wait_for_room(since, scope.signal, records, frame.len()) else {
             let is_closed = self.is_closed();

@@ -7,7 +7,6 @@ use std::sync::{Arc, PoisonError};
 use super::Queue;
 use super::level::Reservation;
 use super::sync::{MOST_SHARDS, Mutex, MutexGuard};
-use crate::process;
 use crate::process::atomic::AtomicU64;
 use crate::record::{Chunk, Run, Scope};
 
@@ -194,11 +193,7 @@ impl Preallocated {
     /// Allocates what is missing for a record of `bytes` bytes. No lock may be held.
     pub(super) fn allocate(&mut self, missing: Missing, scope: &Scope, bytes: usize, queue: &Queue) {
         match missing {
-            Missing::Chunk => {
-                // in a child that ran no handlers this is the parent's queue; what comes next goes to the child's own
-                process::notice();
-                self.chunk = Some(queue.fresh_chunk(scope, bytes));
-            }
+            Missing::Chunk => self.chunk = Some(queue.fresh_chunk(scope, bytes)),
             Missing::Runs(most_runs) => self.runs = Vec::with_capacity(2 * most_runs + 1),
         }
     }

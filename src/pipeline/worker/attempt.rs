@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use crate::config::ProblemKind;
 use crate::config::RetrySettings;
 use crate::pipeline::batch::{Batch, Next};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::retry::{self, Attempt, NextStep, Pause};
+use crate::problem::ProblemKind;
 use crate::process::contain_panic;
 use crate::record::{Signal, random};
 use crate::transport::{Payload, Transport, Verdict};

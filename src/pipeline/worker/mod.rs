@@ -32,7 +32,7 @@ use crate::process::{self, contain_panic};
 use crate::record::Signal;
 use crate::spool::Spool;
 use crate::transport::Transport;
-use crate::{config::ProblemKind, pipeline::problems::ProblemReporter};
+use crate::{pipeline::problems::ProblemReporter, problem::ProblemKind};
 pub(crate) use attempt::CurrentAttempt;
 pub(crate) use delivery::Delivery;
 use delivery::Readiness;

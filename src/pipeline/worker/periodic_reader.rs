@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use crate::config::ProblemKind;
 use crate::metrics::{Collected, Reader, SinkStatus};
 use crate::pipeline::batch::Batch;
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{NotEnqueuedReason, Outcome};
+use crate::problem::ProblemKind;
 use crate::process::contain_panic;
 use crate::record::{FrameLimits, Scope, Signal};
 

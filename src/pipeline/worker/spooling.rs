@@ -9,11 +9,12 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use super::{Delivery, Worker, records};
-use crate::config::{BatchSettings, ProblemKind};
+use crate::config::BatchSettings;
 use crate::pipeline::batch::{Batch, Next, Origin};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::retry::Pause;
+use crate::problem::ProblemKind;
 use crate::process::contain_panic;
 use crate::record::Signal;
 use crate::spool::Spool;

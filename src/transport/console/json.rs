@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use crate::config::escape::shows_itself;
+use crate::escape::shows_itself;
 use crate::record::Signal;
 use crate::record::schema::{self, Field, Kind, MAX_DEPTH, Presence, Schema};
 use crate::record::wire::{Fields, Malformed, Raw};

@@ -62,7 +62,7 @@ impl GrpcSpec {
     /// # Errors
     /// What is wrong, as a message without secrets.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
-        settings.check_head()?;
+        settings.check_head().map_err(|error| error.to_string())?;
         let target = Target::new(settings)?;
         for (name, _) in &settings.headers {
             if is_reserved_by_grpc(name) {

@@ -219,7 +219,7 @@ fn proxy_secrets(proxy: &ureq::Proxy) -> Vec<Secret> {
 }
 
 fn headers(settings: &ConnectionSettings) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
-    settings.check_head()?;
+    settings.check_head().map_err(|error| error.to_string())?;
     let all = settings.headers.iter();
     all.map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose())).collect()
 }

@@ -390,7 +390,7 @@ fn a_point_too_large_for_a_request_is_reported_without_a_flush() {
         spec.hook = Some(Arc::new(move |problem| _ = report.send(problem.kind)));
     });
     world.meter.counter("orders").add(1, &[("customer", "x".repeat(8192).as_str())]);
-    assert_eq!(reported.recv_timeout(PATIENCE), Ok(crate::config::ProblemKind::TooLarge));
+    assert_eq!(reported.recv_timeout(PATIENCE), Ok(crate::problem::ProblemKind::TooLarge));
 }
 
 #[test]

@@ -1,17 +1,16 @@
-//! Pure: texts from elsewhere made fit to be shown. Nothing in them can move a cursor, end a line, or hide or reorder the
-//! text beside it.
+//! Escapes text from elsewhere, so that it cannot move a cursor, end a line, or hide or reorder the text beside it.
 //!
-//! The library and the command both have this file: the command shows what the library did not write, too.
+//! Public for the command alone, which also shows text that the library did not write.
 
 use std::borrow::Cow;
 
-/// Whether a character does no more than show itself.
-pub(crate) fn shows_itself(c: char) -> bool {
+/// Returns whether a character does no more than show itself.
+pub fn shows_itself(c: char) -> bool {
     !c.is_control() && !is_invisible(c)
 }
 
-/// `text` with every character escaped, as in Rust, that is not one of `these`.
-pub(crate) fn escape_all_but(these: impl Fn(char) -> bool, text: &str) -> Cow<'_, str> {
+/// Returns the text with every character escaped, as in Rust, that is not one of `these`.
+pub fn escape_all_but(these: impl Fn(char) -> bool, text: &str) -> Cow<'_, str> {
     if text.chars().all(&these) {
         return Cow::Borrowed(text);
     }
