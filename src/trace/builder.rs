@@ -217,7 +217,7 @@ impl<'a> SpanSpec<'a> {
         }
     }
 
-    /// Starts the span below one that is recorded, from now on; `None` if it is another.
+    /// Starts a span below a recorded one, from now on; `None` for any other span.
     #[inline(always)]
     pub(super) fn start_below_recorded(&self, stack: &mut Stack) -> Option<(Box<OpenSpan>, Entered)> {
         let Frame { context, clock, .. } = stack.top()?;
@@ -226,52 +226,25 @@ impl<'a> SpanSpec<'a> {
         Some((open, stack.push(SpanContext::of(span, None), Some(clock))))
     }
 
-    /// Starts the span below one that is not sampled, where the sampler follows the parent; `None` if it is another.
-    #[inline(always)]
-    pub(super) fn start_below_unsampled(&self, stack: &mut Stack) -> Option<(SpanRef, Entered)> {
-        let (parent, policy) = (&stack.top()?.context, &self.tracer.shared.policy);
-        let is_usual = !parent.is_sampled() && parent.state.is_none() && !policy.is_idle;
-        if !is_usual || policy.sampler.keeps(parent.trace_id, Some(false)) {
-            return None;
-        }
-        let (span, clock) = (parent.child_ref(false), stack.top()?.clock);
-        Some((span, stack.push(SpanContext::of(span, None), clock)))
-    }
-
-    /// Starts a span for which [`start_below_recorded`](Self::start_below_recorded) is not the way: mostly one below an
-    /// unsampled span.
+    /// Starts a span of any kind. The thread's stack is `None` while the thread ends.
     #[inline(never)]
-    pub(super) fn start_other(self) -> Span {
-        match context::with_stack(|stack| self.start_below_unsampled(stack?)) {
-            Some((span, entered)) => {
-                let unrecorded = Some(SpanContext::of(span, None));
-                Span { open: None, entered: Some(entered), unrecorded, not_send: PhantomData }
-            }
-            None => self.start_any(),
-        }
-    }
-
-    #[inline(never)]
-    fn start_any(self) -> Span {
-        context::with_stack(|stack| self.start_on(stack))
-    }
-
-    /// Starts the span on this thread's stack; that is `None` while the thread ends.
-    fn start_on(&self, stack: Option<&mut Stack>) -> Span {
-        let Started { context, can_enter, mut open, clock } =
-            self.begin_any(stack.as_deref().and_then(Stack::top), false);
-        let entered = match stack {
-            Some(stack) if can_enter => Some(stack.push(context.clone(), clock)),
-            _ => None,
-        };
-        let unrecorded = match &mut open {
-            Some(open) => {
-                open.context = context;
-                None
-            }
-            None => Some(context),
-        };
-        Span { open, entered, unrecorded, not_send: PhantomData }
+    pub(super) fn start_any(&self) -> Span {
+        context::with_stack(|stack| {
+            let Started { context, can_enter, mut open, clock } =
+                self.begin(stack.as_deref().and_then(Stack::top), false);
+            let entered = match stack {
+                Some(stack) if can_enter => Some(stack.push(context.clone(), clock)),
+                _ => None,
+            };
+            let unrecorded = match &mut open {
+                Some(open) => {
+                    open.context = context;
+                    None
+                }
+                None => Some(context),
+            };
+            Span { open, entered, unrecorded, not_send: PhantomData }
+        })
     }
 
     #[inline]
@@ -292,7 +265,7 @@ impl<'a> SpanSpec<'a> {
                 Started { context, can_enter: true, open: Some(open), clock: Some(clock) }
             }
             // as a copy, so that the builder itself need not be in memory
-            None => self.clone().begin_any(current, true),
+            None => self.clone().begin(current, true),
         };
         DetachedSpan::new(&self.tracer.shared, started)
     }
@@ -314,40 +287,53 @@ impl<'a> SpanSpec<'a> {
         Some((open, span, clock))
     }
 
-    #[inline(never)]
-    fn begin_any(&self, current: Option<&Frame>, is_detached: bool) -> Started {
+    /// Finds the parent, lets the sampler decide, and opens the record if there will be one.
+    #[inline]
+    fn begin(&self, current: Option<&Frame>, is_detached: bool) -> Started {
         let policy = &self.tracer.shared.policy;
-        let parent = match self.parent {
-            Parent::Current => current.and_then(Frame::span),
-            Parent::Given(parent, _) => Some(parent),
-            Parent::None => None,
+        let current_clock = current.and_then(|frame| frame.clock);
+        let (parent, clock) = match self.parent {
+            Parent::Current => (current.and_then(Frame::span), current_clock),
+            Parent::Given(parent, clock) => (Some(parent), clock.or(current_clock)),
+            Parent::None => (None, current_clock),
         };
         let context = policy.context(parent);
         // a thread is in its current span already
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(..)));
         let can_enter = !policy.is_idle || carries_parent;
-        let clock = match self.parent {
-            Parent::Given(_, Some(clock)) => Some(clock),
-            _ => current.and_then(|frame| frame.clock),
-        };
         if !self.is_recorded(&context, is_detached) {
             return Started { context, can_enter, open: None, clock };
         }
-        let trace_state = parent.map_or("", SpanContext::tracestate);
-        let (mut open, clock) = self.open(context.span_ref(), parent, trace_state, clock);
-        if policy.has_baggage_attributes {
-            self.tracer.shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));
-        }
+        let (open, clock) = self.open_any(context.span_ref(), parent, clock);
         Started { context, can_enter, open: Some(open), clock: Some(clock) }
     }
 
+    #[inline]
     fn is_recorded(&self, context: &SpanContext, is_detached: bool) -> bool {
         let shared = &self.tracer.shared;
         let is_sampled = context.is_sampled() && !shared.policy.is_idle;
-        let is_suppressed = context::may_be_suppressed() && shared.exporters.suppresses_span(is_sampled);
         // the parent of a detached span may still change, and the sampler's decision with it
         let is_of_use = is_sampled || is_detached && !shared.policy.sampler.keeps_nothing();
-        is_of_use && !is_suppressed && shared.largest.is_some()
+        is_of_use
+            && shared.largest.is_some()
+            && !(context::may_be_suppressed() && shared.exporters.suppresses_span(is_sampled))
+    }
+
+    /// Opens the record of a span that does not start on the fast path.
+    #[inline(never)]
+    fn open_any(
+        &self,
+        span: SpanRef,
+        parent: Option<&SpanContext>,
+        clock: Option<Clock>,
+    ) -> (Box<OpenSpan>, Clock) {
+        let trace_state = parent.map_or("", SpanContext::tracestate);
+        let (mut open, clock) = self.open(span, parent, trace_state, clock);
+        let shared = &self.tracer.shared;
+        if shared.policy.has_baggage_attributes {
+            shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));
+        }
+        (open, clock)
     }
 
     /// Opens the record; with the clock of the trace, if there is one, or a new one.

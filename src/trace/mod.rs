@@ -142,7 +142,7 @@ impl Tracer {
             Some((open, entered)) => {
                 Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
             }
-            None => spec.start_other(),
+            None => spec.start_any(),
         }
     }
 }
