@@ -162,8 +162,10 @@ impl ExporterSet {
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
         match self.handles() {
             // the usual case
-            [only] if only.filter().takes(Signal::Traces) => only.enqueue(scope, record, 1),
-            several => enqueue_to_each(several, scope, record, 1, &|filter| filter.takes(Signal::Traces)),
+            [only] if only.filter().takes(Signal::Traces) && only.enqueue(scope, record, 1, None) => {}
+            handles => {
+                enqueue_to_each(handles, scope, record, 1, None, &|filter| filter.takes(Signal::Traces))
+            }
         }
     }
 
@@ -180,8 +182,8 @@ impl ExporterSet {
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         match self.handles() {
             // the usual case
-            [only] if only.filter().takes_log(severity) => only.enqueue(scope, record, 1),
-            several => enqueue_log_to_each(several, scope, severity, record),
+            [only] if only.filter().takes_log(severity) && only.enqueue(scope, record, 1, None) => {}
+            handles => enqueue_log_to_each(handles, scope, severity, record),
         }
     }
 
@@ -323,7 +325,7 @@ impl ExporterSet {
     /// Enqueues a framed metric of `points` data points for every exporter that takes metrics.
     pub(crate) fn enqueue_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
         let takes = |filter: RecordFilter| filter.takes(Signal::Metrics);
-        enqueue_to_each(self.handles(), scope, frame, points as usize, &takes);
+        enqueue_to_each(self.handles(), scope, frame, points as usize, None, &takes);
     }
 
     /// Counts data points that cannot be sent.
@@ -333,35 +335,24 @@ impl ExporterSet {
     }
 }
 
-/// Enqueues a frame that counts as `records` for all exporters that take it: first where there is room, so that no
-/// exporter waits for another's room together with the caller.
+/// Enqueues a frame that counts as `records` for all exporters that take it, first for those with room. A caller that has to
+/// wait, or has been waiting `since` then, waits for the others at the same time: their timeouts do not add up.
 #[inline(never)]
 fn enqueue_to_each(
     handles: &[ExporterHandle],
     scope: &Arc<Scope>,
     frame: &[u8],
     records: usize,
-    takes: &dyn Fn(RecordFilter) -> bool,
-) {
-    enqueue_to_each_since(None, handles, scope, frame, records, takes);
-}
-
-/// As [`enqueue_to_each`], for a caller that has been waiting since then. It waits for all exporters at the same time: their
-/// timeouts do not add up.
-fn enqueue_to_each_since(
     since: Option<Instant>,
-    handles: &[ExporterHandle],
-    scope: &Arc<Scope>,
-    frame: &[u8],
-    records: usize,
     takes: &dyn Fn(RecordFilter) -> bool,
 ) {
     for (index, handle) in handles.iter().enumerate() {
-        if takes(handle.filter()) && !handle.try_enqueue(scope, frame, records) {
-            let since = since.unwrap_or_else(clock::now);
+        if takes(handle.filter()) && !handle.enqueue(scope, frame, records, None) {
+            let since = since.or_else(|| Some(clock::now()));
             // the stack remembers the exporters still to be waited for: a list would have to be allocated
-            enqueue_to_each_since(Some(since), &handles[index + 1..], scope, frame, records, takes);
-            return handle.enqueue_since(since, scope, frame, records);
+            enqueue_to_each(&handles[index + 1..], scope, frame, records, since, takes);
+            handle.enqueue(scope, frame, records, since);
+            return;
         }
     }
 }
@@ -369,7 +360,7 @@ fn enqueue_to_each_since(
 #[inline(never)]
 fn enqueue_log_to_each(handles: &[ExporterHandle], scope: &Arc<Scope>, severity: Severity, frame: &[u8]) {
     handles.iter().for_each(|handle| handle.count_if_filtered(severity));
-    enqueue_to_each(handles, scope, frame, 1, &|filter| filter.takes_log(severity));
+    enqueue_to_each(handles, scope, frame, 1, None, &|filter| filter.takes_log(severity));
 }
 
 /// Lets every exporter of these sets send what was accepted before the call, all at the same time.
