@@ -5,7 +5,7 @@
 //! ([`turn`]), which goes its way then.
 
 mod attempt;
-mod beside;
+mod background_send;
 mod delivery;
 mod fair_share;
 mod flush;
@@ -51,7 +51,7 @@ pub(crate) struct Worker {
     /// One for each signal that it sends.
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) counters: Arc<Counters>,
-    /// `None` only while another thread sends: see [`beside`].
+    /// `None` only while another thread sends: see [`background_send`].
     pub(crate) transport: Option<Box<dyn Transport>>,
     /// Which telemetry it exports for.
     pub(crate) owner: Option<Owner>,
@@ -100,8 +100,8 @@ pub(crate) struct State {
     /// The first request to stop. Later ones do not change its deadline.
     stop: OnceCell<Stop>,
     reader: ReaderState,
-    /// Whether the batch that is being sent was written to the spool meanwhile.
-    is_sent_from_spool: bool,
+    /// True while the batch in flight also has an entry in the spool: see [`background_send`].
+    is_copied_to_spool: bool,
     proxy_pause: ProxyPause,
     /// Whether any attempt had another end than that there is no server.
     was_reached: bool,

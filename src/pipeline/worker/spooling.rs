@@ -174,9 +174,16 @@ impl Worker {
         }
     }
 
-    /// Counts a part whose records were lost with the file of the flight recorder.
+    /// Counts a part whose records were lost with the file of the flight recorder. If the spool has a copy, nothing is lost: the
+    /// copy is read and sent instead.
     pub(super) fn settle_lost(&mut self, at: usize, part: Batch) {
-        self.settle_part(at, part, Outcome::Damaged);
+        match (part.origin, &mut self.spool) {
+            (Origin::Spool { is_own }, Some(spool)) => {
+                spool.put_back(part.signal);
+                self.counters.put_back_into_spool(part.signal, part.records, is_own);
+            }
+            _ => self.settle_part(at, part, Outcome::Damaged),
+        }
         self.deliveries[at].part_is_over();
         self.report_spool();
     }
@@ -210,23 +217,14 @@ impl Worker {
     /// Removes the request that was loaded from the spool, once all its parts are settled.
     fn settle_loaded(&mut self, at: usize) {
         if !self.deliveries[at].parts.iter().any(Batch::is_spooled) {
-            self.settle_in_spool(at, Spool::settle);
+            let delivery = &mut self.deliveries[at];
+            let Some(spool) = &mut self.spool else { return };
+            if let Err(error) = spool.settle(delivery.signal) {
+                let what = || format!("the spool cannot note that a request was delivered: {error}");
+                self.reporter.report(delivery.signal, ProblemKind::Spool, what);
+            }
+            delivery.has_spooled = spool.has_pending(delivery.signal);
         }
-    }
-
-    /// Has the spool note that a request is not to be sent again.
-    pub(super) fn settle_in_spool(
-        &mut self,
-        at: usize,
-        settle: impl FnOnce(&mut Spool, Signal) -> io::Result<()>,
-    ) {
-        let delivery = &mut self.deliveries[at];
-        let Some(spool) = &mut self.spool else { return };
-        if let Err(error) = settle(spool, delivery.signal) {
-            let what = || format!("the spool cannot note that a request was delivered: {error}");
-            self.reporter.report(delivery.signal, ProblemKind::Spool, what);
-        }
-        delivery.has_spooled = spool.has_pending(delivery.signal);
     }
 
     /// The end: what is left goes to the spool.

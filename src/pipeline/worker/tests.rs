@@ -580,15 +580,18 @@ fn enqueue_until_it_is_pressing(queue: &Queue, number: u8) {
 
 #[cfg(all(feature = "spool", target_os = "linux"))]
 #[test]
-fn an_answer_counts_though_the_disk_cannot_read_the_copy_of_the_request() {
+fn sends_a_batch_from_memory_though_the_disk_cannot_read_its_copy() {
     let (mut worker, directory) = worker_with_spool("unread");
-    let sent = batch_of(&mut worker, 1);
+    let mut sent = batch_of(&mut worker, 1);
     enqueue_until_it_is_pressing(&worker.deliveries[0].queue, 2);
     worker.relieve_queues(0, &sent);
     crate::spool::faults::set(Some(Box::new(|| true)));
-    let answered = worker.exchange_if_spooled(0, sent, Some(&Verdict::Accepted));
+    worker.adopt_entry(0, &mut sent);
+    assert!(sent.is_spooled() && numbers(&sent.body().concat()) == [1]);
+    let level = worker.deliveries[0].queue.level();
+    assert_eq!(level, (0, 0), "the batch takes room in the queue, though the spool has it");
     crate::spool::faults::set(None);
-    assert_eq!(numbers(&answered.expect("the batch that was sent").body().concat()), [1]);
+    worker.settle_part(0, sent, Outcome::Delivered);
     worker.load_spooled(0);
     let next = worker.deliveries[0].parts.last().expect("what is behind it");
     assert_eq!(numbers(&next.body().concat()), [2, 2]);
@@ -604,11 +607,11 @@ fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
     worker.spool.as_mut().unwrap().append(Signal::Traces, 1, &older.body(), |_, _| ()).unwrap();
     worker.deliveries[0].note_spooled(older);
     // is sent while the disk cannot be read, which it can again before the answer comes
-    let sent = batch_of(&mut worker, 2);
+    let mut sent = batch_of(&mut worker, 2);
     enqueue_until_it_is_pressing(&worker.deliveries[0].queue, 3);
     worker.relieve_queues(0, &sent);
-    let answered = worker.exchange_if_spooled(0, sent, None).unwrap();
-    assert!(!answered.is_spooled() && numbers(&answered.body().concat()) == [2]);
+    worker.adopt_entry(0, &mut sent);
+    assert!(!sent.is_spooled() && numbers(&sent.body().concat()) == [2]);
     drop(worker);
     std::fs::remove_dir_all(directory).unwrap();
 }
@@ -689,7 +692,7 @@ fn counts_every_record_once_when_the_disk_panics_during_an_attempt() {
     // at its first call, at its second call, and so on
     for calls in 0..20_u32 {
         let (mut worker, directory) = worker_with_spool("panics");
-        let sent = batch_of(&mut worker, 1);
+        let mut sent = batch_of(&mut worker, 1);
         let queue = Arc::clone(&worker.deliveries[0].queue);
         enqueue_until_it_is_pressing(&queue, 2);
         let (left, has_panicked) = (Cell::new(calls), Rc::new(Cell::new(false)));
@@ -702,9 +705,8 @@ fn counts_every_record_once_when_the_disk_panics_during_an_attempt() {
         })));
         worker.relieve_queues(0, &sent);
         crate::spool::faults::set(None);
-        let sent = worker.exchange_if_spooled(0, sent, Some(&Verdict::Accepted)).expect("it was sent");
-        worker.deliveries[0].settle(sent.origin, Outcome::Delivered, sent.records);
-        worker.release_part(0, sent);
+        worker.adopt_entry(0, &mut sent);
+        worker.settle_part(0, sent, Outcome::Delivered);
         let counts = worker.counters.read("memory", || [queue.accepted(), 0, 0]).traces;
         assert_eq!((counts.delivered, counts.in_flight), (1, queue.level().0 as u64), "{calls}: {counts}");
         let is_drained = queue.level().0 == 0;
