@@ -15,9 +15,9 @@ use crate::context::{self, Owner};
 use crate::metrics::Reader;
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
-use crate::pipeline::manual::{Goal, ManualWorker, OnEnd};
 use crate::pipeline::queue::{Queue, RoomMaker, Shared, WorkerStart};
-use crate::pipeline::throttle::Throttle;
+use crate::pipeline::schedule::Throttle;
+use crate::pipeline::worker::manual::{Goal, ManualWorker, OnEnd};
 use crate::pipeline::worker::{
     Commands, CurrentAttempt, Delivery, NextFlush, PendingFlush, PeriodicReader, State, Stop, Worker,
 };

@@ -12,8 +12,7 @@ use crate::context::{self, Baggage, Owner, Suppression};
 use crate::pipeline::clock;
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter, StartError};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
-use crate::pipeline::manual;
-use crate::pipeline::open_spans::OpenMarks;
+use crate::pipeline::worker::manual;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
 use crate::record::FrameLimits;
@@ -45,8 +44,6 @@ pub(crate) struct ProviderSpec {
     /// The keys of baggage that become attributes.
     pub(crate) baggage_attributes: Vec<String>,
     pub(crate) sampler: Sampler,
-    /// Of all providers of the same telemetry.
-    pub(crate) open_marks: OpenMarks,
 }
 
 impl ProviderSpec {
@@ -110,10 +107,6 @@ impl ExporterSet {
 
     pub(crate) fn sampler(&self) -> Sampler {
         self.spec.sampler
-    }
-
-    pub(crate) fn open_marks(&self) -> &OpenMarks {
-        &self.spec.open_marks
     }
 
     /// Where a span survives the process while it is open.

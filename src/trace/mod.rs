@@ -17,18 +17,16 @@
 //! ```
 
 // builder.rs      SpanBuilder, and how every span starts
-// span.rs         Span, and the setters that all spans have
+// span.rs         Span, the setters that all spans have, EventBuilder and LinkBuilder
 // detached.rs     DetachedSpan, whose parent and end are its own
-// sub_message.rs  EventBuilder and LinkBuilder
 // error.rs        errors and panics, as spans record them
-// open.rs         the record of an open span in storage that its thread reuses, and how every span ends
+// open.rs         the record of an open span in storage that its thread reuses, its mark for the ledger, and how every span ends
 
 mod builder;
 mod detached;
 mod error;
 mod open;
 mod span;
-mod sub_message;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -40,10 +38,10 @@ pub use detached::DetachedSpan;
 pub use error::{AnySpan, AsError, RecordErr};
 #[cfg(feature = "tracing")]
 pub(crate) use error::{causes, set_exception};
+pub(crate) use open::OpenMarks;
 #[cfg(feature = "ffi")]
 pub(crate) use open::OpenSpan;
-pub use span::{Chain, Span};
-pub use sub_message::{EventBuilder, LinkBuilder};
+pub use span::{Chain, EventBuilder, LinkBuilder, Span};
 
 pub use crate::context::ParseContextError;
 pub use crate::record::InvalidId;
@@ -78,6 +76,8 @@ struct TracerShared {
     limits: SpanLimits,
     /// The largest span that any exporter can send; `None` if none takes spans.
     largest: Option<usize>,
+    /// Open spans of all providers of the same telemetry.
+    open_marks: OpenMarks,
 }
 
 /// Which context a new span gets, with it whether it is sampled, and whether the fast path will do.
@@ -91,7 +91,7 @@ struct SamplingPolicy {
 }
 
 impl Tracer {
-    pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>) -> Self {
+    pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>, open_marks: OpenMarks) -> Self {
         let (sampler, limits) = (exporters.sampler(), *exporters.limits());
         let largest = exporters.largest_record(Signal::Traces);
         let has_baggage_attributes = exporters.has_baggage_attributes();
@@ -102,7 +102,7 @@ impl Tracer {
             keeps_below_sampled: sampler.keeps_all_below_sampled() && is_usual,
             has_baggage_attributes,
         };
-        Self { shared: Arc::new(TracerShared { exporters, scope, policy, limits, largest }) }
+        Self { shared: Arc::new(TracerShared { exporters, scope, policy, limits, largest, open_marks }) }
     }
 
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.

@@ -55,7 +55,7 @@ const LAYERS: &[Row] = &[
     row("pipeline",        &["process", "record", "context", "config", "metrics", "transport", "spool"], &["crossbeam_channel", "serde"]),
     // pure: what to send, when, and what follows from a verdict
     row("pipeline/batch*", &["record", "config"],                             &[]),
-    row("pipeline/throttle*", &["config"],                                    &[]),
+    row("pipeline/schedule*", &["record", "config"],                          &[]),
     row("pipeline/retry*", &["config", "transport::Verdict"],                 &[]),
     // spans and log records, at the call site
     row("trace",           &["process", "record", "context", "config", "pipeline"], &[]),

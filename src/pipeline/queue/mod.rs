@@ -32,7 +32,7 @@ use backpressure::{Backpressure, Latch};
 pub(crate) use backpressure::{RoomMaker, WorkerStart};
 pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
-pub(crate) use shard::ShardedCounter;
+pub(crate) use shard::thread_number;
 use shard::{OpenChunk, Preallocated, Shard, Shards};
 use sync::{AtomicBool, AtomicU64, MutexGuard, Receiver, Sender, bounded, thread_local};
 

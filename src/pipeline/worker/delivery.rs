@@ -8,7 +8,7 @@ use crate::pipeline::batch::{Backlog, Batch, Next, Origin, RequestLimit};
 use crate::pipeline::ledger::{Counters, Outcome};
 use crate::pipeline::queue::{Queue, WakeAt};
 use crate::pipeline::retry::Pause;
-use crate::pipeline::throttle::{NextRound, Throttle, Waiting};
+use crate::pipeline::schedule::{NextRound, Throttle, Waiting};
 use crate::record::Signal;
 
 /// How long to wait for a caller that has reserved room in the queue but not appended its record yet.
@@ -185,6 +185,13 @@ impl Delivery {
             self.in_hand = (batch.records, batch.queued_bytes);
         }
         next
+    }
+
+    /// Takes the chosen parts out.
+    pub(super) fn take_parts(&mut self, is_chosen: impl Fn(&Batch) -> bool) -> Vec<Batch> {
+        let (taken, others) = std::mem::take(&mut self.parts).into_iter().partition(is_chosen);
+        self.parts = others;
+        taken
     }
 
     /// Sends nothing before the pause is over.

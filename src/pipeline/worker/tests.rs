@@ -17,7 +17,7 @@ use crate::pipeline::ledger::Counts;
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::queue::{Queue, Shared};
 use crate::pipeline::retry::{NextStep, Pause};
-use crate::pipeline::throttle::Throttle;
+use crate::pipeline::schedule::Throttle;
 use crate::process::Driver;
 use crate::record::{Scope, frames};
 use crate::transport::Verdict;
