@@ -45,7 +45,7 @@ mod resource;
 pub(crate) mod schema;
 #[cfg_attr(
     not(all(feature = "spool", target_os = "linux")),
-    allow(dead_code, reason = "without a spool no slot is ever made")
+    allow(dead_code, unreachable_code, reason = "without a spool no slot is ever made")
 )]
 mod slot;
 mod span;

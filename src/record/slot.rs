@@ -259,7 +259,7 @@ impl Slot {
     /// What settles the records up to `end` when it is dropped, unless the slot is free by then.
     pub(super) fn settler(&self, end: usize) -> Option<Settler> {
         let order = self.place.is_mapped().then(|| self.place.header.order.load(Ordering::Relaxed))?;
-        Some(Settler { place: self.place.clone(), order, end: end as u32 })
+        Some(Settler { order, end: end as u32, place: self.place.clone() })
     }
 }
 
