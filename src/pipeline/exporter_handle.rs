@@ -356,7 +356,7 @@ impl ExporterHandle {
         scope: &Arc<Scope>,
         frame: &[u8],
         records: usize,
-        since: Option<Instant>,
+        since: Option<&Instant>,
     ) -> bool {
         let queue = self.queues[scope.signal as usize].as_ref();
         queue.is_none_or(|queue| queue.enqueue(scope, frame, records, since))

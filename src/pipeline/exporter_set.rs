@@ -154,8 +154,8 @@ impl ExporterSet {
     #[inline]
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
         match self.handles() {
-            // the usual case
-            [only] if only.filter().takes(Signal::Traces) && only.enqueue(scope, record, 1, None) => {}
+            // the usual case; an exporter that takes no spans has no queue for them
+            [only] if only.enqueue(scope, record, 1, None) => {}
             handles => {
                 enqueue_to_each(handles, scope, record, 1, None, &|filter| filter.takes(Signal::Traces))
             }
@@ -174,8 +174,8 @@ impl ExporterSet {
     #[inline]
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         match self.handles() {
-            // the usual case
-            [only] if only.filter().takes_log(severity) && only.enqueue(scope, record, 1, None) => {}
+            // the usual case; the severity that one exporter takes is that of the whole set
+            [only] if self.takes_log(severity) && only.enqueue(scope, record, 1, None) => {}
             handles => enqueue_log_to_each(handles, scope, severity, record),
         }
     }
@@ -341,10 +341,10 @@ fn enqueue_to_each(
 ) {
     for (index, handle) in handles.iter().enumerate() {
         if takes(handle.filter()) && !handle.enqueue(scope, frame, records, None) {
-            let since = since.or_else(|| Some(clock::now()));
+            let since = since.unwrap_or_else(clock::now);
             // the stack remembers the exporters still to be waited for: a list would have to be allocated
-            enqueue_to_each(&handles[index + 1..], scope, frame, records, since, takes);
-            handle.enqueue(scope, frame, records, since);
+            enqueue_to_each(&handles[index + 1..], scope, frame, records, Some(since), takes);
+            handle.enqueue(scope, frame, records, Some(&since));
             return;
         }
     }

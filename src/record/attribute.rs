@@ -240,7 +240,8 @@ fn shallow(value: &Value<'_>, depth: usize) -> bool {
 }
 
 /// Bytes of the `AnyValue` message itself. In a oneof, zero values are written too: they show which kind it is.
-#[inline]
+// always: a call for each value costs as much as what it counts
+#[inline(always)]
 fn value_len(value: &Value<'_>, longest: Longest) -> usize {
     match value {
         Value::Str(text) => field_len(cut(text, longest).len()),
@@ -277,6 +278,7 @@ fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
 
 /// Bytes of the `ArrayValue` or `KeyValueList` message itself. A list that has the same text many times may have more than a
 /// 32-bit machine can count: [`TOO_LONG`] stands for those.
+#[inline(never)]
 fn composite_len(value: &Value<'_>, longest: Longest) -> usize {
     let mut len = 0;
     match value {
@@ -287,6 +289,7 @@ fn composite_len(value: &Value<'_>, longest: Longest) -> usize {
     len.min(TOO_LONG as u64) as usize
 }
 
+#[inline(never)]
 fn write_composite(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
     match value {
         Value::Map(entries) => last_of_each_key(entries)

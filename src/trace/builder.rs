@@ -229,6 +229,10 @@ impl<'a> SpanSpec<'a> {
     /// Starts a span of any kind. The thread's stack is `None` while the thread ends.
     #[inline(never)]
     pub(super) fn start_any(&self) -> Span {
+        if let Some((span, entered)) = context::with_stack(|stack| self.start_below_unsampled(stack?)) {
+            let unrecorded = Some(SpanContext::of(span, None));
+            return Span { open: None, entered: Some(entered), unrecorded, not_send: PhantomData };
+        }
         context::with_stack(|stack| {
             let Started { context, can_enter, mut open, clock } =
                 self.begin(stack.as_deref().and_then(Stack::top), false);
@@ -245,6 +249,19 @@ impl<'a> SpanSpec<'a> {
             };
             Span { open, entered, unrecorded, not_send: PhantomData }
         })
+    }
+
+    /// Starts a span below an unsampled one, where the sampler follows the parent; `None` for any other span.
+    #[inline(always)]
+    fn start_below_unsampled(&self, stack: &mut Stack) -> Option<(SpanRef, Entered)> {
+        let (Frame { context: parent, clock, .. }, policy) = (stack.top()?, &self.tracer.shared.policy);
+        let is_usual = !parent.is_sampled() && parent.state.is_none() && !policy.is_idle;
+        let is_child = is_usual && matches!(self.parent, Parent::Current);
+        if !is_child || policy.sampler.keeps(parent.trace_id, Some(false)) {
+            return None;
+        }
+        let (span, clock) = (parent.child_ref(false), *clock);
+        Some((span, stack.push(SpanContext::of(span, None), clock)))
     }
 
     #[inline]
@@ -288,7 +305,7 @@ impl<'a> SpanSpec<'a> {
     }
 
     /// Finds the parent, lets the sampler decide, and opens the record if there will be one.
-    #[inline]
+    #[inline(never)]
     fn begin(&self, current: Option<&Frame>, is_detached: bool) -> Started {
         let policy = &self.tracer.shared.policy;
         let current_clock = current.and_then(|frame| frame.clock);

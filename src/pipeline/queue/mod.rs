@@ -134,13 +134,14 @@ impl Queue {
     ///
     /// Only with `WhenFull::Block` and a full queue does a caller wait for room, and its wait began at `since`. Without `since`
     /// the call has no effect then and returns false.
+    // `since` by reference, so that all arguments travel in registers
     #[inline(never)]
     pub(crate) fn enqueue(
         &self,
         scope: &Arc<Scope>,
         frame: &[u8],
         records: usize,
-        since: Option<Instant>,
+        since: Option<&Instant>,
     ) -> bool {
         let shard = self.shards.mine();
         if records == 1 && self.append_fast(shard, scope, frame)
@@ -151,7 +152,8 @@ impl Queue {
         if since.is_none() && self.backpressure.blocks() {
             return false;
         }
-        self.enqueue_after_waiting(since.unwrap_or_else(clock::now), shard, scope, frame, records);
+        let since = since.copied().unwrap_or_else(clock::now);
+        self.enqueue_after_waiting(since, shard, scope, frame, records);
         true
     }
 

@@ -68,10 +68,17 @@ impl Shards {
 /// Returns the number by which a thread finds its shard.
 #[inline]
 pub(crate) fn thread_number() -> usize {
-    if THREAD.get() == UNKNOWN {
-        THREAD.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
+    match THREAD.get() {
+        UNKNOWN => deal_number(),
+        number => number,
     }
-    THREAD.get()
+}
+
+#[cold]
+fn deal_number() -> usize {
+    let number = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+    THREAD.set(number);
+    number
 }
 
 impl Shard {

@@ -84,7 +84,7 @@ fn record(number: u8) -> [u8; 5] {
 fn enqueue(handle: &ExporterHandle, numbers: impl IntoIterator<Item = u8>) {
     let scope = scope();
     numbers.into_iter().for_each(|number| {
-        handle.enqueue(&scope, &record(number), 1, Some(clock::now()));
+        handle.enqueue(&scope, &record(number), 1, Some(&clock::now()));
     });
 }
 
@@ -162,7 +162,7 @@ fn a_request_is_freed_before_a_waiting_caller_gets_its_room() {
     for _ in 0..200 {
         let sent = scope();
         let held = Arc::downgrade(&sent);
-        handle.enqueue(&sent, &record(1), 1, Some(clock::now()));
+        handle.enqueue(&sent, &record(1), 1, Some(&clock::now()));
         drop(sent);
         gate.next();
         let caller = Arc::clone(&handle);
@@ -240,7 +240,7 @@ fn records_of_two_signals_in_turn_make_one_request_each() {
     let scopes = [Signal::Traces, Signal::Logs].map(|signal| Arc::new(Scope::new(signal, "shop", "")));
     for number in 1..=3 {
         scopes.iter().for_each(|scope| {
-            handle.enqueue(scope, &record(number), 1, Some(clock::now()));
+            handle.enqueue(scope, &record(number), 1, Some(&clock::now()));
         });
     }
     gate.answer(Verdict::Accepted);
@@ -383,7 +383,7 @@ fn a_server_that_is_found_in_a_stop_gets_what_was_given_up_for_want_of_one() {
     let unreachable = || Verdict::Unreachable { reason: "connection refused".to_owned() };
     enqueue(&handle, [1]);
     gate.next();
-    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(2), 1, Some(clock::now()));
+    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(2), 1, Some(&clock::now()));
     handle.start_stop(Instant::now() + PATIENCE);
     gate.answer(unreachable());
     // until one of the signals has had its two attempts
@@ -636,7 +636,7 @@ fn sends_nothing_of_any_signal_after_the_proxy_refused_one_whatever_is_flushed()
             &Arc::new(Scope::new(Signal::Logs, "shop", "")),
             &record(number),
             1,
-            Some(clock::now()),
+            Some(&clock::now()),
         );
         enqueue(&handle, [number]);
         let flush = handle.start_flush();
@@ -677,7 +677,7 @@ fn makes_one_attempt_in_a_stop_if_the_proxy_refuses_it() {
     spec.pace.linger = PATIENCE * 10;
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
     enqueue(&handle, [1, 2]);
-    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(3), 1, Some(clock::now()));
+    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(3), 1, Some(&clock::now()));
     handle.start_stop(Instant::now() + PATIENCE);
     gate.answer(proxy_refused());
     assert!(handle.wait_for_end(Instant::now() + PATIENCE / 2), "the worker uses its budget up");

@@ -317,7 +317,7 @@ impl World {
             if self.disk.is_some() {
                 self.books.borrow_mut()[signal as usize].let_overtake(&[number as usize]);
             }
-            self.waiting(|| handle.enqueue(scope, &frame, 1, Some(clock::now())));
+            self.waiting(|| handle.enqueue(scope, &frame, 1, Some(&clock::now())));
             let waited = clock::now() - made;
             self.note(|| format!("{signal} {number} has waited for {waited:?}"));
             // the worker's own thread is in the middle of an attempt where only the caller's time should pass
