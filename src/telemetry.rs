@@ -39,7 +39,7 @@ use crate::transport::{self, HttpSpec, Opener};
 /// let config = Config::new().service_name("shop").exporter(Exporter::http(endpoint));
 /// let telemetry = Telemetry::start(config)?;
 /// let tracer = telemetry.tracer("shop");
-/// tracer.build("checkout").set("order.id", 4711).start().end();
+/// tracer.span_builder("checkout").set("order.id", 4711).start().end();
 /// let ledger = telemetry.shutdown(Duration::from_secs(2));
 /// assert_eq!(ledger.lost(), 0);
 /// # }
@@ -130,7 +130,7 @@ impl Telemetry {
     /// let tracer = telemetry.tracer("shop");
     /// // as poll, epoll or a select of the program's own does it
     /// while let Some(job) = wait_for_work_until(telemetry.pump(Duration::from_millis(5))) {
-    ///     tracer.build("job").set("job.id", job).start().end();
+    ///     tracer.span_builder("job").set("job.id", job).start().end();
     /// }
     /// let ledger = telemetry.shutdown(Duration::from_secs(2));
     /// assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0));

@@ -211,7 +211,7 @@ impl Context {
     ///
     /// fn serve(tracer: &Tracer, headers: &HashMap<String, String>) {
     ///     let _caller = Context::from_headers(|name| headers.get(name)).enter();
-    ///     let _request = tracer.build("GET /orders").kind(SpanKind::Server).start(); // of the caller's trace
+    ///     let _request = tracer.span_builder("GET /orders").kind(SpanKind::Server).start(); // of the caller's trace
     /// }
     /// ```
     pub fn from_headers<V: AsRef<str>>(mut header: impl FnMut(&'static str) -> Option<V>) -> Self {

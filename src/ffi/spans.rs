@@ -55,7 +55,7 @@ extern "C" fn standpipe_span_start(
 ) -> Option<Box<OpenSpan>> {
     border(|| {
         let name = name.text();
-        let span = tracer?.build(&name);
+        let span = tracer?.span_builder(&name);
         match parent {
             Some(parent) => span.child_of(parent).detached().into_storage(),
             None => span.detached().into_storage(),
@@ -71,7 +71,7 @@ extern "C" fn standpipe_span_start_with(
     border(|| {
         let options = options.read();
         let name = options.name.text();
-        let span = with_options(tracer?.build(&name), &options);
+        let span = with_options(tracer?.span_builder(&name), &options);
         // SAFETY: the caller says that it is null or a span that has not ended, and is used by no other thread meanwhile.
         let parent = unsafe { options.parent.as_mut() };
         let remote = remote(options.traceparent, options.tracestate);

@@ -10,14 +10,14 @@ use super::{DetachedSpan, LinkBuilder, Span, Tracer};
 use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
 use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef};
 
-/// A span before its start. Got from [`Tracer::build`].
+/// A span before its start. Got from [`Tracer::span_builder`].
 ///
 /// ```
 /// # use standpipe::{SpanContext, SpanKind};
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 /// # let tracer = telemetry.tracer("shop");
 /// let incoming = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
-/// let span = tracer.build("GET /orders").set("order.id", 4711).parent(&incoming).kind(SpanKind::Server).start();
+/// let span = tracer.span_builder("GET /orders").set("order.id", 4711).parent(&incoming).kind(SpanKind::Server).start();
 /// assert_eq!(span.context().trace_id(), incoming.trace_id());
 /// ```
 ///

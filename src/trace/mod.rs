@@ -1,14 +1,14 @@
 //! Spans: what a program did, and how long it took.
 //!
 //! A [`Tracer`] starts them. A [`Span`] is its thread's current span until it is dropped, and the parent of spans that start
-//! meanwhile; a [`DetachedSpan`] belongs to no thread. [`Tracer::build`] sets attributes, kind, parent, links and start time.
+//! meanwhile; a [`DetachedSpan`] belongs to no thread. [`Tracer::span_builder`] sets attributes, kind, parent, links and start time.
 //!
 //! ```
 //! use standpipe::{SpanKind, Status};
 //!
 //! # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 //! let tracer = telemetry.tracer("shop");
-//! let mut request = tracer.build("GET /cart").kind(SpanKind::Server).set("http.request.method", "GET").start();
+//! let mut request = tracer.span_builder("GET /cart").kind(SpanKind::Server).set("http.request.method", "GET").start();
 //! {
 //!     let mut query = tracer.span("select items"); // a child of the request
 //!     query.event("cache miss").set("key", "cart 7");
@@ -108,12 +108,12 @@ impl Tracer {
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
     ///
     /// Keep it in a variable, which must not be `_`: a span that is kept nowhere ends with its statement. To set attributes in
-    /// the same breath, [`build`](Self::build) it:
+    /// the same breath, use a [`span_builder`](Self::span_builder):
     ///
     /// ```
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
     /// # let tracer = telemetry.tracer("shop");
-    /// let _checkout = tracer.build("checkout").set("order.id", 4711).start();
+    /// let _checkout = tracer.span_builder("checkout").set("order.id", 4711).start();
     /// let mut payment = tracer.span("payment"); // a child of checkout
     /// payment.set("amount", 12.5);
     /// ```
@@ -126,9 +126,9 @@ impl Tracer {
         self.start_child(name, SpanKind::Internal)
     }
 
-    /// Starts a span step by step: with attributes and links, another parent, another kind, another start.
+    /// Returns a builder for a span with attributes and links, another parent, another kind or another start time.
     #[inline]
-    pub fn build<'a>(&'a self, name: &'a str) -> SpanBuilder<'a> {
+    pub fn span_builder<'a>(&'a self, name: &'a str) -> SpanBuilder<'a> {
         SpanBuilder::new(self, name)
     }
 

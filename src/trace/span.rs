@@ -25,7 +25,7 @@ use crate::record::{IntoValue, LinkTarget, SpanKind, SpanRecord, Status};
 /// let context = span.context().clone();
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| {
-///         let child = tracer.build("child").parent(&context).start();
+///         let child = tracer.span_builder("child").parent(&context).start();
 ///         assert_eq!(child.context().trace_id(), context.trace_id());
 ///     });
 /// });
@@ -125,7 +125,7 @@ impl fmt::Debug for Span {
 /// let _span = tracer.span("checkout").set("order.id", 4711); // error: temporary value dropped while borrowed
 /// ```
 ///
-/// [`SpanBuilder::set`](crate::SpanBuilder::set) is meant for it: `tracer.build("checkout").set("order.id", 4711).start()`.
+/// [`SpanBuilder::set`](crate::SpanBuilder::set) is meant for it: `tracer.span_builder("checkout").set("order.id", 4711).start()`.
 pub struct Chain<'a, S>(pub(super) &'a mut S);
 
 impl<S> Deref for Chain<'_, S> {
@@ -215,7 +215,7 @@ macro_rules! setters {
             /// ```
             /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
             /// # let tracer = telemetry.tracer("shop");
-            #[doc = concat!("let mut span = tracer.build(\"parse\").", $start, "();")]
+            #[doc = concat!("let mut span = tracer.span_builder(\"parse\").", $start, "();")]
             /// if let Err(error) = "4711!".parse::<u32>() {
             ///     span.error(&error);
             /// }
