@@ -20,14 +20,13 @@ use crate::metrics::{Meter, Reader, Registry};
 use crate::pipeline::exporter_handle::{ExporterSpec, RecordFilter, StartError};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, deadline};
 use crate::pipeline::ledger::Ledger;
-use crate::pipeline::open_spans::OpenMarks;
 use crate::pipeline::problems::ProblemReporter;
 use crate::pipeline::self_observation::{self, Observed};
 use crate::problem::ProblemKind;
 use crate::process::Driver;
 use crate::record::Signal;
 use crate::telemetry::provider::Provider;
-use crate::trace::Tracer;
+use crate::trace::{OpenMarks, Tracer};
 use crate::transport::{self, HttpSpec, Opener};
 
 /// The program's telemetry: start it first, shut it down last.
@@ -42,7 +41,7 @@ use crate::transport::{self, HttpSpec, Opener};
 /// let config = Config::new().service_name("shop").exporter(Exporter::http(endpoint));
 /// let telemetry = Telemetry::start(config)?;
 /// let tracer = telemetry.tracer("shop");
-/// tracer.build("checkout").set("order.id", 4711).start().end();
+/// tracer.span_builder("checkout").set("order.id", 4711).start().end();
 /// let ledger = telemetry.shutdown(Duration::from_secs(2));
 /// assert_eq!(ledger.lost(), 0);
 /// # }
@@ -131,7 +130,7 @@ impl Telemetry {
     /// let tracer = telemetry.tracer("shop");
     /// // as poll, epoll or a select of the program's own does it
     /// while let Some(job) = wait_for_work_until(telemetry.pump(Duration::from_millis(5))) {
-    ///     tracer.build("job").set("job.id", job).start().end();
+    ///     tracer.span_builder("job").set("job.id", job).start().end();
     /// }
     /// let ledger = telemetry.shutdown(Duration::from_secs(2));
     /// assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0));
@@ -161,7 +160,9 @@ impl Telemetry {
     }
 
     fn start_providers(specs: ProviderSpecs, drop_budget: Duration) -> Result<Self, StartError> {
-        let [main, application] = specs.providers.map(|(spec, registry)| Provider::start(spec, registry));
+        let open_marks = OpenMarks::new();
+        let start = |(spec, registry)| Provider::start(spec, registry, open_marks.clone());
+        let [main, application] = specs.providers.map(start);
         Ok(Self { main: main?, application: application?, drop_budget, pumps: AtomicUsize::new(0) })
     }
 
@@ -247,7 +248,7 @@ impl Telemetry {
     /// What became of all records until now, and which spans are open.
     pub fn ledger(&self) -> Ledger {
         let exporters = self.exporter_sets().flat_map(ExporterSet::ledger).collect();
-        Ledger { exporters, open_spans: self.main.exporters().open_marks().read() }
+        Ledger { exporters, open_spans: self.main.open_marks().read() }
     }
 
     /// Does what is due on this thread: collects metrics, sends and retries what throttle, linger and back-off allow. Gives
@@ -325,7 +326,7 @@ fn report_configuration(config: &Config) {
         |diagnostic: &Diagnostic| (String::new(), ProblemKind::Configuration, diagnostic.to_string());
     let warnings = config.diagnostics().iter().filter(is_warning).map(of_diagnostic);
     for (exporter, kind, message) in warnings.chain(missing_name(config)) {
-        ProblemReporter::new(&exporter, config.on_problem.clone(), None).report_of_none(kind, message);
+        ProblemReporter::new(&exporter, config.on_problem.clone(), None).report_once(None, kind, message);
     }
 }
 
@@ -374,10 +375,10 @@ impl ProviderSpecs {
     fn of(config: &Config, driver: Driver) -> Self {
         let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
         let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
-        let (shared, mut faults) = ((Owner::new(), OpenMarks::new()), Vec::new());
-        let main = provider_spec(&config.main, &main, config, driver, &shared, &mut faults);
+        let (owner, mut faults) = (Owner::new(), Vec::new());
+        let main = provider_spec(&config.main, &main, config, driver, owner, &mut faults);
         let application =
-            provider_spec(&config.application, &application, config, driver, &shared, &mut faults);
+            provider_spec(&config.application, &application, config, driver, owner, &mut faults);
         Self { providers: [main, application], faults }
     }
 }
@@ -387,7 +388,7 @@ fn provider_spec(
     exporters: &[&Exporter],
     config: &Config,
     driver: Driver,
-    (owner, open_marks): &(Owner, OpenMarks),
+    owner: Owner,
     faults: &mut Vec<Fault>,
 ) -> (ProviderSpec, Arc<Registry>) {
     let resource = settings.complete_resource().field();
@@ -404,13 +405,12 @@ fn provider_spec(
         }
     }
     let spec = ProviderSpec {
-        owner: *owner,
+        owner,
         exporters: specs,
         limits: config.span_limits,
         log_limits: config.log_limits,
         baggage_attributes: config.baggage_attributes.clone(),
         sampler: settings.sampler,
-        open_marks: open_marks.clone(),
     };
     (spec, registry)
 }

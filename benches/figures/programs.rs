@@ -173,7 +173,7 @@ fn with_event(telemetry: &Telemetry) -> Result<Burst, Error> {
     let tracer = telemetry.tracer(text::SCOPE);
     let remote = SpanContext::from_traceparent(text::REMOTE)?;
     Ok(repeat(move |_| {
-        let mut span = with_five_attributes(tracer.build(black_box(text::CHILD)).parent(&remote));
+        let mut span = with_five_attributes(tracer.span_builder(black_box(text::CHILD)).parent(&remote));
         span.event(black_box(text::BODY)).set("order.id", black_box(4711));
     }))
 }

@@ -110,7 +110,7 @@ fn attributes(endpoint: &str, attributes: u64) -> Result<(), Error> {
         let before = Clocks::read()?;
         for _ in 0..BURST {
             let mut span =
-                tracer.build(black_box(text::CHILD)).parent(&remote).kind(SpanKind::Client).start();
+                tracer.span_builder(black_box(text::CHILD)).parent(&remote).kind(SpanKind::Client).start();
             for key in &keys {
                 span.set(key, black_box(text::ZONE.1));
             }

@@ -73,15 +73,19 @@ impl Workload {
 
     /// Emits a root below the remote parent, and does something within it.
     pub(crate) fn emit_root(&self, within: impl FnOnce()) {
-        let mut root =
-            self.tracer.build(black_box(text::ROOT)).parent(&self.remote).kind(SpanKind::Server).start();
+        let mut root = self
+            .tracer
+            .span_builder(black_box(text::ROOT))
+            .parent(&self.remote)
+            .kind(SpanKind::Server)
+            .start();
         self.fill(&mut root);
         within();
     }
 
     /// Emits one span below the current one.
     pub(crate) fn emit_child(&self) {
-        let mut child = self.tracer.build(black_box(text::CHILD)).kind(SpanKind::Client).start();
+        let mut child = self.tracer.span_builder(black_box(text::CHILD)).kind(SpanKind::Client).start();
         self.fill(&mut child);
     }
 
@@ -120,7 +124,7 @@ pub(crate) const VALUES: Values = Values {
 /// Emits the same span as the workload does, without the work of choosing how many attributes it has.
 #[inline(never)]
 pub(crate) fn emit_values(tracer: &Tracer, values: &Values) {
-    let mut span = tracer.build(text::CHILD).kind(SpanKind::Client).start();
+    let mut span = tracer.span_builder(text::CHILD).kind(SpanKind::Client).start();
     let [route, host, zone] = values.texts;
     span.set(text::ROUTE.0, route).set(text::HOST.0, host).set(text::ZONE.0, zone);
     span.set(text::STATUS.0, values.status).set(text::CACHED.0, values.cached);

@@ -111,7 +111,7 @@ impl DemoProgram {
     fn checkout(&self, order: i64, card: Card) -> Option<SpanContext> {
         let (begun, logger) = (Instant::now(), self.storefront.logger("checkout"));
         let http = self.storefront.tracer("http");
-        let mut span = self.called(http.build("POST /checkout").kind(SpanKind::Server)).start();
+        let mut span = self.called(http.span_builder("POST /checkout").kind(SpanKind::Server)).start();
         span.set("http.route", "/checkout").set("order.id", order);
         logger.info("order received").set("items", 3).emit();
         pass(4);
@@ -147,13 +147,13 @@ impl DemoProgram {
         span.set("cart.items", 3);
         pass(3);
         let mut query =
-            self.storefront.tracer("postgres").build("SELECT carts").kind(SpanKind::Client).start();
+            self.storefront.tracer("postgres").span_builder("SELECT carts").kind(SpanKind::Client).start();
         query.set("db.system.name", "postgresql").set("db.response.returned_rows", 3);
         pass(28);
     }
 
     fn price(&self, checkout: &SpanContext) {
-        let mut span = self.storefront.tracer("cart").build("price order").parent(checkout).start();
+        let mut span = self.storefront.tracer("cart").span_builder("price order").parent(checkout).start();
         span.set("currency", "EUR");
         pass(22);
         span.event("discount applied").set("code", "AUTUMN").set("percent", 10);
@@ -163,7 +163,7 @@ impl DemoProgram {
 
     /// Calls another service, on a thread of its own, with the context as the request's header propagates it.
     fn call<T: Send>(&self, request: &str, service: impl FnOnce(&SpanContext) -> T + Send) -> T {
-        let mut span = self.storefront.tracer("http").build(request).kind(SpanKind::Client).start();
+        let mut span = self.storefront.tracer("http").span_builder(request).kind(SpanKind::Client).start();
         span.set("server.address", "127.0.0.1");
         pass(6);
         let caller = as_sent(span.context());
@@ -174,7 +174,7 @@ impl DemoProgram {
 
     fn reserve(&self, caller: &SpanContext) {
         let http = self.warehouse.tracer("http");
-        let mut span = http.build("POST /reservations").parent(caller).kind(SpanKind::Server).start();
+        let mut span = http.span_builder("POST /reservations").parent(caller).kind(SpanKind::Server).start();
         span.set("http.route", "/reservations").set("http.response.status_code", 201);
         let context = span.context().clone();
         thread::scope(|scope| {
@@ -186,7 +186,8 @@ impl DemoProgram {
 
     fn take_from_stock(&self, shelf: &str, millis: u64, reservation: &SpanContext) {
         let postgres = self.warehouse.tracer("postgres");
-        let mut update = postgres.build("UPDATE stock").parent(reservation).kind(SpanKind::Client).start();
+        let mut update =
+            postgres.span_builder("UPDATE stock").parent(reservation).kind(SpanKind::Client).start();
         update.set("db.system.name", "postgresql").set("shelf", shelf);
         pass(millis);
         let left = self.stock.take(shelf, 2);
@@ -196,7 +197,8 @@ impl DemoProgram {
     }
 
     fn pay(&self, card: Card) -> Result<(), &'static str> {
-        let mut span = self.storefront.tracer("http").build("POST /payments").kind(SpanKind::Client).start();
+        let mut span =
+            self.storefront.tracer("http").span_builder("POST /payments").kind(SpanKind::Client).start();
         span.set("server.address", "127.0.0.1");
         if card == Card::Good {
             pass(45);
@@ -214,10 +216,11 @@ impl DemoProgram {
 
     fn charge(&self, caller: &SpanContext, card: Card) -> Result<(), &'static str> {
         let http = self.payments.tracer("http");
-        let mut span = http.build("POST /payments").parent(caller).kind(SpanKind::Server).start();
+        let mut span = http.span_builder("POST /payments").parent(caller).kind(SpanKind::Server).start();
         span.set("http.route", "/payments");
         pass(12);
-        let mut bank = self.payments.tracer("bank").build("authorize card").kind(SpanKind::Client).start();
+        let mut bank =
+            self.payments.tracer("bank").span_builder("authorize card").kind(SpanKind::Client).start();
         bank.set("card.network", "debit");
         pass(30);
         bank.event("3-D Secure").set("result", "passed");
@@ -241,8 +244,12 @@ impl DemoProgram {
     }
 
     fn announce(&self, order: i64) -> SpanContext {
-        let mut span =
-            self.storefront.tracer("queue").build("publish order.paid").kind(SpanKind::Producer).start();
+        let mut span = self
+            .storefront
+            .tracer("queue")
+            .span_builder("publish order.paid")
+            .kind(SpanKind::Producer)
+            .start();
         span.set("messaging.destination.name", "order.paid").set("order.id", order);
         pass(9);
         span.context().clone()
@@ -251,7 +258,7 @@ impl DemoProgram {
     /// Takes the message from the queue: a trace of its own, linked to the one that left it.
     fn ship(&self, message: &SpanContext) {
         let queue = self.warehouse.tracer("queue");
-        let mut span = self.called(queue.build("process order.paid").kind(SpanKind::Consumer)).start();
+        let mut span = self.called(queue.span_builder("process order.paid").kind(SpanKind::Consumer)).start();
         span.link(message);
         span.set("messaging.destination.name", "order.paid");
         pass(5);

@@ -252,7 +252,7 @@ impl SpanContext {
     /// # use standpipe::SpanContext;
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
     /// # let incoming = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
-    /// let span = telemetry.tracer("shop").build("checkout").parent(&incoming).start();
+    /// let span = telemetry.tracer("shop").span_builder("checkout").parent(&incoming).start();
     /// assert_eq!(SpanContext::current().as_ref(), Some(span.context()));
     /// drop(span);
     /// assert_eq!(SpanContext::current(), None);

@@ -54,7 +54,7 @@ extern "C" fn standpipe_span_start(
 ) -> Option<Box<OpenSpan>> {
     border(|| {
         let name = name.text();
-        let span = tracer?.build(&name);
+        let span = tracer?.span_builder(&name);
         match parent {
             Some(parent) => span.child_of(parent).detached().into_storage(),
             None => span.detached().into_storage(),
@@ -70,7 +70,7 @@ extern "C" fn standpipe_span_start_with(
     border(|| {
         let options = options.read();
         let name = options.name.text();
-        let mut span = tracer?.build(&name).kind(match options.kind {
+        let mut span = tracer?.span_builder(&name).kind(match options.kind {
             2 => SpanKind::Server,
             3 => SpanKind::Client,
             4 => SpanKind::Producer,

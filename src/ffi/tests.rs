@@ -141,7 +141,7 @@ fn structs_have_the_layout_of_the_header() {
 #[test]
 fn the_ledger_in_json_is_that_of_a_serializer() {
     let test = crate::receiver::TestTelemetry::start();
-    let _open = test.tracer("shop").build("a \"b\\\n").detached();
+    let _open = test.tracer("shop").span_builder("a \"b\\\n").detached();
     test.tracer("shop").span("checkout").end();
     test.received();
     let ledger = test.ledger();

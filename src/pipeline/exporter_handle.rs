@@ -15,9 +15,9 @@ use crate::context::{self, Owner};
 use crate::metrics::Reader;
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
-use crate::pipeline::manual::{Goal, ManualWorker, OnEnd};
 use crate::pipeline::queue::{Queue, RoomMaker, Shared, WorkerStart};
-use crate::pipeline::throttle::Throttle;
+use crate::pipeline::schedule::Throttle;
+use crate::pipeline::worker::manual::{Goal, ManualWorker, OnEnd};
 use crate::pipeline::worker::{
     Commands, CurrentAttempt, Delivery, NextFlush, PendingFlush, PeriodicReader, State, Stop, Worker,
 };
@@ -348,26 +348,18 @@ impl ExporterHandle {
         self.recorder.iter().for_each(|recorder| recorder.abandon());
     }
 
-    /// Enqueues what is framed as one and counts as `records` records, if the exporter takes their signal.
+    /// Enqueues one frame that counts as `records` records, if the exporter takes their signal. Returns false if the caller
+    /// would have to wait and gave no `since`: see [`Queue::enqueue`].
     #[inline]
-    pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
-        if let Some(queue) = &self.queues[scope.signal as usize] {
-            queue.enqueue(scope, frame, records);
-        }
-    }
-
-    /// The same for a caller that has been waiting since then.
-    pub(crate) fn enqueue_since(&self, since: Instant, scope: &Arc<Scope>, frame: &[u8], records: usize) {
-        if let Some(queue) = &self.queues[scope.signal as usize] {
-            queue.enqueue_since(since, scope, frame, records);
-        }
-    }
-
-    /// The same, unless the caller would have to wait for room; false if it would.
-    pub(crate) fn try_enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
-        self.queues[scope.signal as usize]
-            .as_ref()
-            .is_none_or(|queue| queue.try_enqueue(scope, frame, records))
+    pub(crate) fn enqueue(
+        &self,
+        scope: &Arc<Scope>,
+        frame: &[u8],
+        records: usize,
+        since: Option<&Instant>,
+    ) -> bool {
+        let queue = self.queues[scope.signal as usize].as_ref();
+        queue.is_none_or(|queue| queue.enqueue(scope, frame, records, since))
     }
 
     /// Counts records that were never framed, or may not be enqueued.

@@ -12,8 +12,7 @@ use crate::context::{self, Baggage, Owner, Suppression};
 use crate::pipeline::clock;
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter, StartError};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
-use crate::pipeline::manual;
-use crate::pipeline::open_spans::OpenMarks;
+use crate::pipeline::worker::manual;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
 use crate::record::FrameLimits;
@@ -45,8 +44,6 @@ pub(crate) struct ProviderSpec {
     /// The keys of baggage that become attributes.
     pub(crate) baggage_attributes: Vec<String>,
     pub(crate) sampler: Sampler,
-    /// Of all providers of the same telemetry.
-    pub(crate) open_marks: OpenMarks,
 }
 
 impl ProviderSpec {
@@ -112,10 +109,6 @@ impl ExporterSet {
         self.spec.sampler
     }
 
-    pub(crate) fn open_marks(&self) -> &OpenMarks {
-        &self.spec.open_marks
-    }
-
     /// Where a span survives the process while it is open.
     pub(crate) fn open_span_slots(&self) -> Vec<OpenSpanSlot> {
         // a forked child starts its exporters no earlier than it must
@@ -161,9 +154,11 @@ impl ExporterSet {
     #[inline]
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
         match self.handles() {
-            // the usual case
-            [only] if only.filter().takes(Signal::Traces) => only.enqueue(scope, record, 1),
-            several => enqueue_to_each(several, scope, record, 1, &|filter| filter.takes(Signal::Traces)),
+            // the usual case; an exporter that takes no spans has no queue for them
+            [only] if only.enqueue(scope, record, 1, None) => {}
+            handles => {
+                enqueue_to_each(handles, scope, record, 1, None, &|filter| filter.takes(Signal::Traces))
+            }
         }
     }
 
@@ -179,9 +174,9 @@ impl ExporterSet {
     #[inline]
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         match self.handles() {
-            // the usual case
-            [only] if only.filter().takes_log(severity) => only.enqueue(scope, record, 1),
-            several => enqueue_log_to_each(several, scope, severity, record),
+            // the usual case; the severity that one exporter takes is that of the whole set
+            [only] if self.takes_log(severity) && only.enqueue(scope, record, 1, None) => {}
+            handles => enqueue_log_to_each(handles, scope, severity, record),
         }
     }
 
@@ -321,7 +316,7 @@ impl ExporterSet {
     /// Enqueues a framed metric of `points` data points for every exporter that takes metrics.
     pub(crate) fn enqueue_metric(&self, scope: &Arc<Scope>, frame: &[u8], points: u64) {
         let takes = |filter: RecordFilter| filter.takes(Signal::Metrics);
-        enqueue_to_each(self.handles(), scope, frame, points as usize, &takes);
+        enqueue_to_each(self.handles(), scope, frame, points as usize, None, &takes);
     }
 
     /// Counts data points that cannot be sent.
@@ -331,35 +326,24 @@ impl ExporterSet {
     }
 }
 
-/// Enqueues a frame that counts as `records` for all exporters that take it: first where there is room, so that no
-/// exporter waits for another's room together with the caller.
+/// Enqueues a frame that counts as `records` for all exporters that take it, first for those with room. A caller that has to
+/// wait, or has been waiting `since` then, waits for the others at the same time: their timeouts do not add up.
 #[inline(never)]
 fn enqueue_to_each(
     handles: &[ExporterHandle],
     scope: &Arc<Scope>,
     frame: &[u8],
     records: usize,
-    takes: &dyn Fn(RecordFilter) -> bool,
-) {
-    enqueue_to_each_since(None, handles, scope, frame, records, takes);
-}
-
-/// As [`enqueue_to_each`], for a caller that has been waiting since then. It waits for all exporters at the same time: their
-/// timeouts do not add up.
-fn enqueue_to_each_since(
     since: Option<Instant>,
-    handles: &[ExporterHandle],
-    scope: &Arc<Scope>,
-    frame: &[u8],
-    records: usize,
     takes: &dyn Fn(RecordFilter) -> bool,
 ) {
     for (index, handle) in handles.iter().enumerate() {
-        if takes(handle.filter()) && !handle.try_enqueue(scope, frame, records) {
+        if takes(handle.filter()) && !handle.enqueue(scope, frame, records, None) {
             let since = since.unwrap_or_else(clock::now);
             // the stack remembers the exporters still to be waited for: a list would have to be allocated
-            enqueue_to_each_since(Some(since), &handles[index + 1..], scope, frame, records, takes);
-            return handle.enqueue_since(since, scope, frame, records);
+            enqueue_to_each(&handles[index + 1..], scope, frame, records, Some(since), takes);
+            handle.enqueue(scope, frame, records, Some(&since));
+            return;
         }
     }
 }
@@ -367,7 +351,7 @@ fn enqueue_to_each_since(
 #[inline(never)]
 fn enqueue_log_to_each(handles: &[ExporterHandle], scope: &Arc<Scope>, severity: Severity, frame: &[u8]) {
     handles.iter().for_each(|handle| handle.count_if_filtered(severity));
-    enqueue_to_each(handles, scope, frame, 1, &|filter| filter.takes_log(severity));
+    enqueue_to_each(handles, scope, frame, 1, None, &|filter| filter.takes_log(severity));
 }
 
 /// Lets every exporter of these sets send what was accepted before the call, all at the same time.

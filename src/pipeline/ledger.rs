@@ -1,10 +1,8 @@
-//! Why was a span lost? Every record is counted here, by reason.
+//! The ledger: counts every record, by outcome and reason.
 //!
-//! At every moment accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight; what was not
-//! enqueued stands
-//! beside it. `Telemetry::ledger` reads the counts, and `Config::on_problem` reports what the collector or the queue's bounds caused
-//! when it happens.
-//! Find the count that is not zero in this table, paths below `src/`:
+//! At every moment accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight; records that were
+//! not enqueued are counted apart. `Telemetry::ledger` reads the counts, and `Config::on_problem` reports losses that the collector
+//! or the bounds of a queue cause. To find why a record was lost, look up the count that is not zero, paths below `src/`:
 //!
 //! | count | counted in | what the user can do |
 //! |---|---|---|
@@ -24,7 +22,7 @@
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
 //! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, as `logs` and the bridges ask | a lower `level` of the exporter, if the log records are wanted |
 //!
-//! Superseded data points are no loss. Spans that have not ended are in `open_spans`, as `pipeline/open_spans` finds them.
+//! Superseded data points are no loss. Spans that have not ended are in `open_spans`, as `trace/open` finds them.
 //! Records that are outside of the ledger by design are listed at [`Ledger`]; a span that the sampler leaves out is decided in
 //! `trace/builder.rs`, `is_recorded`. A process that ends without a shutdown loses what is in flight, and no ledger with it: see
 //! the guide's chapter on exits.
@@ -230,58 +228,48 @@ impl Counts {
     }
 }
 
+/// A count as it is shown, and where it is.
+type NamedCount = (&'static str, fn(&mut Counts) -> &mut u64);
+
+/// Every count, in the order in which they are shown. The first two are shown even if they are 0.
+const COUNTS: [NamedCount; 21] = [
+    ("accepted", |counts| &mut counts.accepted),
+    ("delivered", |counts| &mut counts.delivered),
+    ("recovered", |counts| &mut counts.recovered),
+    ("rejected", |counts| &mut counts.rejected),
+    ("dropped: refused", |counts| &mut counts.dropped.refused),
+    ("dropped: gave up", |counts| &mut counts.dropped.gave_up),
+    ("dropped: too large", |counts| &mut counts.dropped.too_large),
+    ("dropped: shutdown", |counts| &mut counts.dropped.shutdown),
+    ("dropped: worker panicked", |counts| &mut counts.dropped.worker_panicked),
+    ("dropped: expired", |counts| &mut counts.dropped.expired),
+    ("dropped: damaged", |counts| &mut counts.dropped.damaged),
+    ("superseded", |counts| &mut counts.superseded),
+    ("spooled", |counts| &mut counts.spooled),
+    ("in flight", |counts| &mut counts.in_flight),
+    ("not enqueued: queue full", |counts| &mut counts.not_enqueued.queue_full),
+    ("not enqueued: too large", |counts| &mut counts.not_enqueued.too_large),
+    ("not enqueued: after shutdown", |counts| &mut counts.not_enqueued.after_shutdown),
+    ("not enqueued: suppressed", |counts| &mut counts.not_enqueued.suppressed),
+    ("not enqueued: no worker", |counts| &mut counts.not_enqueued.no_worker),
+    ("not enqueued: panicked", |counts| &mut counts.not_enqueued.panicked),
+    ("filtered by level", |counts| &mut counts.filtered),
+];
+
 impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.accepted += other.accepted;
-        self.recovered += other.recovered;
-        self.spooled += other.spooled;
-        self.delivered += other.delivered;
-        self.rejected += other.rejected;
-        self.superseded += other.superseded;
-        self.in_flight += other.in_flight;
-        self.filtered += other.filtered;
-        self.dropped.refused += other.dropped.refused;
-        self.dropped.gave_up += other.dropped.gave_up;
-        self.dropped.too_large += other.dropped.too_large;
-        self.dropped.shutdown += other.dropped.shutdown;
-        self.dropped.worker_panicked += other.dropped.worker_panicked;
-        self.dropped.expired += other.dropped.expired;
-        self.dropped.damaged += other.dropped.damaged;
-        self.not_enqueued.queue_full += other.not_enqueued.queue_full;
-        self.not_enqueued.too_large += other.not_enqueued.too_large;
-        self.not_enqueued.after_shutdown += other.not_enqueued.after_shutdown;
-        self.not_enqueued.suppressed += other.not_enqueued.suppressed;
-        self.not_enqueued.no_worker += other.not_enqueued.no_worker;
-        self.not_enqueued.panicked += other.not_enqueued.panicked;
+    fn add_assign(&mut self, mut other: Self) {
+        COUNTS.iter().for_each(|(_, count)| *count(self) += *count(&mut other));
     }
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} accepted, {} delivered", self.accepted, self.delivered)?;
-        for (count, name) in [
-            (self.recovered, "recovered"),
-            (self.rejected, "rejected"),
-            (self.dropped.refused, "dropped: refused"),
-            (self.dropped.gave_up, "dropped: gave up"),
-            (self.dropped.too_large, "dropped: too large"),
-            (self.dropped.shutdown, "dropped: shutdown"),
-            (self.dropped.worker_panicked, "dropped: worker panicked"),
-            (self.dropped.expired, "dropped: expired"),
-            (self.dropped.damaged, "dropped: damaged"),
-            (self.superseded, "superseded"),
-            (self.spooled, "spooled"),
-            (self.in_flight, "in flight"),
-            (self.not_enqueued.queue_full, "not enqueued: queue full"),
-            (self.not_enqueued.too_large, "not enqueued: too large"),
-            (self.not_enqueued.after_shutdown, "not enqueued: after shutdown"),
-            (self.not_enqueued.suppressed, "not enqueued: suppressed"),
-            (self.not_enqueued.no_worker, "not enqueued: no worker"),
-            (self.not_enqueued.panicked, "not enqueued: panicked"),
-            (self.filtered, "filtered by level"),
-        ] {
-            if count > 0 {
-                write!(f, ", {count} {name}")?;
+        let mut counts = *self;
+        for (name, count) in &COUNTS[2..] {
+            match count(&mut counts) {
+                0 => {}
+                count => write!(f, ", {count} {name}")?,
             }
         }
         Ok(())

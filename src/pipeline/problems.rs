@@ -134,14 +134,9 @@ impl ProblemReporter {
         gate.pass(Some(signal), kind, clock::now())
     }
 
-    /// Reports what happens once, also if others of its kind were reported within the period.
-    pub(crate) fn report_once(&self, signal: Signal, kind: ProblemKind, message: String) {
-        self.pass_on(Some(signal), kind, message, 1);
-    }
-
-    /// Reports what is of no signal, on the caller's thread.
-    pub(crate) fn report_of_none(&self, kind: ProblemKind, message: String) {
-        self.pass_on(None, kind, message, 1);
+    /// Reports what happens once, even if others of its kind were reported within the period.
+    pub(crate) fn report_once(&self, signal: impl Into<Option<Signal>>, kind: ProblemKind, message: String) {
+        self.pass_on(signal.into(), kind, message, 1);
     }
 
     /// Reports that the collector does not take a signal, once: it is a matter of configuration, and will not change by

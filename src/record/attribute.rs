@@ -240,7 +240,8 @@ fn shallow(value: &Value<'_>, depth: usize) -> bool {
 }
 
 /// Bytes of the `AnyValue` message itself. In a oneof, zero values are written too: they show which kind it is.
-#[inline]
+// always: a call for each value costs as much as what it counts
+#[inline(always)]
 fn value_len(value: &Value<'_>, longest: Longest) -> usize {
     match value {
         Value::Str(text) => field_len(cut(text, longest).len()),
@@ -277,39 +278,37 @@ fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
 
 /// Bytes of the `ArrayValue` or `KeyValueList` message itself. A list that has the same text many times may have more than a
 /// 32-bit machine can count: [`TOO_LONG`] stands for those.
+#[inline(never)]
 fn composite_len(value: &Value<'_>, longest: Longest) -> usize {
-    let element = |value: Value<'_>| field_len(value_len(&value, longest)) as u64;
-    let len: u64 = match value {
-        Value::Array(values) => values.iter().map(|value| element(*value)).sum(),
-        Value::Strs(values) => values.iter().map(|text| element(Value::Str(text))).sum(),
-        Value::Bools(values) => values.iter().map(|boolean| element(Value::Bool(*boolean))).sum(),
-        Value::Ints(values) => values.iter().map(|number| element(Value::Int(*number))).sum(),
-        Value::Floats(values) => values.iter().map(|number| element(Value::Float(*number))).sum(),
+    let mut len = 0;
+    match value {
         Value::Map(entries) => last_of_each_key(entries)
-            .map(|(key, value)| field_len(field_len(key.len()) + field_len(value_len(value, longest))) as u64)
-            .sum(),
-        _ => 0,
-    };
+            .for_each(|(key, value)| len += Attribute::unchecked(key, *value, longest).field_len() as u64),
+        list => for_each_element(list, |value| len += field_len(value_len(&value, longest)) as u64),
+    }
     len.min(TOO_LONG as u64) as usize
 }
 
+#[inline(never)]
 fn write_composite(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
-    let mut element = |value: Value<'_>| {
-        out.byte(tag::ELEMENT);
-        out.varint(value_len(&value, longest) as u64);
-        write_value(&value, longest, out);
-    };
     match value {
-        Value::Array(values) => values.iter().for_each(|value| element(*value)),
-        Value::Strs(values) => values.iter().for_each(|text| element(Value::Str(text))),
-        Value::Bools(values) => values.iter().for_each(|boolean| element(Value::Bool(*boolean))),
-        Value::Ints(values) => values.iter().for_each(|number| element(Value::Int(*number))),
-        Value::Floats(values) => values.iter().for_each(|number| element(Value::Float(*number))),
-        Value::Map(entries) => {
-            for (key, value) in last_of_each_key(entries) {
-                Attribute::unchecked(key, *value, longest).write(tag::ELEMENT, out);
-            }
-        }
+        Value::Map(entries) => last_of_each_key(entries)
+            .for_each(|(key, value)| Attribute::unchecked(key, *value, longest).write(tag::ELEMENT, out)),
+        list => for_each_element(list, |value| {
+            out.byte(tag::ELEMENT);
+            out.varint(value_len(&value, longest) as u64);
+            write_value(&value, longest, out);
+        }),
+    }
+}
+
+fn for_each_element(list: &Value<'_>, mut each: impl FnMut(Value<'_>)) {
+    match list {
+        Value::Array(values) => values.iter().for_each(|value| each(*value)),
+        Value::Strs(values) => values.iter().for_each(|text| each(Value::Str(text))),
+        Value::Bools(values) => values.iter().for_each(|boolean| each(Value::Bool(*boolean))),
+        Value::Ints(values) => values.iter().for_each(|number| each(Value::Int(*number))),
+        Value::Floats(values) => values.iter().for_each(|number| each(Value::Float(*number))),
         _ => {}
     }
 }

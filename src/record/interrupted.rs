@@ -1,7 +1,7 @@
 //! A span that was open when its process died, as it is sent: ended at the last time that is known of the process, with the
 //! status `Error` and an attribute that tells why.
 
-use super::request::{RECORD, content};
+use super::chunk::{RECORD, content};
 use super::schema::{self, Part};
 use super::slot::{RESOURCE_TAG, SCOPE_TAG};
 use super::span::{head, tag};

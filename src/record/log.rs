@@ -186,6 +186,8 @@ impl LogRecord {
         self.write_end(severity.number(), end)
     }
 
+    // always: a second call for each record
+    #[inline(always)]
     pub(super) fn write_end(&mut self, severity: u8, end: &LogEnd) -> Option<&[u8]> {
         if let Some(mut out) = self.attributes.buffer.claim(20) {
             let fixed: &mut [u8; 20] = out.chunk();

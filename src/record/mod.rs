@@ -1,22 +1,20 @@
-//! What do spans, log records and metrics look like on the wire? Each is written as OTLP protobuf while the program
-//! makes it, with no message types in between.
+//! The wire format: spans, log records and metrics are written as OTLP protobuf while the program makes them, with no message
+//! types in between. This file holds [`Signal`] and the limits of a record.
 //!
 //! | file | what it writes or holds |
 //! |---|---|
 //! | `span.rs` | `Span`, with its events, links and status |
 //! | `log.rs` | `LogRecord`; `Severity` |
-//! | `limits.rs` | `SpanLimits` and `LogLimits` |
 //! | `metric.rs`, `point.rs` | `Metric`, in frames within a limit, and its data points |
 //! | `attribute_writer.rs` | the attributes of a span, event, link or log record, each key once |
 //! | `key_filter.rs` | the Bloom filter that knows most new keys |
 //! | `attribute.rs`, `value.rs` | one `KeyValue`; [`Value`] and what turns into one |
-//! | `attribute_set.rs`, `short_text.rs` | the attributes of a series, compared and hashed |
+//! | `attribute_set.rs` | the attributes of a series, compared and hashed |
 //! | `resource.rs` | `Resource` and `InstrumentationScope` |
 //! | `foreign.rs` | what only records of the OpenTelemetry SDK have |
 //! | `id.rs` | [`TraceId`], [`SpanId`], random numbers |
 //! | `buffer.rs` | a record's bytes, its frame, and the pool of storage that a thread reuses |
 //! | `chunk.rs` | framed records back to back, as the queue takes them |
-//! | `request.rs` | the records of a request that is read again |
 //! | `schema.rs` | the fields of every message, to print, to read and to validate requests |
 //! | `message.rs` | the messages that the receiver decodes |
 //! | `slot.rs` | the memory of a chunk, or of an open span, that survives the process |
@@ -36,13 +34,11 @@ mod id;
 #[cfg(all(feature = "spool", target_os = "linux"))]
 mod interrupted;
 mod key_filter;
-mod limits;
 mod log;
 #[cfg(feature = "receiver")]
 pub(crate) mod message;
 mod metric;
 mod point;
-mod request;
 mod resource;
 #[cfg(any(feature = "console", feature = "receiver", all(feature = "spool", target_os = "linux")))]
 #[cfg_attr(
@@ -53,8 +49,10 @@ mod resource;
     )
 )]
 pub(crate) mod schema;
-mod short_text;
-#[cfg_attr(not(all(feature = "spool", target_os = "linux")), path = "no_slot.rs")]
+#[cfg_attr(
+    not(all(feature = "spool", target_os = "linux")),
+    allow(dead_code, unreachable_code, reason = "without a spool no slot is ever made")
+)]
 mod slot;
 mod span;
 mod value;
@@ -67,6 +65,8 @@ pub(crate) use attribute::MAX_DEPTH;
 pub(crate) use attribute_set::{AttributeSet, Pattern};
 pub(crate) use buffer::{Pool, field_len, frames};
 pub(crate) use chunk::{Chunk, Run, records_in};
+#[cfg(all(feature = "spool", target_os = "linux"))]
+pub(crate) use chunk::{RECORD, RESOURCE_RECORDS, SCOPE_RECORDS, content};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use foreign::{DroppedBefore, ForeignResource, ForeignScope};
 pub(crate) use id::random;
@@ -75,15 +75,12 @@ pub(crate) use id::seed_random;
 pub use id::{InvalidId, SpanId, TraceId};
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use interrupted::{InterruptedSpan, span_id_of};
-pub use limits::{LogLimits, SpanLimits};
 pub use log::Severity;
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
 pub(crate) use metric::{
     AggregationTemporality, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, PointKind,
 };
 pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
-#[cfg(all(feature = "spool", target_os = "linux"))]
-pub(crate) use request::{RECORD, RESOURCE_RECORDS, SCOPE_RECORDS, content};
 pub(crate) use resource::Resource;
 pub(crate) use resource::Scope;
 #[cfg(all(feature = "spool", target_os = "linux"))]
@@ -150,6 +147,86 @@ impl fmt::Display for Signal {
         f.pad(self.name())
     }
 }
+
+/// Setters for the limits of a record, each named as its field.
+macro_rules! limit_setters {
+    ($limits:ident, $($count:ident)*) => {
+        impl $limits {
+            $(#[doc = concat!("Sets [`", stringify!($count), "`](Self#structfield.", stringify!($count), ").")]
+            #[must_use]
+            pub fn $count(mut self, count: u32) -> Self {
+                self.$count = count;
+                self
+            })*
+
+            /// Sets [`value_length`](Self#structfield.value_length).
+            #[must_use]
+            pub fn value_length(mut self, length: impl Into<Option<usize>>) -> Self {
+                self.value_length = length.into();
+                self
+            }
+        }
+    };
+}
+
+/// How much one span may carry; what is above is dropped and its count sent along.
+///
+/// ```
+/// use standpipe::config::SpanLimits;
+///
+/// let limits = SpanLimits::default().attributes(64).value_length(4096);
+/// assert_eq!((limits.attributes, limits.value_length), (64, Some(4096)));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SpanLimits {
+    /// Attributes of a span.
+    pub attributes: u32,
+    /// Events of a span.
+    pub events: u32,
+    /// Links of a span.
+    pub links: u32,
+    /// Attributes of one event.
+    pub event_attributes: u32,
+    /// Attributes of one link.
+    pub link_attributes: u32,
+    /// Longest string value in characters, and longest value of bytes; `None` = any.
+    pub value_length: Option<usize>,
+}
+
+impl Default for SpanLimits {
+    fn default() -> Self {
+        Self {
+            attributes: 128,
+            events: 128,
+            links: 128,
+            event_attributes: 128,
+            link_attributes: 128,
+            value_length: None,
+        }
+    }
+}
+
+limit_setters!(SpanLimits, attributes events links event_attributes link_attributes);
+
+/// How much one log record may carry beside its body; what is above is dropped and its count sent along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogLimits {
+    /// Attributes of a log record.
+    pub attributes: u32,
+    /// Longest string value of an attribute in characters, and longest value of bytes; `None` = any. The body is not
+    /// an attribute and is never cut.
+    pub value_length: Option<usize>,
+}
+
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self { attributes: 128, value_length: None }
+    }
+}
+
+limit_setters!(LogLimits, attributes);
 
 #[cfg(test)]
 pub(crate) mod tests;

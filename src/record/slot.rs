@@ -11,10 +11,15 @@
 //!
 //! A span that is still open may lie there as well, in an [`OpenSpanSlot`].
 //!
+//! Without the feature `spool`, and on other systems than Linux, places are uninhabited types: the compiler removes all code for
+//! slots.
+//!
 //! A disk or a program may flip bits of the file. So every word that changes is redundant by itself, in the one store that
 //! writes it: numbers are multiples of [`GUARD`] (an AN code, which costs one multiplication), and `state` is a codeword of a
 //! Hadamard code. A reader corrects each flipped bit of a word, and recognizes most words with more of them.
 
+#[cfg(not(all(feature = "spool", target_os = "linux")))]
+use std::convert::Infallible;
 use std::fmt;
 use std::hint;
 use std::mem;
@@ -103,6 +108,8 @@ pub(crate) struct SlotPlace {
     pub(crate) is_mapped: &'static AtomicU32,
     pub(crate) owner: Arc<dyn SlotOwner>,
     pub(crate) number: usize,
+    #[cfg(not(all(feature = "spool", target_os = "linux")))]
+    never: Infallible,
 }
 
 impl SlotPlace {
@@ -252,7 +259,7 @@ impl Slot {
     /// What settles the records up to `end` when it is dropped, unless the slot is free by then.
     pub(super) fn settler(&self, end: usize) -> Option<Settler> {
         let order = self.place.is_mapped().then(|| self.place.header.order.load(Ordering::Relaxed))?;
-        Some(Settler { place: self.place.clone(), order, end: end as u32 })
+        Some(Settler { order, end: end as u32, place: self.place.clone() })
     }
 }
 
@@ -350,6 +357,8 @@ pub(crate) struct OpenSpanPlace {
     pub(crate) is_mapped: &'static AtomicU32,
     pub(crate) owner: Arc<dyn SlotOwner>,
     pub(crate) number: usize,
+    #[cfg(not(all(feature = "spool", target_os = "linux")))]
+    never: Infallible,
 }
 
 impl OpenSpanPlace {

@@ -111,7 +111,7 @@ impl Spool {
         match *self {}
     }
 
-    pub(crate) fn settle_unread(&mut self, _: Signal) -> io::Result<()> {
+    pub(crate) fn take_unread(&mut self, _: Signal) {
         match *self {}
     }
 

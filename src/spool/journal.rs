@@ -296,13 +296,12 @@ impl<S: Storage> Journal<S> {
         if self.is_in_hand(signal) { self.settle_first(signal, Mark::Done) } else { Ok(()) }
     }
 
-    /// The collector has answered for the oldest entry, which is not in hand.
-    ///
-    /// # Errors
-    ///
-    /// As those of [`done`](Self::done).
-    pub(crate) fn done_unread(&mut self, signal: Signal) -> io::Result<()> {
-        if self.is_in_hand(signal) { Ok(()) } else { self.settle_first(signal, Mark::Done) }
+    /// Takes the oldest entry of a signal in hand without reading it. Returns its time.
+    pub(crate) fn take_unread(&mut self, signal: Signal) -> Option<u64> {
+        let lane = &mut self.lanes[signal as usize];
+        let time_ms = lane.slots.front()?.header.time_ms;
+        lane.is_in_hand = true;
+        Some(time_ms)
     }
 
     /// Returns whether an entry of the signal is in hand.

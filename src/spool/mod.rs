@@ -367,12 +367,11 @@ impl Spool {
         settled
     }
 
-    /// The oldest request of this process and this signal, which is not in hand, is not to be sent again.
-    ///
-    /// # Errors
-    /// As those of [`settle`](Self::settle).
-    pub(crate) fn settle_unread(&mut self, signal: Signal) -> io::Result<()> {
-        self.journal.done_unread(signal)
+    /// Takes the oldest request of this process and this signal in hand without reading it: the caller has its bytes.
+    pub(crate) fn take_unread(&mut self, signal: Signal) {
+        if let Some(time_ms) = self.journal.take_unread(signal) {
+            self.loaded_since[signal as usize] = time_ms;
+        }
     }
 
     /// The request of this signal that is in hand could not be sent: it is the oldest again.

@@ -11,10 +11,9 @@ use crate::logs::Logger;
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_handle::StartError;
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec};
-use crate::pipeline::open_spans::OpenMarks;
 use crate::process;
 use crate::record::{Scope, Signal};
-use crate::trace::Tracer;
+use crate::trace::{OpenMarks, Tracer};
 
 /// Scopes beyond this many are not remembered: their names are made up at run time.
 const MOST_SCOPES: usize = 1024;
@@ -44,6 +43,7 @@ pub struct Provider {
     exporters: Arc<ExporterSet>,
     registry: Arc<Registry>,
     scopes: Arc<Mutex<Scopes>>,
+    open_marks: OpenMarks,
 }
 
 type Scopes = HashMap<ScopeKey, Arc<Scope>>;
@@ -56,13 +56,17 @@ impl Provider {
     ///
     /// # Errors
     /// When a thread could not be started; none is left running then.
-    pub(crate) fn start(spec: ProviderSpec, registry: Arc<Registry>) -> Result<Self, StartError> {
+    pub(crate) fn start(
+        spec: ProviderSpec,
+        registry: Arc<Registry>,
+        open_marks: OpenMarks,
+    ) -> Result<Self, StartError> {
         let exporters = Arc::new(ExporterSet::start(Arc::new(spec))?);
         let of_child = Arc::downgrade(&exporters);
         registry.start_in_child_by(move || {
             of_child.upgrade().iter().for_each(|exporters| exporters.start_in_child());
         });
-        Ok(Self { exporters, registry, scopes: Arc::default() })
+        Ok(Self { exporters, registry, scopes: Arc::default(), open_marks })
     }
 
     /// A provider without an exporter.
@@ -74,9 +78,8 @@ impl Provider {
             log_limits: LogLimits::default(),
             baggage_attributes: Vec::new(),
             sampler: Sampler::default(),
-            open_marks: OpenMarks::new(),
         };
-        let started = Self::start(spec, Arc::new(Registry::new(Vec::new())));
+        let started = Self::start(spec, Arc::new(Registry::new(Vec::new())), OpenMarks::new());
         started.unwrap_or_else(|_| unreachable!("no thread is started"))
     }
 
@@ -87,7 +90,8 @@ impl Provider {
 
     /// The tracer of a part of the program that has a version.
     pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
-        Tracer::new(Arc::clone(&self.exporters), self.scope(Signal::Traces, scope, version))
+        let scope = self.scope(Signal::Traces, scope, version);
+        Tracer::new(Arc::clone(&self.exporters), scope, self.open_marks.clone())
     }
 
     /// The logger of a named part of the program, by convention the name of the crate. Keep it: getting it for
@@ -123,6 +127,10 @@ impl Provider {
 
     pub(crate) fn exporters(&self) -> &Arc<ExporterSet> {
         &self.exporters
+    }
+
+    pub(crate) fn open_marks(&self) -> &OpenMarks {
+        &self.open_marks
     }
 
     /// The scope of this name, remembered if there is room. Nothing is allocated or freed under the lock: the program's

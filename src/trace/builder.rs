@@ -10,14 +10,14 @@ use super::{DetachedSpan, LinkBuilder, Span, Tracer};
 use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
 use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef};
 
-/// A span before its start. Got from [`Tracer::build`].
+/// A span before its start. Got from [`Tracer::span_builder`].
 ///
 /// ```
 /// # use standpipe::{SpanContext, SpanKind};
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 /// # let tracer = telemetry.tracer("shop");
 /// let incoming = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
-/// let span = tracer.build("GET /orders").set("order.id", 4711).parent(&incoming).kind(SpanKind::Server).start();
+/// let span = tracer.span_builder("GET /orders").set("order.id", 4711).parent(&incoming).kind(SpanKind::Server).start();
 /// assert_eq!(span.context().trace_id(), incoming.trace_id());
 /// ```
 ///
@@ -217,7 +217,7 @@ impl<'a> SpanSpec<'a> {
         }
     }
 
-    /// Starts the span below one that is recorded, from now on; `None` if it is another.
+    /// Starts a span below a recorded one, from now on; `None` for any other span.
     #[inline(always)]
     pub(super) fn start_below_recorded(&self, stack: &mut Stack) -> Option<(Box<OpenSpan>, Entered)> {
         let Frame { context, clock, .. } = stack.top()?;
@@ -226,52 +226,42 @@ impl<'a> SpanSpec<'a> {
         Some((open, stack.push(SpanContext::of(span, None), Some(clock))))
     }
 
-    /// Starts the span below one that is not sampled, where the sampler follows the parent; `None` if it is another.
+    /// Starts a span of any kind. The thread's stack is `None` while the thread ends.
+    #[inline(never)]
+    pub(super) fn start_any(&self) -> Span {
+        if let Some((span, entered)) = context::with_stack(|stack| self.start_below_unsampled(stack?)) {
+            let unrecorded = Some(SpanContext::of(span, None));
+            return Span { open: None, entered: Some(entered), unrecorded, not_send: PhantomData };
+        }
+        context::with_stack(|stack| {
+            let Started { context, can_enter, mut open, clock } =
+                self.begin(stack.as_deref().and_then(Stack::top), false);
+            let entered = match stack {
+                Some(stack) if can_enter => Some(stack.push(context.clone(), clock)),
+                _ => None,
+            };
+            let unrecorded = match &mut open {
+                Some(open) => {
+                    open.context = context;
+                    None
+                }
+                None => Some(context),
+            };
+            Span { open, entered, unrecorded, not_send: PhantomData }
+        })
+    }
+
+    /// Starts a span below an unsampled one, where the sampler follows the parent; `None` for any other span.
     #[inline(always)]
-    pub(super) fn start_below_unsampled(&self, stack: &mut Stack) -> Option<(SpanRef, Entered)> {
-        let (parent, policy) = (&stack.top()?.context, &self.tracer.shared.policy);
+    fn start_below_unsampled(&self, stack: &mut Stack) -> Option<(SpanRef, Entered)> {
+        let (Frame { context: parent, clock, .. }, policy) = (stack.top()?, &self.tracer.shared.policy);
         let is_usual = !parent.is_sampled() && parent.state.is_none() && !policy.is_idle;
-        if !is_usual || policy.sampler.keeps(parent.trace_id, Some(false)) {
+        let is_child = is_usual && matches!(self.parent, Parent::Current);
+        if !is_child || policy.sampler.keeps(parent.trace_id, Some(false)) {
             return None;
         }
-        let (span, clock) = (parent.child_ref(false), stack.top()?.clock);
+        let (span, clock) = (parent.child_ref(false), *clock);
         Some((span, stack.push(SpanContext::of(span, None), clock)))
-    }
-
-    /// Starts a span for which [`start_below_recorded`](Self::start_below_recorded) is not the way: mostly one below an
-    /// unsampled span.
-    #[inline(never)]
-    pub(super) fn start_other(self) -> Span {
-        match context::with_stack(|stack| self.start_below_unsampled(stack?)) {
-            Some((span, entered)) => {
-                let unrecorded = Some(SpanContext::of(span, None));
-                Span { open: None, entered: Some(entered), unrecorded, not_send: PhantomData }
-            }
-            None => self.start_any(),
-        }
-    }
-
-    #[inline(never)]
-    fn start_any(self) -> Span {
-        context::with_stack(|stack| self.start_on(stack))
-    }
-
-    /// Starts the span on this thread's stack; that is `None` while the thread ends.
-    fn start_on(&self, stack: Option<&mut Stack>) -> Span {
-        let Started { context, can_enter, mut open, clock } =
-            self.begin_any(stack.as_deref().and_then(Stack::top), false);
-        let entered = match stack {
-            Some(stack) if can_enter => Some(stack.push(context.clone(), clock)),
-            _ => None,
-        };
-        let unrecorded = match &mut open {
-            Some(open) => {
-                open.context = context;
-                None
-            }
-            None => Some(context),
-        };
-        Span { open, entered, unrecorded, not_send: PhantomData }
     }
 
     #[inline]
@@ -292,7 +282,7 @@ impl<'a> SpanSpec<'a> {
                 Started { context, can_enter: true, open: Some(open), clock: Some(clock) }
             }
             // as a copy, so that the builder itself need not be in memory
-            None => self.clone().begin_any(current, true),
+            None => self.clone().begin(current, true),
         };
         DetachedSpan::new(&self.tracer.shared, started)
     }
@@ -314,40 +304,53 @@ impl<'a> SpanSpec<'a> {
         Some((open, span, clock))
     }
 
+    /// Finds the parent, lets the sampler decide, and opens the record if there will be one.
     #[inline(never)]
-    fn begin_any(&self, current: Option<&Frame>, is_detached: bool) -> Started {
+    fn begin(&self, current: Option<&Frame>, is_detached: bool) -> Started {
         let policy = &self.tracer.shared.policy;
-        let parent = match self.parent {
-            Parent::Current => current.and_then(Frame::span),
-            Parent::Given(parent, _) => Some(parent),
-            Parent::None => None,
+        let current_clock = current.and_then(|frame| frame.clock);
+        let (parent, clock) = match self.parent {
+            Parent::Current => (current.and_then(Frame::span), current_clock),
+            Parent::Given(parent, clock) => (Some(parent), clock.or(current_clock)),
+            Parent::None => (None, current_clock),
         };
         let context = policy.context(parent);
         // a thread is in its current span already
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(..)));
         let can_enter = !policy.is_idle || carries_parent;
-        let clock = match self.parent {
-            Parent::Given(_, Some(clock)) => Some(clock),
-            _ => current.and_then(|frame| frame.clock),
-        };
         if !self.is_recorded(&context, is_detached) {
             return Started { context, can_enter, open: None, clock };
         }
-        let trace_state = parent.map_or("", SpanContext::tracestate);
-        let (mut open, clock) = self.open(context.span_ref(), parent, trace_state, clock);
-        if policy.has_baggage_attributes {
-            self.tracer.shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));
-        }
+        let (open, clock) = self.open_any(context.span_ref(), parent, clock);
         Started { context, can_enter, open: Some(open), clock: Some(clock) }
     }
 
+    #[inline]
     fn is_recorded(&self, context: &SpanContext, is_detached: bool) -> bool {
         let shared = &self.tracer.shared;
         let is_sampled = context.is_sampled() && !shared.policy.is_idle;
-        let is_suppressed = context::may_be_suppressed() && shared.exporters.suppresses_span(is_sampled);
         // the parent of a detached span may still change, and the sampler's decision with it
         let is_of_use = is_sampled || is_detached && !shared.policy.sampler.keeps_nothing();
-        is_of_use && !is_suppressed && shared.largest.is_some()
+        is_of_use
+            && shared.largest.is_some()
+            && !(context::may_be_suppressed() && shared.exporters.suppresses_span(is_sampled))
+    }
+
+    /// Opens the record of a span that does not start on the fast path.
+    #[inline(never)]
+    fn open_any(
+        &self,
+        span: SpanRef,
+        parent: Option<&SpanContext>,
+        clock: Option<Clock>,
+    ) -> (Box<OpenSpan>, Clock) {
+        let trace_state = parent.map_or("", SpanContext::tracestate);
+        let (mut open, clock) = self.open(span, parent, trace_state, clock);
+        let shared = &self.tracer.shared;
+        if shared.policy.has_baggage_attributes {
+            shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));
+        }
+        (open, clock)
     }
 
     /// Opens the record; with the clock of the trace, if there is one, or a new one.

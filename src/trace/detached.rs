@@ -21,7 +21,7 @@ use crate::record::{IntoValue, NewParent, SpanKind, Status};
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 /// # let tracer = telemetry.tracer("shop");
-/// let mut order = tracer.build("order").detached();
+/// let mut order = tracer.span_builder("order").detached();
 /// std::thread::spawn(move || {
 ///     order.set("order.id", 4711);
 ///     let _entered = order.enter();
@@ -118,7 +118,7 @@ impl DetachedSpan {
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new().exporter(exporter)).unwrap();
     /// # let tracer = telemetry.tracer("shop");
     /// let known = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
-    /// let mut span = tracer.build("deploy").root().detached();
+    /// let mut span = tracer.span_builder("deploy").root().detached();
     /// assert!(span.set_identity(&known));
     /// assert_eq!(span.context().span_id(), known.span_id());
     /// ```

@@ -1,14 +1,14 @@
 //! Spans: what a program did, and how long it took.
 //!
 //! A [`Tracer`] starts them. A [`Span`] is its thread's current span until it is dropped, and the parent of spans that start
-//! meanwhile; a [`DetachedSpan`] belongs to no thread. [`Tracer::build`] sets attributes, kind, parent, links and start time.
+//! meanwhile; a [`DetachedSpan`] belongs to no thread. [`Tracer::span_builder`] sets attributes, kind, parent, links and start time.
 //!
 //! ```
 //! use standpipe::{SpanKind, Status};
 //!
 //! # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 //! let tracer = telemetry.tracer("shop");
-//! let mut request = tracer.build("GET /cart").kind(SpanKind::Server).set("http.request.method", "GET").start();
+//! let mut request = tracer.span_builder("GET /cart").kind(SpanKind::Server).set("http.request.method", "GET").start();
 //! {
 //!     let mut query = tracer.span("select items"); // a child of the request
 //!     query.event("cache miss").set("key", "cart 7");
@@ -17,18 +17,16 @@
 //! ```
 
 // builder.rs      SpanBuilder, and how every span starts
-// span.rs         Span, and the setters that all spans have
+// span.rs         Span, the setters that all spans have, EventBuilder and LinkBuilder
 // detached.rs     DetachedSpan, whose parent and end are its own
-// sub_message.rs  EventBuilder and LinkBuilder
 // error.rs        errors and panics, as spans record them
-// open.rs         the record of an open span in storage that its thread reuses, and how every span ends
+// open.rs         the record of an open span in storage that its thread reuses, its mark for the ledger, and how every span ends
 
 mod builder;
 mod detached;
 mod error;
 mod open;
 mod span;
-mod sub_message;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -40,10 +38,10 @@ pub use detached::DetachedSpan;
 pub use error::{AnySpan, AsError, RecordErr};
 #[cfg(feature = "tracing")]
 pub(crate) use error::{causes, set_exception};
+pub(crate) use open::OpenMarks;
 #[cfg(feature = "ffi")]
 pub(crate) use open::OpenSpan;
-pub use span::{Chain, Span};
-pub use sub_message::{EventBuilder, LinkBuilder};
+pub use span::{Chain, EventBuilder, LinkBuilder, Span};
 
 pub use crate::context::ParseContextError;
 pub use crate::record::InvalidId;
@@ -78,6 +76,8 @@ struct TracerShared {
     limits: SpanLimits,
     /// The largest span that any exporter can send; `None` if none takes spans.
     largest: Option<usize>,
+    /// Open spans of all providers of the same telemetry.
+    open_marks: OpenMarks,
 }
 
 /// Which context a new span gets, with it whether it is sampled, and whether the fast path will do.
@@ -91,7 +91,7 @@ struct SamplingPolicy {
 }
 
 impl Tracer {
-    pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>) -> Self {
+    pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>, open_marks: OpenMarks) -> Self {
         let (sampler, limits) = (exporters.sampler(), *exporters.limits());
         let largest = exporters.largest_record(Signal::Traces);
         let has_baggage_attributes = exporters.has_baggage_attributes();
@@ -102,18 +102,18 @@ impl Tracer {
             keeps_below_sampled: sampler.keeps_all_below_sampled() && is_usual,
             has_baggage_attributes,
         };
-        Self { shared: Arc::new(TracerShared { exporters, scope, policy, limits, largest }) }
+        Self { shared: Arc::new(TracerShared { exporters, scope, policy, limits, largest, open_marks }) }
     }
 
     /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
     ///
     /// Keep it in a variable, which must not be `_`: a span that is kept nowhere ends with its statement. To set attributes in
-    /// the same breath, [`build`](Self::build) it:
+    /// the same breath, use a [`span_builder`](Self::span_builder):
     ///
     /// ```
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
     /// # let tracer = telemetry.tracer("shop");
-    /// let _checkout = tracer.build("checkout").set("order.id", 4711).start();
+    /// let _checkout = tracer.span_builder("checkout").set("order.id", 4711).start();
     /// let mut payment = tracer.span("payment"); // a child of checkout
     /// payment.set("amount", 12.5);
     /// ```
@@ -126,9 +126,9 @@ impl Tracer {
         self.start_child(name, SpanKind::Internal)
     }
 
-    /// Starts a span step by step: with attributes and links, another parent, another kind, another start.
+    /// Returns a builder for a span with attributes and links, another parent, another kind or another start time.
     #[inline]
-    pub fn build<'a>(&'a self, name: &'a str) -> SpanBuilder<'a> {
+    pub fn span_builder<'a>(&'a self, name: &'a str) -> SpanBuilder<'a> {
         SpanBuilder::new(self, name)
     }
 
@@ -142,7 +142,7 @@ impl Tracer {
             Some((open, entered)) => {
                 Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
             }
-            None => spec.start_other(),
+            None => spec.start_any(),
         }
     }
 }

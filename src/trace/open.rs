@@ -1,16 +1,17 @@
-//! What does an open span write into, and how does it end? Into storage that its thread keeps and reuses.
+//! Open spans: the storage that each writes into and its thread reuses, and the marks by which the ledger names them.
 
-use std::sync::Arc;
-use std::thread;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{mem, thread};
 
 use super::detached::DetachedState;
 use super::{TracerShared, error};
 use crate::context::{Clock, SpanContext};
-use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::pipeline::open_spans::{OpenMark, first_bytes};
-use crate::process;
-use crate::record::Pool;
-use crate::record::{SpanHead, SpanId, SpanRecord, SpanRef, TraceId};
+use crate::pipeline::ledger::{NotEnqueuedReason, OpenSpans};
+use crate::process::atomic::AtomicU64;
+use crate::process::{self, PerProcess};
+use crate::record::{Pool, SpanHead, SpanId, SpanRecord, SpanRef, TraceId};
 
 /// A span's record, and the tracer that sends it. Reused on its thread with the reference to the tracer: starting a span
 /// of the same tracer again touches no reference count.
@@ -72,9 +73,9 @@ impl OpenSpan {
     /// Storage that was used before or not, made ready for spans of this tracer.
     #[cold]
     fn for_tracer(used: Option<Box<Self>>, shared: &Arc<TracerShared>, clock: Clock) -> Box<Self> {
-        let (marks, generation) = (shared.exporters.open_marks(), process::generation());
+        let (marks, generation) = (&shared.open_marks, process::generation());
         let is_ready =
-            |open: &Self| open.generation == generation && marks.is(open.shared.exporters.open_marks());
+            |open: &Self| open.generation == generation && Arc::ptr_eq(&marks.0, &open.shared.open_marks.0);
         let used = used.map(|open| (is_ready(&open), open));
         let (is_ready, mut open) = used.unwrap_or_else(|| (false, Self::new(shared, clock)));
         if !is_ready {
@@ -152,5 +153,207 @@ impl OpenSpan {
         self.record.clear_copies();
         let bytes = self.record.capacity();
         Pool::keep(&POOL, self, bytes);
+    }
+}
+
+/// Bytes of a name that the mark keeps.
+pub(crate) const LONGEST: usize = 32;
+/// Places for marks that are made at first.
+const FEWEST_MARKS: usize = 16;
+
+/// Whether the span in a storage is open, and its name: a seqlock that has one writer at a time and costs it a few plain
+/// stores. The id of the span is the sequence number, as no other span has the same.
+#[derive(Debug, Default)]
+pub(crate) struct OpenMark {
+    /// 0 while no span is open.
+    sequence: AtomicU64,
+    len: AtomicUsize,
+    name: [AtomicU64; LONGEST / 8],
+}
+
+impl OpenMark {
+    /// Marks a span as open. `name` begins with its name, which has `len` bytes; what follows does not matter.
+    #[inline(always)]
+    pub(crate) fn open(&self, name: &[u8; LONGEST], len: usize, span_id: SpanId) {
+        self.write(name, len, u64::from_ne_bytes(span_id.0));
+    }
+
+    /// Gives the open span another name.
+    pub(crate) fn rename(&self, name: &str) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        self.close();
+        self.write(&first_bytes(name), name.len(), sequence.wrapping_add(1));
+    }
+
+    #[inline(always)]
+    fn write(&self, name: &[u8; LONGEST], len: usize, sequence: u64) {
+        // a reader that sees any of the stores below sees that the span before has ended
+        fence(Ordering::Release);
+        self.len.store(len, Ordering::Relaxed);
+        // of a fixed length, which is faster than to copy no more than there is
+        for (word, bytes) in self.name.iter().zip(name.chunks_exact(8)) {
+            word.store(bytes.try_into().map_or(0, u64::from_ne_bytes), Ordering::Relaxed);
+        }
+        self.sequence.store(sequence, Ordering::Release);
+    }
+
+    /// Marks the span as ended.
+    #[inline(always)]
+    pub(crate) fn close(&self) {
+        self.sequence.store(0, Ordering::Relaxed);
+    }
+
+    /// The name of the span that is open, if there is one.
+    fn read(&self) -> Option<String> {
+        loop {
+            let sequence = self.sequence.load(Ordering::Acquire);
+            if sequence == 0 {
+                return None;
+            }
+            let len = self.len.load(Ordering::Relaxed);
+            let words = self.name.each_ref().map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+            fence(Ordering::Acquire);
+            if self.sequence.load(Ordering::Relaxed) == sequence {
+                return Some(shown(len, words.as_flattened()));
+            }
+        }
+    }
+}
+
+/// The first bytes of a name, as [`OpenMark::open`] takes them.
+#[cold]
+pub(crate) fn first_bytes(name: &str) -> [u8; LONGEST] {
+    let mut bytes = [0; LONGEST];
+    bytes.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);
+    bytes
+}
+
+/// The name of this length, as far as it was kept.
+fn shown(len: usize, kept: &[u8]) -> String {
+    let kept = &kept[..len.min(LONGEST)];
+    // it may have been cut in the middle of a character
+    let whole = std::str::from_utf8(kept).map_or_else(|cut| cut.valid_up_to(), str::len);
+    let mut name = String::from_utf8_lossy(&kept[..whole]).into_owned();
+    if len > LONGEST {
+        name.push('…');
+    }
+    name
+}
+
+/// The marks of all storage that spans of one telemetry use. A forked child starts with none: open spans of its parent are the
+/// parent's to report.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenMarks(Arc<PerProcess<Mutex<Marks>>>);
+
+type Marks = Vec<Weak<OpenMark>>;
+
+impl OpenMarks {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(PerProcess::new(Mutex::default())))
+    }
+
+    /// A new mark among these. Nothing is allocated or freed under the lock: the program's allocator may begin a span.
+    pub(crate) fn add(&self) -> Arc<OpenMark> {
+        let mark = Arc::new(OpenMark::default());
+        let mut others = Marks::new();
+        loop {
+            let mut marks = self.lock();
+            if marks.len() == marks.capacity() {
+                let needed = (2 * marks.iter().filter(|mark| is_used(mark)).count()).max(FEWEST_MARKS);
+                if others.capacity() < needed {
+                    drop(marks);
+                    others = Marks::with_capacity(needed);
+                    continue;
+                }
+                // those of storage that is gone stay behind and are freed at the end
+                mem::swap(&mut *marks, &mut others);
+                marks.extend(others.iter_mut().filter(|mark| is_used(mark)).map(mem::take));
+            }
+            marks.push(Arc::downgrade(&mark));
+            drop(marks);
+            return mark;
+        }
+    }
+
+    /// The spans that are open now.
+    pub(crate) fn read(&self) -> OpenSpans {
+        let mut names = HashMap::new();
+        for name in self.snapshot().iter().filter_map(|mark| mark.upgrade()?.read()) {
+            *names.entry(name).or_default() += 1;
+        }
+        OpenSpans::new(names)
+    }
+
+    fn snapshot(&self) -> Marks {
+        let mut snapshot = Marks::new();
+        loop {
+            let marks = self.lock();
+            if marks.len() <= snapshot.capacity() {
+                snapshot.extend_from_slice(&marks);
+                return snapshot;
+            }
+            let needed = marks.len();
+            drop(marks);
+            snapshot = Marks::with_capacity(needed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Marks> {
+        self.0.get_or_renew(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_used(mark: &Weak<OpenMark>) -> bool {
+    mark.strong_count() > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+    use std::{hint, thread};
+
+    use super::*;
+
+    #[test]
+    fn marks_of_storage_that_is_gone_make_room() {
+        let marks = OpenMarks::new();
+        let kept: Vec<_> = (0..100).map(|_| marks.add()).collect();
+        (0..10_000).for_each(|_| drop(marks.add()));
+        assert!(marks.lock().capacity() <= 2 * kept.len(), "{}", marks.lock().capacity());
+        kept.iter().for_each(|mark| mark.open(&first_bytes("kept"), 4, SpanId([1; 8])));
+        assert_eq!(marks.read(), OpenSpans::new([("kept".to_owned(), 100)]));
+    }
+
+    #[test]
+    fn a_name_is_read_whole_or_not_at_all() {
+        let names = ["a".repeat(32), "b".repeat(31), "c".repeat(16), "d".repeat(9), "e".repeat(3)];
+        let (mark, mut seen) = (Arc::new(OpenMark::default()), 0);
+        let (written, is_read) = (Arc::clone(&mark), Arc::new(()));
+        let reader = Arc::downgrade(&is_read);
+        let writer = thread::spawn({
+            let names = names.clone();
+            move || {
+                for (number, name) in (1_u64..).zip(names.iter().cycle()) {
+                    written.open(&first_bytes(name), name.len(), SpanId(number.to_ne_bytes()));
+                    if reader.strong_count() == 0 {
+                        return;
+                    }
+                    // open for about as long as a read takes, or hardly any would find it so
+                    (0..100).for_each(|_| hint::spin_loop());
+                    written.close();
+                }
+            }
+        });
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while seen < 10_000 {
+            assert!(Instant::now() < deadline, "{seen} names were read");
+            if let Some(name) = mark.read() {
+                assert!(names.contains(&name), "{name}");
+                seen += 1;
+            }
+        }
+        drop(is_read);
+        writer.join().expect("it only writes");
+        assert!(mark.read().is_some());
     }
 }

@@ -1,4 +1,5 @@
-//! What is a span while it is open? A guard on its thread's stack of spans; dropping it ends and sends the span.
+//! [`Span`], a guard on its thread's stack of spans that ends and sends the span when it is dropped; and the builders of its
+//! events and links, each a message inside the span's that is open until its builder is dropped.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,9 +7,9 @@ use std::ops::{Deref, DerefMut};
 use std::time::SystemTime;
 
 use super::open::OpenSpan;
-use super::{AsError, EventBuilder, LinkBuilder, error};
+use super::{AsError, error};
 use crate::context::{Entered, SpanContext, unix_nanos};
-use crate::record::{IntoValue, SpanKind, Status};
+use crate::record::{IntoValue, LinkTarget, SpanKind, SpanRecord, Status};
 
 /// A span that is open: the thread's current one until it is dropped, which ends and sends it.
 ///
@@ -24,7 +25,7 @@ use crate::record::{IntoValue, SpanKind, Status};
 /// let context = span.context().clone();
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| {
-///         let child = tracer.build("child").parent(&context).start();
+///         let child = tracer.span_builder("child").parent(&context).start();
 ///         assert_eq!(child.context().trace_id(), context.trace_id());
 ///     });
 /// });
@@ -124,7 +125,7 @@ impl fmt::Debug for Span {
 /// let _span = tracer.span("checkout").set("order.id", 4711); // error: temporary value dropped while borrowed
 /// ```
 ///
-/// [`SpanBuilder::set`](crate::SpanBuilder::set) is meant for it: `tracer.build("checkout").set("order.id", 4711).start()`.
+/// [`SpanBuilder::set`](crate::SpanBuilder::set) is meant for it: `tracer.span_builder("checkout").set("order.id", 4711).start()`.
 pub struct Chain<'a, S>(pub(super) &'a mut S);
 
 impl<S> Deref for Chain<'_, S> {
@@ -214,7 +215,7 @@ macro_rules! setters {
             /// ```
             /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
             /// # let tracer = telemetry.tracer("shop");
-            #[doc = concat!("let mut span = tracer.build(\"parse\").", $start, "();")]
+            #[doc = concat!("let mut span = tracer.span_builder(\"parse\").", $start, "();")]
             /// if let Err(error) = "4711!".parse::<u32>() {
             ///     span.error(&error);
             /// }
@@ -245,3 +246,81 @@ macro_rules! setters {
 pub(super) use setters;
 
 setters!(Span, "start");
+
+/// The event or link that is being written; `None` where nothing is recorded. Dropping it completes the message.
+struct SubMessageGuard<'a>(Option<&'a mut SpanRecord>);
+
+impl<'a> SubMessageGuard<'a> {
+    fn open(open: Option<&'a mut OpenSpan>, write: impl FnOnce(&mut OpenSpan) -> bool) -> Self {
+        Self(open.and_then(|open| write(open).then_some(&mut open.record)))
+    }
+}
+
+impl Drop for SubMessageGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(record) = &mut self.0 {
+            record.end_sub_message();
+        }
+    }
+}
+
+/// An event of a span that takes attributes; it is complete when it is dropped. Got from
+/// [`Span::event`](crate::Span::event).
+///
+/// ```
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// # let mut span = telemetry.tracer("shop").span("checkout");
+/// span.event("retry").set("attempt", 2).set("reason", "timeout");
+/// ```
+pub struct EventBuilder<'a>(SubMessageGuard<'a>);
+
+impl<'a> EventBuilder<'a> {
+    pub(crate) fn new(open: Option<&'a mut OpenSpan>, name: &str, time: Option<SystemTime>) -> Self {
+        Self(SubMessageGuard::open(open, |open| {
+            open.record.open_event(name, time.map_or_else(|| open.clock.now(), unix_nanos))
+        }))
+    }
+}
+
+/// A link of a span that takes attributes; it is complete when it is dropped. Got from
+/// [`Span::link`](crate::Span::link).
+pub struct LinkBuilder<'a>(SubMessageGuard<'a>);
+
+impl<'a> LinkBuilder<'a> {
+    pub(crate) fn new(open: Option<&'a mut OpenSpan>, context: &SpanContext) -> Self {
+        let target = LinkTarget {
+            trace_id: context.trace_id,
+            span_id: context.span_id,
+            is_remote: context.is_remote,
+            trace_flags: context.flags,
+            trace_state: context.tracestate(),
+        };
+        Self(SubMessageGuard::open(open, |open| open.record.open_link(&target)))
+    }
+}
+
+macro_rules! attributes {
+    ($($builder:ident)*) => {
+        $(impl $builder<'_> {
+            /// Sets an attribute, and replaces the value that the key had. Above the limit an attribute is dropped and
+            /// counted.
+            #[inline]
+            pub fn set(&mut self, key: &str, value: impl IntoValue) -> &mut Self {
+                if let Some(record) = &mut self.0.0 {
+                    value.with_value(|value| record.set_in_sub_message(key, value));
+                }
+                self
+            }
+        }
+
+        // what was set may be anything, also a secret
+        impl fmt::Debug for $builder<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($builder)).finish_non_exhaustive()
+            }
+        })*
+    };
+}
+
+attributes!(EventBuilder LinkBuilder);

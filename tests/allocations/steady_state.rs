@@ -130,7 +130,7 @@ fn a_span_that_is_built_with_attributes_and_a_link_allocates_nothing() {
     let linked =
         SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
     let emit = |tracer: &Tracer| {
-        let span = tracer.build("checkout").set("order.id", 4711).set("http.route", "/orders/{id}");
+        let span = tracer.span_builder("checkout").set("order.id", 4711).set("http.route", "/orders/{id}");
         span.link(&linked).start().end();
     };
     assert_eq!(steady_state(1, emit), 0);
@@ -165,7 +165,7 @@ fn children_of_a_remote_parent_allocate_nothing() {
     let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let remote = SpanContext::from_traceparent(header).unwrap().with_tracestate("vendor=value");
     let emit = |tracer: &Tracer| {
-        let _request = tracer.build("GET /orders").parent(&remote).start();
+        let _request = tracer.span_builder("GET /orders").parent(&remote).start();
         checkout(tracer);
     };
     assert_eq!(steady_state(2, emit), 0);
@@ -186,7 +186,7 @@ fn unsampled_spans_allocate_nothing() {
                 let mut root = tracer.span("root");
                 root.event("unseen").set("a", 1);
                 checkout(&tracer);
-                let server = tracer.build("server").parent(&remote).start();
+                let server = tracer.span_builder("server").parent(&remote).start();
                 assert!(!tracer.span("child").context().is_sampled());
                 drop((root, server));
             }
@@ -232,7 +232,7 @@ fn a_route_without_an_exporter_allocates_nothing_not_even_for_the_first_record()
         };
         assert_eq!(allocations(|| (0..MEASURED).for_each(|_| emit())), 0);
         let inside = || {
-            let mut server = tracer.build("server").parent(&remote).start();
+            let mut server = tracer.span_builder("server").parent(&remote).start();
             server.event("unseen").set("a", 1);
             assert_eq!(tracer.span("child").context(), &remote);
             emit();

@@ -36,7 +36,7 @@ fn start(name: &str, spool: &Path) -> Telemetry {
 fn leave(name: &str, spool: &Path, spans: i64) {
     let telemetry = start(name, spool);
     let tracer = telemetry.tracer("shop");
-    (0..spans).for_each(|number| tracer.build("work").set("number", number).start().end());
+    (0..spans).for_each(|number| tracer.span_builder("work").set("number", number).start().end());
     telemetry.logger("shop").info("left behind").emit();
     assert_eq!(telemetry.shutdown(PATIENCE).total().spooled, spans as u64 + 1);
 }

@@ -121,7 +121,7 @@ fn a_disabled_program_starts_nothing_and_hands_on_the_context_it_was_given() {
         let telemetry = Telemetry::start(Config::from_env().unwrap()).unwrap();
         let remote = SpanContext::from_traceparent(TRACEPARENT).unwrap().with_tracestate("vendor=1");
         let tracer = telemetry.tracer("shop");
-        let server = tracer.build("GET /").parent(&remote).start();
+        let server = tracer.span_builder("GET /").parent(&remote).start();
         let inside = tracer.span("inside");
         telemetry.logger("shop").error("lost").emit();
         telemetry.meter("shop").counter("orders").add(1, &[("country", "SE")]);

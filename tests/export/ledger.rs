@@ -306,7 +306,7 @@ fn what_a_hook_records_is_counted_as_suppressed() {
         assert!(!outer.is_recording() && !logger.is_enabled(Severity::Info));
         tracer.span("inner").end();
         drop(outer);
-        tracer.build("detached").detached().end();
+        tracer.span_builder("detached").detached().end();
         logger.info("said").emit();
         logger.debug("not taken by any exporter").emit();
     });
@@ -326,7 +326,7 @@ fn a_hook_may_record_for_another_telemetry() {
         assert!(logger.is_enabled(Severity::Info));
         let _outer = tracer.span("outer");
         tracer.span("inner").end();
-        tracer.build("detached").detached().end();
+        tracer.span_builder("detached").detached().end();
         logger.info("said").emit();
     });
     assert_eq!(ledger.lost(), 0, "{ledger}");

@@ -119,7 +119,7 @@ fn a_span_of_one_route_inside_a_span_of_the_other_is_its_child() {
         let _checkout = theirs.span("checkout");
         telemetry.logger("t").info("running").emit();
         let _cleanup = own.span("clean up");
-        own.build("own trace").root().start().end();
+        own.span_builder("own trace").root().start().end();
     }
     telemetry.shutdown(LONG);
     assert_child(&receiver, "checkout", "run");
@@ -183,7 +183,7 @@ fn a_span_of_a_route_without_an_exporter_leaves_no_gap_in_a_trace_of_the_other()
             recorded.span("inner").end();
         }
         {
-            let _unseen = idle.build("unseen").parent(&remote).start();
+            let _unseen = idle.span_builder("unseen").parent(&remote).start();
             recorded.span("handed on").end();
         }
         assert!(receiver.wait_for_spans(4, LONG));

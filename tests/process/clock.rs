@@ -140,8 +140,8 @@ fn an_end_before_the_start_counts_as_the_start() {
     let telemetry = start(Exporter::http(receiver.endpoint()));
     let tracer = telemetry.tracer("shop");
     let noon = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    tracer.build("backwards").start_time(noon).start().end_at(noon - DAY);
-    tracer.build("forwards").start_time(noon - DAY).start().end_at(noon);
+    tracer.span_builder("backwards").start_time(noon).start().end_at(noon - DAY);
+    tracer.span_builder("forwards").start_time(noon - DAY).start().end_at(noon);
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
     let backwards = received(&receiver, "backwards");
     assert_eq!((backwards.start_time_unix_nano, backwards.end_time_unix_nano), (nanos(noon), nanos(noon)));
@@ -157,7 +157,7 @@ fn a_start_in_the_future_never_ends_before_it() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(Exporter::http(receiver.endpoint()));
     let tomorrow = SystemTime::now() + DAY;
-    telemetry.tracer("shop").build("tomorrow").start_time(tomorrow).start().end();
+    telemetry.tracer("shop").span_builder("tomorrow").start_time(tomorrow).start().end();
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
     let span = received(&receiver, "tomorrow");
     assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), (nanos(tomorrow), nanos(tomorrow)));
@@ -170,8 +170,8 @@ fn times_before_1970_and_beyond_the_format_are_pinned_to_its_ends() {
     let tracer = telemetry.tracer("shop");
     let ancient = SystemTime::UNIX_EPOCH - DAY;
     let remote = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40);
-    tracer.build("ancient").start_time(ancient).start().end_at(ancient);
-    tracer.build("remote").start_time(remote).start().end_at(remote);
+    tracer.span_builder("ancient").start_time(ancient).start().end_at(ancient);
+    tracer.span_builder("remote").start_time(remote).start().end_at(remote);
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
     assert_eq!(received(&receiver, "ancient").end_time_unix_nano, 0);
     assert_eq!(received(&receiver, "remote").start_time_unix_nano, u64::MAX);

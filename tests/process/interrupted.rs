@@ -38,12 +38,12 @@ fn what_a_process_was_doing_when_it_was_killed_arrives_marked_as_interrupted() {
         let mut order = tracer.span("order");
         order.set("order.id", 4711).set("step", "one").set("step", "two");
         tracer.span("ended").end();
-        let mut job = tracer.build("job").detached();
+        let mut job = tracer.span_builder("job").detached();
         job.event("picked up").set("attempt", 2);
         let context = order.context().clone();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let _charge = tracer.build("charge").parent(&context).set("amount", 12.5).start();
+                let _charge = tracer.span_builder("charge").parent(&context).set("amount", 12.5).start();
                 process::report("open");
                 // until it is killed
                 std::thread::park();

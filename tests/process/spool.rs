@@ -55,7 +55,7 @@ pub(crate) fn start(exporter: Exporter) -> Telemetry {
 
 pub(crate) fn emit(tracer: &Tracer, run: u64, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| {
-        tracer.build("work").set("run", run as i64).set("number", number as i64).start().end()
+        tracer.span_builder("work").set("run", run as i64).set("number", number as i64).start().end()
     });
 }
 
@@ -494,7 +494,8 @@ fn large_records_of_a_full_queue_survive_as_well() {
             scope.spawn(move || {
                 let values = values.iter().cycle().skip(first).take(4000 / threads);
                 for (number, value) in values.enumerate() {
-                    let span = tracer.build("work").set("run", first as i64).set("number", number as i64);
+                    let span =
+                        tracer.span_builder("work").set("run", first as i64).set("number", number as i64);
                     span.set("large", value.as_str()).start().end();
                 }
             });
@@ -527,7 +528,7 @@ fn the_ledger_knows_which_records_the_flight_recorder_had_no_room_for() {
     let telemetry = Telemetry::start(config).unwrap();
     // each record begins a run, and the name of its scope takes more room than the record, which the queue does not count
     let tracers = ["a", "b"].map(|name| telemetry.tracer(&name.repeat(2000)));
-    (0..40_000).for_each(|number| tracers[number % 2].build("work").start().end());
+    (0..40_000).for_each(|number| tracers[number % 2].span_builder("work").start().end());
     let problem = problems.iter().find(|problem| problem.contains("in memory only")).unwrap();
     assert!(problem.contains("queue-bytes"), "{problem}");
     let counts = telemetry.shutdown(PATIENCE).total();

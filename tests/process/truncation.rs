@@ -49,8 +49,9 @@ fn truncate(task: &str) {
 }
 
 fn emit(telemetry: &Telemetry, name: &str, spans: u64) {
-    (0..spans)
-        .for_each(|number| telemetry.tracer("shop").build(name).set("number", number as i64).start().end());
+    (0..spans).for_each(|number| {
+        telemetry.tracer("shop").span_builder(name).set("number", number as i64).start().end()
+    });
 }
 
 fn emit_during_truncation(task: &str, telemetry: &Telemetry) {
@@ -88,7 +89,7 @@ fn survives_truncation_under_load_and_delivers_all_later_records() {
     const NAME: &str = "survives_truncation_under_load_and_delivers_all_later_records";
     if let Some(task) = task() {
         let (telemetry, problems) = start(&task);
-        let open = telemetry.tracer("shop").build("open").detached();
+        let open = telemetry.tracer("shop").span_builder("open").detached();
         emit_during_truncation(&task, &telemetry);
         drop(open);
         assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);

@@ -59,7 +59,7 @@ const LAYERS: &[Row] = &[
     row("pipeline",        &["process", "escape", "record", "context", "problem", "config", "metrics", "transport", "spool"], &["crossbeam_channel", "serde"]),
     // pure: what to send, when, and what follows from a verdict
     row("pipeline/batch*", &["record", "config"],                             &[]),
-    row("pipeline/throttle*", &["config"],                                    &[]),
+    row("pipeline/schedule*", &["record", "config"],                          &[]),
     row("pipeline/retry*", &["config", "transport::Verdict"],                 &[]),
     // spans and log records, at the call site
     row("trace",           &["process", "record", "context", "config", "pipeline"], &[]),
@@ -446,9 +446,9 @@ mod the_checker {
     #[test]
     fn says_file_line_module_import_and_row() {
         let found =
-            violations("pipeline/throttle.rs", "use crate::config::Throttle;\nuse super::queue::Queue;\n");
-        let expected = "src/pipeline/throttle.rs:2: pipeline/throttle* imports crate::pipeline::queue::Queue \
-                        (as super::queue::Queue); its row: | pipeline/throttle* | config | – |";
+            violations("pipeline/schedule.rs", "use crate::config::Throttle;\nuse super::queue::Queue;\n");
+        let expected = "src/pipeline/schedule.rs:2: pipeline/schedule* imports crate::pipeline::queue::Queue \
+                        (as super::queue::Queue); its row: | pipeline/schedule* | record, config | – |";
         assert_eq!(found, [expected]);
     }
 

@@ -86,10 +86,10 @@ fn a_span_is_read_as_the_program_made_it() {
     let test = TestTelemetry::start_with(Config::new().service_name("shop"));
     let tracer = test.tracer("till");
     let before = SystemTime::now();
-    let linked = tracer.build("linked").root().start().context().clone();
+    let linked = tracer.span_builder("linked").root().start().context().clone();
     let root = tracer.span("root");
     let parent = root.context().clone();
-    let mut span = tracer.build("call").kind(SpanKind::Client).start();
+    let mut span = tracer.span_builder("call").kind(SpanKind::Client).start();
     span.event("sent").set("bytes", 12);
     span.link(&linked).set("why", "retry");
     span.status(Status::Ok);
@@ -298,7 +298,7 @@ fn a_drawn_trace_has_guides_durations_and_what_happened() {
         let _outer = tracer.span("outer");
         check_out(&tracer);
         test.logger("shop").warn("too late").set("by", 3).emit();
-        tracer.build("bye").kind(SpanKind::Producer).start().end();
+        tracer.span_builder("bye").kind(SpanKind::Producer).start().end();
     }
     let drawn = test.received().only_trace().to_string();
     let starts = [

@@ -36,7 +36,7 @@ fn chosen_keys_become_attributes_of_spans_and_log_records() {
         let _entered = customer().enter();
         let _root = tracer.span("root");
         tracer.span("child").end();
-        tracer.build("detached").detached().end();
+        tracer.span_builder("detached").detached().end();
         logger.info("logged").set("amount", 12.5).event_name("paid").emit();
         let _other = Baggage::current().with("user.id", "7").enter();
         tracer.span("own").set("user.id", 42);

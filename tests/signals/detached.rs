@@ -28,7 +28,7 @@ fn incoming(traceparent: &str) -> SpanContext {
 #[test]
 fn it_is_ended_by_whoever_drops_it_on_any_thread() {
     let spans = sent(Sampler::default(), |tracer| {
-        let mut span = tracer.build("order").kind(SpanKind::Consumer).detached();
+        let mut span = tracer.span_builder("order").kind(SpanKind::Consumer).detached();
         span.set("before", 1);
         thread::scope(|scope| {
             scope.spawn(move || {
@@ -46,7 +46,7 @@ fn it_is_ended_by_whoever_drops_it_on_any_thread() {
 #[test]
 fn it_is_current_only_where_and_while_it_is_entered() {
     let spans = sent(Sampler::default(), |tracer| {
-        let shared = Mutex::new(tracer.build("parent").detached());
+        let shared = Mutex::new(tracer.span_builder("parent").detached());
         assert_eq!(SpanContext::current(), None);
         thread::scope(|scope| {
             for _ in 0..2 {
@@ -69,7 +69,7 @@ fn it_is_current_only_where_and_while_it_is_entered() {
 fn its_parent_may_change_until_its_context_is_seen() {
     let spans = sent(Sampler::default(), |tracer| {
         let _around = tracer.span("around");
-        let mut span = tracer.build("handle").detached();
+        let mut span = tracer.span_builder("handle").detached();
         span.set("kept", true);
         assert!(span.set_parent(&incoming(SAMPLED)));
         assert_eq!(span.context().tracestate(), "vendor=1");
@@ -87,9 +87,9 @@ fn its_parent_may_change_until_its_context_is_seen() {
 fn a_parent_that_comes_late_decides_what_is_recorded() {
     let never = Sampler::trace_id_ratio(0.0).parent_based();
     let spans = sent(never, |tracer| {
-        let mut unwanted = tracer.build("unwanted").detached();
+        let mut unwanted = tracer.span_builder("unwanted").detached();
         unwanted.set("lost", 1);
-        let mut wanted = tracer.build("wanted").detached();
+        let mut wanted = tracer.span_builder("wanted").detached();
         wanted.set("kept", 1);
         assert!(wanted.set_parent(&incoming(SAMPLED)));
         drop(wanted.enter());
@@ -97,7 +97,7 @@ fn a_parent_that_comes_late_decides_what_is_recorded() {
     assert_eq!(spans.len(), 1);
     assert_eq!((spans[0].span.name.as_str(), spans[0].span.attributes.len()), ("wanted", 1));
     let none = sent(Sampler::default(), |tracer| {
-        let mut span = tracer.build("unwanted").detached();
+        let mut span = tracer.span_builder("unwanted").detached();
         assert!(span.set_parent(&incoming(UNSAMPLED)));
         assert!(!span.context().is_sampled() && !span.is_recording());
     });
@@ -108,13 +108,13 @@ fn a_parent_that_comes_late_decides_what_is_recorded() {
 fn without_an_exporter_it_only_hands_on_the_context_it_was_given() {
     let telemetry = Telemetry::start(Config::new()).unwrap();
     let tracer = telemetry.tracer("shop");
-    let mut alone = tracer.build("alone").detached();
+    let mut alone = tracer.span_builder("alone").detached();
     drop(alone.enter());
     let entered = alone.enter();
     assert_eq!(SpanContext::current(), None);
     drop(entered);
     let incoming = incoming(SAMPLED);
-    let mut child = tracer.build("child").parent(&incoming).detached();
+    let mut child = tracer.span_builder("child").parent(&incoming).detached();
     let _entered = child.enter();
     assert_eq!(SpanContext::current().as_ref(), Some(&incoming));
 }

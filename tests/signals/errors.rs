@@ -90,7 +90,7 @@ impl std::ops::DerefMut for Report {
 fn an_error_sets_status_type_and_an_event_with_its_causes() {
     let spans = sent(|tracer| {
         tracer.span("span").error(&Outer(timeout())).set("later", 1);
-        tracer.build("detached").detached().error(&Outer(timeout())).set("later", 1);
+        tracer.span_builder("detached").detached().error(&Outer(timeout())).set("later", 1);
     });
     assert_eq!(spans.len(), 2);
     for span in &spans {
@@ -131,7 +131,7 @@ fn every_form_of_an_error_is_taken() {
 #[test]
 fn a_result_passes_through_and_leaves_its_error_on_the_span() {
     let spans = sent(|tracer| {
-        let (mut failed, mut detached) = (tracer.span("failed"), tracer.build("detached").detached());
+        let (mut failed, mut detached) = (tracer.span("failed"), tracer.span_builder("detached").detached());
         let result = Err::<i32, _>(timeout()).record_err(&mut failed).record_err(&mut detached);
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
         let report = Err::<i32, _>(Report(timeout().into())).record_err(&mut failed);
@@ -173,7 +173,7 @@ fn a_span_that_a_panic_ends_is_an_error_unless_its_status_says_otherwise() {
         let tracer = tracer.clone();
         let work = thread::spawn(move || {
             let _plain = tracer.span("a, plain");
-            let _detached = tracer.build("b, detached").detached();
+            let _detached = tracer.span_builder("b, detached").detached();
             let mut named = tracer.span("c, with a status");
             named.status(Status::Error("out of stock"));
             tracer.span("d, ended before").end();

@@ -107,13 +107,13 @@ fn a_span_never_ends_before_it_starts() {
         (after_all, at(10), (u64::MAX, u64::MAX)),
         (at(10), after_all, (10_000_000_000, u64::MAX)),
     ] {
-        tracer.build("timed").start_time(start).start().end_at(end);
+        tracer.span_builder("timed").start_time(start).start().end_at(end);
         assert_eq!(telemetry.flush(PATIENCE), standpipe::FlushOutcome::Complete);
         let span = receiver.take().remove(0).span;
         assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), expected);
     }
     // the future start of a span that is dropped now
-    tracer.build("timed").start_time(SystemTime::now() + Duration::from_secs(3600)).start().end();
+    tracer.span_builder("timed").start_time(SystemTime::now() + Duration::from_secs(3600)).start().end();
     assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
     let span = receiver.take().remove(0).span;
     assert_eq!(span.end_time_unix_nano, span.start_time_unix_nano);

@@ -79,7 +79,7 @@ fn names_of_every_length_are_read_back() {
 #[test]
 fn a_detached_span_is_open_wherever_it_is_until_it_ends() {
     let (_receiver, telemetry) = start(Config::new());
-    let mut span = telemetry.tracer("shop").build("order").detached();
+    let mut span = telemetry.tracer("shop").span_builder("order").detached();
     let mut moved = thread::spawn(move || {
         span.rename("late order");
         span
@@ -111,11 +111,11 @@ fn spans_of_threads_that_ended_are_not_open() {
 fn a_span_that_is_not_sampled_is_not_open() {
     let (_receiver, telemetry) = start(Config::new().sampler(Sampler::always_off()));
     let tracer = telemetry.tracer("shop");
-    let (_span, _detached) = (tracer.span("span"), tracer.build("detached").detached());
+    let (_span, _detached) = (tracer.span("span"), tracer.span_builder("detached").detached());
     assert_eq!(open(&telemetry), []);
     let (_receiver, telemetry) = start(Config::new());
     let incoming = SpanContext::from_traceparent(UNSAMPLED).unwrap();
-    let mut undecided = telemetry.tracer("shop").build("detached").detached();
+    let mut undecided = telemetry.tracer("shop").span_builder("detached").detached();
     assert!(undecided.set_parent(&incoming));
     assert_eq!(open(&telemetry), named([("detached", 1)]));
     let _ = undecided.context();
@@ -142,7 +142,7 @@ fn names_beyond_the_most_frequent_are_only_counted() {
     let (_receiver, telemetry) = start(Config::new());
     let tracer = telemetry.tracer("shop");
     let _spans: Vec<_> =
-        (0..20).map(|number| tracer.build(&format!("span {number:02}")).detached()).collect();
+        (0..20).map(|number| tracer.span_builder(&format!("span {number:02}")).detached()).collect();
     let _frequent = [tracer.span("twice"), tracer.span("twice")];
     let open = telemetry.ledger().open_spans;
     assert_eq!((open.count, open.names.len(), open.names[0].clone()), (22, 16, ("twice".to_owned(), 2)));

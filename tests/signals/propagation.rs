@@ -75,7 +75,7 @@ fn a_span_continues_the_trace_of_an_incoming_header() {
     let context = incoming("01");
     assert!(context.is_remote() && context.is_sampled());
     let spans = spans_of(|tracer| {
-        let span = tracer.build("GET /orders").parent(&context).kind(SpanKind::Server).start();
+        let span = tracer.span_builder("GET /orders").parent(&context).kind(SpanKind::Server).start();
         assert_eq!(span.context().trace_id().to_string(), TRACE);
         assert!(!span.context().is_remote(), "the span itself is of this process");
         tracer.span("query").end();
@@ -101,14 +101,14 @@ fn a_trace_crosses_two_processes_with_its_state() {
     let mut headers = (String::new(), String::new());
     let first = spans_of(|tracer| {
         let came_in = incoming("01").with_tracestate(state);
-        let _server = tracer.build("first server").parent(&came_in).start();
+        let _server = tracer.span_builder("first server").parent(&came_in).start();
         let client = tracer.span("client");
         headers = (client.context().traceparent(), client.context().tracestate().to_owned());
     });
     assert_eq!(headers.1, state);
     let second = spans_of(|tracer| {
         let came_in = SpanContext::from_traceparent(&headers.0).unwrap().with_tracestate(&headers.1);
-        let mut server = tracer.build("second server").parent(&came_in).start();
+        let mut server = tracer.span_builder("second server").parent(&came_in).start();
         server.link(&came_in);
     });
     let (client, server) = (first.named("client"), second.named("second server"));
@@ -125,7 +125,7 @@ fn a_state_that_is_not_valid_is_left_out_and_the_trace_goes_on() {
     for state in ["no equals sign", "a=1,a=2", "UPPER=1", "a=\u{1f980}", &too_many] {
         let spans = spans_of(|tracer| {
             let context = incoming("01").with_tracestate(state);
-            tracer.build("server").parent(&context).start().end();
+            tracer.span_builder("server").parent(&context).start().end();
         });
         let span = spans.named("server");
         assert_eq!((hex(&span.trace_id).as_str(), span.trace_state.as_str()), (TRACE, ""), "{state}");
@@ -138,7 +138,7 @@ fn a_header_that_cannot_be_read_begins_a_new_trace() {
     for header in ["", "00", "garbage", "\0", &version("ff"), &version("0"), &format!("{}-", version("00"))] {
         let spans = spans_of(|tracer| {
             let parent = SpanContext::from_traceparent(header).ok();
-            let builder = tracer.build("server");
+            let builder = tracer.span_builder("server");
             let span = match &parent {
                 Some(parent) => builder.parent(parent).start(),
                 None => builder.root().start(),
@@ -210,7 +210,7 @@ fn span_flags_say_how_the_trace_was_flagged_and_whether_the_parent_is_remote() {
     for (flags, kept) in [("01", 0x01), ("03", 0x03), ("ff", 0x03)] {
         let spans = spans_of(|tracer| {
             let remote = incoming(flags);
-            let mut server = tracer.build("server").parent(&remote).start();
+            let mut server = tracer.span_builder("server").parent(&remote).start();
             server.link(&remote);
             let local = server.context().clone();
             let mut child = tracer.span("child");
@@ -262,7 +262,7 @@ fn a_root_may_begin_inside_another_trace_and_gives_the_thread_back() {
     let spans = spans_of(|tracer| {
         let _request = tracer.span("request");
         {
-            let _job = tracer.build("job").root().start();
+            let _job = tracer.span_builder("job").root().start();
             tracer.span("step of the job").end();
         }
         tracer.span("step of the request").end();
@@ -317,7 +317,7 @@ fn a_parent_crosses_threads_by_its_context() {
             for number in 0..4 {
                 let context = &context;
                 scope.spawn(move || {
-                    let _child = tracer.build(&format!("child {number}")).parent(context).start();
+                    let _child = tracer.span_builder(&format!("child {number}")).parent(context).start();
                     tracer.span(&format!("grandchild {number}")).end();
                 });
             }
@@ -369,11 +369,11 @@ fn a_context_of_no_span_keeps_a_thread_out_of_the_spans_it_is_in() {
             assert!(Context::current().span().is_none());
             let _stolen = tracer.span("stolen");
             tracer.span("in stolen").end();
-            tracer.build("detached").detached().end();
+            tracer.span_builder("detached").detached().end();
         });
         assert_eq!(SpanContext::current().as_ref(), Some(outer.context()));
         let entered = stranger.enter();
-        tracer.build("apart").detached().end();
+        tracer.span_builder("apart").detached().end();
         drop(outer);
         drop(entered);
         tracer.span("afterwards").end();
@@ -389,7 +389,7 @@ fn a_context_of_no_span_keeps_a_thread_out_of_the_spans_it_is_in() {
 fn a_parent_may_have_ended_before_its_child_starts() {
     let spans = spans_of(|tracer| {
         let context = tracer.span("parent").context().clone();
-        tracer.build("child").parent(&context).start().end();
+        tracer.span_builder("child").parent(&context).start().end();
     });
     spans.assert_child("child", "parent");
 }
@@ -426,10 +426,10 @@ fn without_an_exporter_a_context_is_handed_on_as_it_came_so_that_nobody_misses_a
     let tracer = telemetry.tracer("shop");
     for flags in ["00", "01"] {
         let context = incoming(flags).with_tracestate("a=1");
-        let server = tracer.build("server").parent(&context).start();
+        let server = tracer.span_builder("server").parent(&context).start();
         let client = tracer.span("client");
         assert_eq!((server.context(), client.context()), (&context, &context));
-        let apart = tracer.build("apart").root().start();
+        let apart = tracer.span_builder("apart").root().start();
         assert_ne!(apart.context().trace_id(), context.trace_id());
         drop(server);
         assert_eq!(client.context(), &context);
@@ -444,7 +444,7 @@ fn without_an_exporter_of_spans_a_span_still_has_a_context_of_its_own() {
     let telemetry = Telemetry::start(Config::new().exporter(logs)).unwrap();
     let tracer = telemetry.tracer("shop");
     let context = incoming("01").with_tracestate("a=1");
-    let server = tracer.build("server").parent(&context).start();
+    let server = tracer.span_builder("server").parent(&context).start();
     let client = tracer.span("client");
     assert_eq!(client.context().trace_id().to_string(), TRACE);
     assert_ne!(client.context().span_id(), server.context().span_id());

@@ -83,7 +83,7 @@ fn assert_unsampled_within(span: &Span, around: &SpanContext) {
 #[test]
 fn an_unsampled_span_is_neither_sent_nor_counted() {
     let program = Program::with(Sampler::always_off());
-    let mut span = program.tracer.build("root").kind(SpanKind::Server).start();
+    let mut span = program.tracer.span_builder("root").kind(SpanKind::Server).start();
     span.set("a", 1).kind(SpanKind::Client).status(Status::Error("unseen"));
     span.event("unseen").set("a", 1);
     span.event_with_time("unseen", std::time::SystemTime::now());
@@ -115,7 +115,7 @@ fn an_unsampled_root_names_a_trace_of_its_own_that_is_random_and_not_recorded() 
     assert!(context.trace_id().is_valid() && context.span_id().is_valid());
     let ids = format!("{}-{}", context.trace_id(), context.span_id());
     assert_eq!(context.traceparent(), format!("00-{ids}-02"));
-    let other = program.tracer.build("other").root().start();
+    let other = program.tracer.span_builder("other").root().start();
     assert_ne!(other.context().trace_id(), context.trace_id());
 }
 
@@ -139,10 +139,10 @@ fn every_unsampled_span_has_an_id_of_its_own_that_logs_and_headers_carry() {
     let program = Program::with(Sampler::default());
     let logger = program.telemetry.logger("shop");
     let remote = unsampled();
-    let server = program.tracer.build("server").parent(&remote).start();
+    let server = program.tracer.span_builder("server").parent(&remote).start();
     let child = program.tracer.span("child");
     let grandchild = program.tracer.span("grandchild");
-    let mut detached = program.tracer.build("detached").detached();
+    let mut detached = program.tracer.span_builder("detached").detached();
     logger.info("in grandchild").emit();
     {
         let _entered = detached.enter();
@@ -181,7 +181,7 @@ fn every_unsampled_span_has_an_id_of_its_own_that_logs_and_headers_carry() {
 fn after_an_unsampled_trace_the_next_is_decided_anew() {
     let program = Program::with(Sampler::default());
     {
-        let _server = program.tracer.build("unsampled").parent(&unsampled()).start();
+        let _server = program.tracer.span_builder("unsampled").parent(&unsampled()).start();
         program.tracer.span("unsampled child").end();
     }
     program.tracer.span("sampled").end();
@@ -212,7 +212,7 @@ fn each_sampler_decides_below_a_remote_parent_and_the_flag_is_handed_on() {
             let said = format!("{sampler}, {trace}, flags {flags:02x}");
             let program = Program::with(sampler);
             let remote = incoming(trace, flags).with_tracestate("rojo=1");
-            let server = program.tracer.build("1 server").parent(&remote).start();
+            let server = program.tracer.span_builder("1 server").parent(&remote).start();
             let child = program.tracer.span("2 child");
             let flags_here = flags & 0x02 | u8::from(kept);
             for span in [&server, &child] {
@@ -256,12 +256,12 @@ fn a_ratio_sends_whole_traces_or_nothing_of_them() {
 #[test]
 fn an_unsampled_trace_crosses_threads_by_its_context() {
     let program = Program::with(Sampler::default());
-    let server = program.tracer.build("server").parent(&unsampled()).start();
+    let server = program.tracer.span_builder("server").parent(&unsampled()).start();
     let inner = program.tracer.span("inner");
     let context = inner.context().clone();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let there = program.tracer.build("there").parent(&context).start();
+            let there = program.tracer.span_builder("there").parent(&context).start();
             assert_unsampled_within(&there, &context);
             assert_ne!(there.context().span_id(), context.span_id());
             assert_unsampled_within(&program.tracer.span("in there"), &context);
@@ -277,10 +277,10 @@ fn an_unsampled_trace_crosses_threads_by_its_context() {
 #[test]
 fn a_sampled_trace_may_begin_inside_an_unsampled_one_and_gives_the_thread_back() {
     let program = Program::with(Sampler::default());
-    let request = program.tracer.build("request").parent(&unsampled()).start();
+    let request = program.tracer.span_builder("request").parent(&unsampled()).start();
     let inner = program.tracer.span("inner");
     {
-        let _job = program.tracer.build("1 job").root().start();
+        let _job = program.tracer.span_builder("1 job").root().start();
         program.tracer.span("2 step").end();
     }
     assert_unsampled_within(&program.tracer.span("later"), request.context());
@@ -293,7 +293,7 @@ fn a_sampled_trace_may_begin_inside_an_unsampled_one_and_gives_the_thread_back()
 #[test]
 fn an_unsampled_span_that_ends_before_those_inside_it_leaves_them_current() {
     let program = Program::with(Sampler::default());
-    let outer = program.tracer.build("outer").parent(&unsampled()).start();
+    let outer = program.tracer.span_builder("outer").parent(&unsampled()).start();
     let inner = program.tracer.span("inner");
     let context = outer.context().clone();
     outer.end();
@@ -311,10 +311,10 @@ fn an_unsampled_span_that_ends_before_those_inside_it_leaves_them_current() {
 #[test]
 fn an_unsampled_span_may_end_below_a_sampled_one() {
     let program = Program::with(Sampler::default());
-    let outer = program.tracer.build("outer").parent(&unsampled()).start();
+    let outer = program.tracer.span_builder("outer").parent(&unsampled()).start();
     let inner = program.tracer.span("inner");
     let context = inner.context().clone();
-    let job = program.tracer.build("1 job").root().start();
+    let job = program.tracer.span_builder("1 job").root().start();
     outer.end();
     assert_eq!(inner.context(), &context);
     program.tracer.span("2 step").end();
@@ -334,7 +334,7 @@ fn an_unsampled_span_may_end_below_a_sampled_one() {
 fn unsampled_spans_that_a_panic_unwinds_are_no_longer_current() {
     let program = Program::with(Sampler::default());
     let panicked = panic::catch_unwind(AssertUnwindSafe(|| {
-        let _server = program.tracer.build("server").parent(&unsampled()).start();
+        let _server = program.tracer.span_builder("server").parent(&unsampled()).start();
         let _inner = program.tracer.span("inner");
         panic::resume_unwind(Box::new("on purpose"));
     }));
@@ -428,8 +428,8 @@ fn take(steps: &[Step], tracer: &Tracer) {
     let mut open: Vec<(Span, SpanContext)> = Vec::new();
     for &step in steps {
         let span = match step {
-            Step::Unsampled => tracer.build("unsampled").parent(&remote).start(),
-            Step::Root => tracer.build("root").root().start(),
+            Step::Unsampled => tracer.span_builder("unsampled").parent(&remote).start(),
+            Step::Root => tracer.span_builder("root").root().start(),
             Step::Child => {
                 let child = tracer.span("child");
                 if let Some((_, around)) = open.last() {

@@ -24,7 +24,7 @@ fn the_order_of_calls_on_a_builder_does_not_matter() {
         (SpanContext::from_traceparent(INCOMING).unwrap(), UNIX_EPOCH + Duration::from_secs(7));
     let spans = sent(Sampler::default(), |tracer| {
         let (client, text) = (SpanKind::Client, || String::from("owned"));
-        let build = |name| tracer.build(name).start_time(start);
+        let build = |name| tracer.span_builder(name).start_time(start);
         build("a").set("n", 1).set("t", text()).link(&incoming).parent(&incoming).kind(client).start().end();
         build("b").kind(client).parent(&incoming).link(&incoming).set("n", 1).set("t", text()).start().end();
         build("c")
@@ -60,7 +60,7 @@ fn the_order_of_calls_on_a_builder_does_not_matter() {
 #[test]
 fn of_a_key_that_is_set_twice_before_the_start_the_last_value_counts() {
     let spans = sent(Sampler::default(), |tracer| {
-        let mut span = tracer.build("a").set("k", 1).set("k", "two").set("none", None::<i64>).start();
+        let mut span = tracer.span_builder("a").set("k", 1).set("k", "two").set("none", None::<i64>).start();
         span.set("later", true);
     });
     assert_eq!(spans[0].attribute("k"), "two");
@@ -70,11 +70,11 @@ fn of_a_key_that_is_set_twice_before_the_start_the_last_value_counts() {
 #[test]
 fn attributes_of_a_span_that_is_not_recorded_are_never_read() {
     let spans = sent(Sampler::always_off(), |tracer| {
-        assert!(!tracer.build("root").set("k", Unread).start().is_recording());
-        assert!(!tracer.build("detached").set("k", Unread).detached().is_recording());
+        assert!(!tracer.span_builder("root").set("k", Unread).start().is_recording());
+        assert!(!tracer.span_builder("detached").set("k", Unread).detached().is_recording());
         let _outer = tracer.span("outer");
-        tracer.build("child").set("k", Unread).start_time(SystemTime::now()).start().end();
-        tracer.build("child").set("k", Unread).start().end();
+        tracer.span_builder("child").set("k", Unread).start_time(SystemTime::now()).start().end();
+        tracer.span_builder("child").set("k", Unread).start().end();
     });
     assert!(spans.is_empty(), "{spans:?}");
 }
@@ -82,7 +82,7 @@ fn attributes_of_a_span_that_is_not_recorded_are_never_read() {
 #[test]
 fn a_built_span_is_open_and_current_until_it_is_dropped() {
     let spans = sent(Sampler::default(), |tracer| {
-        let parent = tracer.build("parent").set("k", 1).start();
+        let parent = tracer.span_builder("parent").set("k", 1).start();
         assert_eq!(SpanContext::current().as_ref(), Some(parent.context()));
         tracer.span("child").end();
     });

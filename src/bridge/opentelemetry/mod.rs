@@ -86,7 +86,7 @@ use crate::record::{SpanId, TraceId};
 ///
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 /// # let tracer = telemetry.tracer("shop");
-/// let checkout = tracer.build("checkout");
+/// let checkout = tracer.span_builder("checkout");
 /// let theirs = opentelemetry::Context::current();
 /// let _checkout = match SpanContext::try_from(theirs.span().span_context()) {
 ///     Ok(parent) => checkout.parent(&parent).start(),

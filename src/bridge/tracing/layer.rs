@@ -174,7 +174,7 @@ impl TracingLayer {
         if entered::has_other_layers() {
             return self.begin_apart(metadata);
         }
-        self.scopes.of_metadata(metadata).tracer.build(metadata.name()).detached()
+        self.scopes.of_metadata(metadata).tracer.span_builder(metadata.name()).detached()
     }
 
     /// As [`begin`](Self::begin), where the thread's current span may be one of another layer.
@@ -182,14 +182,14 @@ impl TracingLayer {
     #[inline(never)]
     fn begin_apart(&self, metadata: &'static Metadata<'static>) -> DetachedSpan {
         let _own = entered::enter_apart_from_other_layers(self.id.get());
-        self.scopes.of_metadata(metadata).tracer.build(metadata.name()).detached()
+        self.scopes.of_metadata(metadata).tracer.span_builder(metadata.name()).detached()
     }
 
     #[inline(never)]
     fn begin_elsewhere(&self, metadata: &'static Metadata<'static>, parent: Option<&Id>) -> DetachedSpan {
         let parent = parent.and_then(|parent| self.spans.context(parent));
         let scope = self.scopes.of_metadata(metadata);
-        let builder = scope.tracer.build(metadata.name());
+        let builder = scope.tracer.span_builder(metadata.name());
         match &parent {
             Some(parent) => builder.parent(parent).detached(),
             // a parent that a filter has kept from this layer is none

@@ -217,7 +217,7 @@ mod tests {
     use crate::{Config, Telemetry};
 
     fn open(telemetry: &Telemetry, name: &str) -> SpanState {
-        SpanState { span: telemetry.tracer("shop").build(name).detached(), activity: None }
+        SpanState { span: telemetry.tracer("shop").span_builder(name).detached(), activity: None }
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     let sender = Sender::start(given, &[], options.logs_output.then_some(options.budget / 4))?;
     let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
     let tracer = sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"));
-    let span = tracer.build(&options.name).kind(options.kind);
+    let span = tracer.span_builder(&options.name).kind(options.kind);
     let mut span = match &from.context {
         Some(parent) => span.parent(parent).start(),
         None => span.root().start(),

@@ -167,8 +167,8 @@ fn begin(given: &Given, options: Options, name: &str, file: &Path) -> Result<Exi
     let sender = Sender::start(given, &[], None)?;
     let tracer = tracer(&sender);
     let span = match &options.parent {
-        Some(parent) => tracer.build(name).parent(parent).start(),
-        None => tracer.build(name).root().start(),
+        Some(parent) => tracer.span_builder(name).parent(parent).start(),
+        None => tracer.span_builder(name).root().start(),
     };
     // The sampler has decided, and the ids are known. The telemetry ends before the span does, so that only `span end` sends
     // it.
@@ -248,7 +248,7 @@ fn emit(
     let parent = parent.as_ref().or(options.parent.as_ref());
     let events = if line.events.is_empty() { &options.events } else { &line.events };
     let times = events.iter().map(|event| moment(&event.time, None)).collect::<Result<Vec<_>, _>>()?;
-    let mut span = tracer.build(&line.name).kind(kind).start_time(begin);
+    let mut span = tracer.span_builder(&line.name).kind(kind).start_time(begin);
     span = match parent {
         Some(parent) => span.parent(parent),
         None => span.root(),

@@ -4,10 +4,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Counts, ExporterLedger, NotEnqueued};
-use crate::pipeline::queue::ShardedCounter;
+use crate::pipeline::queue::thread_number;
 use crate::process::atomic::AtomicU64;
 use crate::record::Signal;
 use crate::spool;
+
+/// Cache lines of a [`ShardedCounter`], a power of two.
+const COUNTER_SHARDS: usize = 16;
 
 /// The outcome of an accepted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,22 +59,7 @@ struct Outcomes {
 
 impl Counters {
     pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
-        let mut outcomes = self.outcomes();
-        if outcomes.closed {
-            return;
-        }
-        let counts = &mut outcomes.counts[signal as usize];
-        *match outcome {
-            Outcome::Delivered => &mut counts.delivered,
-            Outcome::Rejected => &mut counts.rejected,
-            Outcome::Refused => &mut counts.dropped.refused,
-            Outcome::GaveUp => &mut counts.dropped.gave_up,
-            Outcome::TooLarge => &mut counts.dropped.too_large,
-            Outcome::WorkerPanicked => &mut counts.dropped.worker_panicked,
-            Outcome::Superseded => &mut counts.superseded,
-            Outcome::Damaged => &mut counts.dropped.damaged,
-            Outcome::Expired => &mut counts.dropped.expired,
-        } += records;
+        self.change(signal, |counts| *count_of(counts, outcome) += records);
     }
 
     /// Records went to the spool.
@@ -95,24 +83,13 @@ impl Counters {
         });
     }
 
-    /// Records were dropped from the spool for their age.
-    pub(crate) fn expire(&self, dropped: [spool::Dropped; Signal::COUNT]) {
+    /// Counts records that the spool has dropped, for their age or because they are damaged.
+    pub(crate) fn settle_spooled(&self, outcome: Outcome, dropped: [spool::Dropped; Signal::COUNT]) {
         for (signal, spool::Dropped { own, of_others }) in Signal::ALL.into_iter().zip(dropped) {
             self.change(signal, |counts| {
                 subtract(&mut counts.spooled, own);
                 counts.recovered += of_others;
-                counts.dropped.expired += own + of_others;
-            });
-        }
-    }
-
-    /// Records could not be read from the spool.
-    pub(crate) fn damage(&self, damaged: [spool::Dropped; Signal::COUNT]) {
-        for (signal, spool::Dropped { own, of_others }) in Signal::ALL.into_iter().zip(damaged) {
-            self.change(signal, |counts| {
-                subtract(&mut counts.spooled, own);
-                counts.recovered += of_others;
-                counts.dropped.damaged += own + of_others;
+                *count_of(counts, outcome) += own + of_others;
             });
         }
     }
@@ -198,6 +175,20 @@ impl Counters {
     }
 }
 
+fn count_of(counts: &mut Counts, outcome: Outcome) -> &mut u64 {
+    match outcome {
+        Outcome::Delivered => &mut counts.delivered,
+        Outcome::Rejected => &mut counts.rejected,
+        Outcome::Refused => &mut counts.dropped.refused,
+        Outcome::GaveUp => &mut counts.dropped.gave_up,
+        Outcome::TooLarge => &mut counts.dropped.too_large,
+        Outcome::WorkerPanicked => &mut counts.dropped.worker_panicked,
+        Outcome::Superseded => &mut counts.superseded,
+        Outcome::Damaged => &mut counts.dropped.damaged,
+        Outcome::Expired => &mut counts.dropped.expired,
+    }
+}
+
 /// Returns how many accepted or recovered records are not settled.
 fn unsettled(counts: &Counts, accepted: u64) -> u64 {
     let mut left = accepted + counts.recovered;
@@ -210,4 +201,24 @@ fn subtract(from: &mut u64, records: u64) {
     let before = *from;
     *from = before.saturating_sub(records);
     debug_assert!(before >= records, "{records} of {before} records were settled: one was counted twice");
+}
+
+/// A count to which many threads add and that is seldom read. Each thread adds to a cache line that it shares with few others,
+/// so that an addition is not contended.
+#[derive(Debug, Default)]
+pub(crate) struct ShardedCounter([CounterShard; COUNTER_SHARDS]);
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct CounterShard(AtomicU64);
+
+impl ShardedCounter {
+    #[inline]
+    pub(crate) fn add_one(&self) {
+        self.0[thread_number() % COUNTER_SHARDS].0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.0.iter().map(|shard| shard.0.load(Ordering::Relaxed)).sum()
+    }
 }

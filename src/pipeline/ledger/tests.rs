@@ -282,8 +282,8 @@ fn records_in_the_spool_are_counted_until_they_are_settled_and_over_restarts() {
     counters.put_back_into_spool(Signal::Traces, 4, false);
     counters.settle(Signal::Traces, Outcome::Delivered, 3);
     let dropped = |own, of_others| crate::spool::Dropped { own, of_others };
-    counters.damage([dropped(1, 5), dropped(0, 0), dropped(0, 0)]);
-    counters.expire([dropped(1, 2), dropped(0, 0), dropped(0, 0)]);
+    counters.settle_spooled(Outcome::Damaged, [dropped(1, 5), dropped(0, 0), dropped(0, 0)]);
+    counters.settle_spooled(Outcome::Expired, [dropped(1, 2), dropped(0, 0), dropped(0, 0)]);
     let counts = read(&counters, 7);
     assert_eq!(
         (counts.spooled, counts.recovered, counts.dropped.damaged, counts.dropped.expired),
@@ -327,8 +327,8 @@ fn shows_no_records_in_the_spool_when_more_leave_it_than_went_there() {
     let leave: [fn(&Counters); 4] = [
         |counters| counters.take_from_spool(Signal::Traces, 2, true),
         |counters| counters.put_back_into_spool(Signal::Traces, 2, false),
-        |counters| counters.expire(TWO),
-        |counters| counters.damage(TWO),
+        |counters| counters.settle_spooled(Outcome::Expired, TWO),
+        |counters| counters.settle_spooled(Outcome::Damaged, TWO),
     ];
     for (number, leave) in leave.into_iter().enumerate() {
         let counters = Counters::default();

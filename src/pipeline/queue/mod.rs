@@ -32,7 +32,7 @@ use backpressure::{Backpressure, Latch};
 pub(crate) use backpressure::{RoomMaker, WorkerStart};
 pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
-pub(crate) use shard::ShardedCounter;
+pub(crate) use shard::thread_number;
 use shard::{OpenChunk, Preallocated, Shard, Shards};
 use sync::{AtomicBool, AtomicU64, MutexGuard, Receiver, Sender, bounded, thread_local};
 
@@ -130,40 +130,31 @@ impl Queue {
         self.backpressure.notify();
     }
 
-    /// Enqueues what is framed as one and counts as `records` records, or counts why not. Never fails, and waits only with
-    /// `WhenFull::Block`.
+    /// Enqueues one frame that counts as `records` records, or counts why not. Never fails.
+    ///
+    /// Only with `WhenFull::Block` and a full queue does a caller wait for room, and its wait began at `since`. Without `since`
+    /// the call has no effect then and returns false.
+    // `since` by reference, so that all arguments travel in registers
     #[inline(never)]
-    pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
-        let shard = self.shards.mine();
-        if records == 1 && self.append_fast(shard, scope, frame) {
-            return;
-        }
-        if !self.enqueue_if_room(shard, scope, frame, records) {
-            self.enqueue_after_waiting(clock::now(), shard, scope, frame, records);
-        }
-    }
-
-    /// The same for a caller that has been waiting since then: its wait counts from there.
-    pub(crate) fn enqueue_since(&self, since: Instant, scope: &Arc<Scope>, frame: &[u8], records: usize) {
-        let shard = self.shards.mine();
-        if !self.enqueue_if_room(shard, scope, frame, records) {
-            self.enqueue_after_waiting(since, shard, scope, frame, records);
-        }
-    }
-
-    /// The same, unless its caller would have to wait for room: then it does nothing and returns false.
-    pub(crate) fn try_enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
+    pub(crate) fn enqueue(
+        &self,
+        scope: &Arc<Scope>,
+        frame: &[u8],
+        records: usize,
+        since: Option<&Instant>,
+    ) -> bool {
         let shard = self.shards.mine();
         if records == 1 && self.append_fast(shard, scope, frame)
             || self.enqueue_if_room(shard, scope, frame, records)
         {
             return true;
         }
-        let is_lossy = !self.backpressure.blocks();
-        if is_lossy {
-            self.enqueue_after_waiting(clock::now(), shard, scope, frame, records);
+        if since.is_none() && self.backpressure.blocks() {
+            return false;
         }
-        is_lossy
+        let since = since.copied().unwrap_or_else(clock::now);
+        self.enqueue_after_waiting(since, shard, scope, frame, records);
+        true
     }
 
     /// The fast path: enqueues a record that fits into the open chunk and the queue, with nothing else to do. Otherwise it

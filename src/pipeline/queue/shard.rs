@@ -1,4 +1,4 @@
-//! Where callers put their records: a few open chunks, each behind a lock of its own. Counts are sharded alike.
+//! Where callers put their records: a few open chunks, each behind a lock of its own.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,8 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::Queue;
 use super::level::Reservation;
-use super::sync::{MOST_SHARDS, Mutex, MutexGuard};
-use crate::process::atomic::AtomicU64;
+use super::sync::{MAX_SHARDS, Mutex, MutexGuard};
 use crate::record::{Chunk, Run, Scope};
 
 /// A thread that has no shard yet. Not an `Option`, which would be two words to look at for each record.
@@ -38,7 +37,7 @@ impl Shards {
     pub(super) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // more than there are cores: a thread that is stopped in the middle of an append holds up few others
-        let count = (4 * cores).next_power_of_two().min(MOST_SHARDS);
+        let count = (4 * cores).next_power_of_two().min(MAX_SHARDS);
         Self((0..count).map(|_| Shard::default()).collect())
     }
 
@@ -65,33 +64,20 @@ impl Shards {
     }
 }
 
-/// By which a thread finds its shard.
+/// Returns the number by which a thread finds its shard.
 #[inline]
-fn thread_number() -> usize {
-    if THREAD.get() == UNKNOWN {
-        THREAD.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
+pub(crate) fn thread_number() -> usize {
+    match THREAD.get() {
+        UNKNOWN => deal_number(),
+        number => number,
     }
-    THREAD.get()
 }
 
-/// A count to which many threads add and that is seldom read. Each thread adds to a cache line that it shares with few others,
-/// so that an addition is not contended.
-#[derive(Debug, Default)]
-pub(crate) struct ShardedCounter([CounterShard; MOST_SHARDS]);
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct CounterShard(AtomicU64);
-
-impl ShardedCounter {
-    #[inline]
-    pub(crate) fn add_one(&self) {
-        self.0[thread_number() % MOST_SHARDS].0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn total(&self) -> u64 {
-        self.0.iter().map(|shard| shard.0.load(Ordering::Relaxed)).sum()
-    }
+#[cold]
+fn deal_number() -> usize {
+    let number = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+    THREAD.set(number);
+    number
 }
 
 impl Shard {

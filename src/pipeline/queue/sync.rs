@@ -17,5 +17,5 @@ mod real {
     pub(crate) use crate::process::atomic::AtomicU64;
 
     /// More would only spread the records over more half-empty chunks.
-    pub(crate) const MOST_SHARDS: usize = 16;
+    pub(crate) const MAX_SHARDS: usize = 16;
 }

@@ -10,7 +10,7 @@ use std::{env, fs};
 use super::script::Dice;
 use crate::config::{PaceSettings, RetrySettings};
 use crate::pipeline::retry::{Attempt, NextStep, next_step};
-use crate::pipeline::throttle::{NextRound, Throttle, Waiting};
+use crate::pipeline::schedule::{NextRound, Throttle, Waiting};
 use crate::transport::Verdict;
 
 /// The programs are started together, within this time, as by a deployment.

@@ -23,8 +23,8 @@ const MIN_PAUSE_AT_STOP: Duration = Duration::from_millis(100);
 /// Attempts of each signal in a stop where no attempt has ever reached a server, so as not to use up the budget.
 const UNREACHED_ATTEMPTS_AT_STOP: u32 = 2;
 
-/// What is in the spool is not given up for its time: its age is another bound. As good as never, and within the clock's range.
-const AGE_ALONE: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Time until a batch of the spool is given up, which never comes: the spool bounds its age. Within the range of `Instant`.
+pub(super) const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The attempt that is under way, as a stop sees it from another thread.
 #[derive(Debug, Default)]
@@ -48,9 +48,9 @@ impl CurrentAttempt {
 impl Worker {
     /// One attempt of the next part that there is.
     pub(super) fn try_once(&mut self, at: usize) {
-        let Some(part) = self.next_part(at) else { return };
+        let Some(mut part) = self.next_part(at) else { return };
         let now = clock::now();
-        let give_up_after = if part.is_spooled() { AGE_ALONE } else { self.retry.give_up_after };
+        let give_up_after = if part.is_spooled() { NO_DEADLINE } else { self.retry.give_up_after };
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         if !self.state.proxy_pause.left(now).is_zero() {
             // As after another refusal, but without an attempt: the proxy must not get the password again yet.
@@ -58,12 +58,9 @@ impl Worker {
         }
         let deadline = self.attempt_deadline(at, give_up, now);
         let deadline = self.attempts_end_by().map_or(deadline, |by| deadline.min(by));
-        let verdict = match self.state.turn.is_none() && self.spool.is_some() {
-            true => self.send_beside(at, &part, deadline),
-            false => self.send(&part, deadline),
-        };
+        let verdict = self.send(at, &part, deadline);
         verdict.iter().for_each(|verdict| self.state.proxy_pause.note(verdict, clock::now()));
-        let Some(part) = self.exchange_if_spooled(at, part, verdict.as_ref()) else { return };
+        self.adopt_entry(at, &mut part);
         match verdict {
             Some(Verdict::Refused { .. }) if part.is_lost() => {
                 // Zeros were sent in the place of its records.
@@ -140,26 +137,26 @@ impl Worker {
     }
 
     /// One attempt; `None` if the transport panicked.
-    fn send(&mut self, batch: &Batch, deadline: Instant) -> Option<Verdict> {
+    fn send(&mut self, at: usize, batch: &Batch, deadline: Instant) -> Option<Verdict> {
         let mut transport = self.transport.take()?;
         self.begin_attempt(batch.signal, &mut *transport);
         let payload = Payload { signal: batch.signal, body: &batch.body() };
-        let verdict = contain_panic(|| transport.send(&payload, deadline));
+        let mut send = || contain_panic(|| transport.send(&payload, deadline)).ok();
+        let verdict = match self.state.turn.is_none() && self.spool.is_some() {
+            true => self.send_in_background(at, batch, send),
+            false => send(),
+        };
         self.transport = Some(transport);
-        self.end_attempt();
-        verdict.ok()
+        *self.current_attempt.lock() = None;
+        verdict
     }
 
-    pub(super) fn begin_attempt(&self, signal: Signal, transport: &mut dyn Transport) {
+    fn begin_attempt(&self, signal: Signal, transport: &mut dyn Transport) {
         self.counters.attempted();
         let mut current_attempt = self.current_attempt.lock();
         transport.forget_cut();
         // one that was begun in a stop has its share of the time
         *current_attempt = self.stop_by().is_none().then_some(signal);
-    }
-
-    pub(super) fn end_attempt(&self) {
-        *self.current_attempt.lock() = None;
     }
 
     fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {

@@ -8,7 +8,7 @@ use crate::pipeline::batch::{Backlog, Batch, Next, Origin, RequestLimit};
 use crate::pipeline::ledger::{Counters, Outcome};
 use crate::pipeline::queue::{Queue, WakeAt};
 use crate::pipeline::retry::Pause;
-use crate::pipeline::throttle::{NextRound, Throttle, Waiting};
+use crate::pipeline::schedule::{NextRound, Throttle, Waiting};
 use crate::record::Signal;
 
 /// How long to wait for a caller that has reserved room in the queue but not appended its record yet.
@@ -187,6 +187,13 @@ impl Delivery {
         next
     }
 
+    /// Takes the chosen parts out.
+    pub(super) fn take_parts(&mut self, is_chosen: impl Fn(&Batch) -> bool) -> Vec<Batch> {
+        let (taken, others) = std::mem::take(&mut self.parts).into_iter().partition(is_chosen);
+        self.parts = others;
+        taken
+    }
+
     /// Sends nothing before the pause is over.
     pub(super) fn pause_for(&mut self, now: Instant, pause: Pause) {
         self.not_before = Some((now + pause.time, pause));
@@ -242,6 +249,13 @@ impl Delivery {
         self.release_batch(batch);
     }
 
+    /// Makes a batch that came from the queue one of the spool, which has a copy of it, and releases its room. The ledger counts
+    /// it as in flight before and after.
+    pub(super) fn move_out_of_queue(&mut self, batch: &mut Batch) {
+        batch.origin = Origin::Spool { is_own: true };
+        self.release_room(batch.records, batch.queued_bytes);
+    }
+
     /// Frees a settled batch, then releases its room: a caller that gets the room allocates in it, and must not find the
     /// batch still in memory.
     pub(super) fn release_batch(&mut self, batch: Batch) {
@@ -249,8 +263,12 @@ impl Delivery {
             return;
         }
         let (records, bytes) = (batch.records, batch.queued_bytes);
-        self.in_hand = (self.in_hand.0 - records, self.in_hand.1 - bytes);
         batch.into_chunks().into_iter().for_each(|chunk| self.queue.give_back(chunk));
+        self.release_room(records, bytes);
+    }
+
+    fn release_room(&mut self, records: u64, bytes: usize) {
+        self.in_hand = (self.in_hand.0 - records, self.in_hand.1 - bytes);
         self.queue.release(records as usize, bytes);
     }
 

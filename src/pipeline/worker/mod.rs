@@ -2,18 +2,18 @@
 //!
 //! One thread serves all signals of an exporter, and each signal has a delivery of its own: while one waits in its
 //! back-off, the others are sent. The thread is the worker's own, which rests when nothing is due, or that of a caller
-//! ([`turn`]), which goes its way then.
+//! ([`manual`]), which goes its way then.
 
 mod attempt;
-mod beside;
+mod background_send;
 mod delivery;
-mod fair_share;
 mod flush;
+pub(crate) mod manual;
 mod periodic_reader;
 #[cfg(test)]
+#[path = "../simulation/worker.rs"]
 mod simulated;
 mod spooling;
-mod turn;
 
 use std::cell::OnceCell;
 use std::mem;
@@ -28,6 +28,7 @@ use crate::context::{self, Owner};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::pipeline::retry::ProxyPause;
+use crate::pipeline::schedule::FairShare;
 use crate::process::{self, contain_panic};
 use crate::record::Signal;
 use crate::spool::Spool;
@@ -36,12 +37,13 @@ use crate::{pipeline::problems::ProblemReporter, problem::ProblemKind};
 pub(crate) use attempt::CurrentAttempt;
 pub(crate) use delivery::Delivery;
 use delivery::Readiness;
-use fair_share::FairShare;
 use flush::Flush;
 pub(crate) use flush::{NextFlush, PendingFlush};
+#[cfg(test)]
+pub(crate) use manual::Progress;
+use manual::Turn;
 pub(crate) use periodic_reader::PeriodicReader;
 use periodic_reader::ReaderState;
-pub(crate) use turn::{Progress, Turn};
 
 /// After this time without work an exporter frees memory.
 const IDLE: Duration = Duration::from_secs(10);
@@ -51,7 +53,7 @@ pub(crate) struct Worker {
     /// One for each signal that it sends.
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) counters: Arc<Counters>,
-    /// `None` only while another thread sends: see [`beside`].
+    /// `None` only while another thread sends: see [`background_send`].
     pub(crate) transport: Option<Box<dyn Transport>>,
     /// Which telemetry it exports for.
     pub(crate) owner: Option<Owner>,
@@ -100,8 +102,8 @@ pub(crate) struct State {
     /// The first request to stop. Later ones do not change its deadline.
     stop: OnceCell<Stop>,
     reader: ReaderState,
-    /// Whether the batch that is being sent was written to the spool meanwhile.
-    is_sent_from_spool: bool,
+    /// True while the batch in flight also has an entry in the spool: see [`background_send`].
+    is_copied_to_spool: bool,
     proxy_pause: ProxyPause,
     /// Whether any attempt had another end than that there is no server.
     was_reached: bool,
@@ -313,7 +315,7 @@ impl Worker {
         self.state.fair_share = FairShare::default();
         self.deliveries.iter_mut().for_each(|delivery| delivery.start_stop(now));
         self.report_not_enqueued();
-        self.request_last_collection();
+        self.request_collection();
     }
 
     fn wait_for_command(&self, until: Instant) -> Command {

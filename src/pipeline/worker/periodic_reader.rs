@@ -94,11 +94,6 @@ impl Worker {
         Some(self.state.reader.number)
     }
 
-    /// Requests the last collection.
-    pub(super) fn request_last_collection(&mut self) {
-        self.request_collection();
-    }
-
     /// Whether the last collection is still to come.
     pub(super) fn last_collection_is_due(&self) -> bool {
         self.reader.is_some() && !self.state.reader.is_last

@@ -5,7 +5,6 @@
 //! collector directly. Where the spool cannot take a request, it stays in memory, as if there were no spool.
 
 use std::io;
-use std::mem;
 use std::time::{Duration, Instant};
 
 use super::{Delivery, Worker, records};
@@ -33,7 +32,7 @@ impl Worker {
             delivery.settled += dropped[delivery.signal as usize].own;
         }
         let mut expired = dropped.each_ref().map(|dropped| dropped.own + dropped.of_others);
-        self.counters.expire(dropped);
+        self.counters.settle_spooled(Outcome::Expired, dropped);
         self.count_damaged();
         for at in 0..self.deliveries.len() {
             expired[self.deliveries[at].signal as usize] += self.expire_in_hand(at);
@@ -51,7 +50,7 @@ impl Worker {
         for delivery in &mut self.deliveries {
             delivery.settled += damaged[delivery.signal as usize].own;
         }
-        self.counters.damage(damaged);
+        self.counters.settle_spooled(Outcome::Damaged, damaged);
     }
 
     fn report_spool(&mut self) {
@@ -64,9 +63,7 @@ impl Worker {
     fn expire_in_hand(&mut self, at: usize) -> u64 {
         let Some(spool) = &self.spool else { return 0 };
         let is_too_old = |part: &Batch| part.is_spooled() && spool.is_too_old(part.signal);
-        let parts = mem::take(&mut self.deliveries[at].parts);
-        let (expired, others): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_too_old);
-        self.deliveries[at].parts = others;
+        let expired = self.deliveries[at].take_parts(is_too_old);
         let records = expired.iter().map(|part| part.records).sum();
         for part in expired {
             self.settle_part(at, part, Outcome::Expired);
@@ -83,17 +80,14 @@ impl Worker {
     /// Moves what cannot be sent now to the spool, oldest first, and then all that has left the queue. What the spool cannot
     /// take stays.
     pub(super) fn move_to_spool(&mut self, at: usize) {
-        let delivery = &mut self.deliveries[at];
-        let parts = mem::take(&mut delivery.parts);
-        let (of_spool, mut others): (Vec<_>, Vec<_>) = parts.into_iter().partition(Batch::is_spooled);
-        while let Some(part) = others.pop() {
+        let of_spool = self.deliveries[at].take_parts(Batch::is_spooled);
+        while let Some(part) = self.deliveries[at].parts.pop() {
             if let Some(part) = self.append_to_spool(at, part) {
-                others.push(part);
+                self.deliveries[at].parts.push(part);
                 break;
             }
         }
-        others.extend(of_spool);
-        self.deliveries[at].parts = others;
+        self.deliveries[at].parts.extend(of_spool);
         self.pass_on_to_spool(at);
     }
 
@@ -175,9 +169,16 @@ impl Worker {
         }
     }
 
-    /// Counts a part whose records were lost with the file of the flight recorder.
+    /// Counts a part whose records were lost with the file of the flight recorder. If the spool has a copy, nothing is lost: the
+    /// copy is read and sent instead.
     pub(super) fn settle_lost(&mut self, at: usize, part: Batch) {
-        self.settle_part(at, part, Outcome::Damaged);
+        match (part.origin, &mut self.spool) {
+            (Origin::Spool { is_own }, Some(spool)) => {
+                spool.put_back(part.signal);
+                self.counters.put_back_into_spool(part.signal, part.records, is_own);
+            }
+            _ => self.settle_part(at, part, Outcome::Damaged),
+        }
         self.deliveries[at].part_is_over();
         self.report_spool();
     }
@@ -199,11 +200,7 @@ impl Worker {
 
     /// After a panic: what was loaded from the spool is lost like all that had left the queue.
     pub(super) fn write_off_spooled(&mut self, at: usize) {
-        let delivery = &mut self.deliveries[at];
-        let (of_spool, others): (Vec<_>, Vec<_>) =
-            mem::take(&mut delivery.parts).into_iter().partition(Batch::is_spooled);
-        delivery.parts = others;
-        for part in of_spool {
+        for part in self.deliveries[at].take_parts(Batch::is_spooled) {
             self.settle_part(at, part, Outcome::WorkerPanicked);
         }
     }
@@ -211,23 +208,14 @@ impl Worker {
     /// Removes the request that was loaded from the spool, once all its parts are settled.
     fn settle_loaded(&mut self, at: usize) {
         if !self.deliveries[at].parts.iter().any(Batch::is_spooled) {
-            self.settle_in_spool(at, Spool::settle);
+            let delivery = &mut self.deliveries[at];
+            let Some(spool) = &mut self.spool else { return };
+            if let Err(error) = spool.settle(delivery.signal) {
+                let what = || format!("the spool cannot note that a request was delivered: {error}");
+                self.reporter.report(delivery.signal, ProblemKind::Spool, what);
+            }
+            delivery.has_spooled = spool.has_pending(delivery.signal);
         }
-    }
-
-    /// Has the spool note that a request is not to be sent again.
-    pub(super) fn settle_in_spool(
-        &mut self,
-        at: usize,
-        settle: impl FnOnce(&mut Spool, Signal) -> io::Result<()>,
-    ) {
-        let delivery = &mut self.deliveries[at];
-        let Some(spool) = &mut self.spool else { return };
-        if let Err(error) = settle(spool, delivery.signal) {
-            let what = || format!("the spool cannot note that a request was delivered: {error}");
-            self.reporter.report(delivery.signal, ProblemKind::Spool, what);
-        }
-        delivery.has_spooled = spool.has_pending(delivery.signal);
     }
 
     /// The end: what is left goes to the spool.

@@ -17,7 +17,7 @@ use crate::pipeline::ledger::Counts;
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::queue::{Queue, Shared};
 use crate::pipeline::retry::{NextStep, Pause};
-use crate::pipeline::throttle::Throttle;
+use crate::pipeline::schedule::Throttle;
 use crate::process::Driver;
 use crate::record::{Scope, frames};
 use crate::transport::Verdict;
@@ -83,7 +83,9 @@ fn record(number: u8) -> [u8; 5] {
 
 fn enqueue(handle: &ExporterHandle, numbers: impl IntoIterator<Item = u8>) {
     let scope = scope();
-    numbers.into_iter().for_each(|number| handle.enqueue(&scope, &record(number), 1));
+    numbers.into_iter().for_each(|number| {
+        handle.enqueue(&scope, &record(number), 1, Some(&clock::now()));
+    });
 }
 
 /// The numbers of the records in a request, in their order.
@@ -160,7 +162,7 @@ fn a_request_is_freed_before_a_waiting_caller_gets_its_room() {
     for _ in 0..200 {
         let sent = scope();
         let held = Arc::downgrade(&sent);
-        handle.enqueue(&sent, &record(1), 1);
+        handle.enqueue(&sent, &record(1), 1, Some(&clock::now()));
         drop(sent);
         gate.next();
         let caller = Arc::clone(&handle);
@@ -211,7 +213,9 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     let commands = Commands { stop: bounded(1).1, flush: Arc::default(), wake: woken };
     let mut worker = worker(&gate, commands, wake);
     let (scope, queue) = (scope(), Arc::clone(&worker.deliveries[0].queue));
-    (0..5).for_each(|number| queue.enqueue(&scope, &record(number), 1));
+    (0..5).for_each(|number| {
+        queue.enqueue(&scope, &record(number), 1, None);
+    });
     let delivery = &mut worker.deliveries[0];
     delivery.drain_queue(Instant::now());
     let Some(Next::Batch(batch)) = delivery.next_batch(&worker.batch, &[]) else {
@@ -219,7 +223,7 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     };
     assert_eq!(batch.records, 2);
     // one that came meanwhile is still in the queue
-    queue.enqueue(&scope, &record(5), 1);
+    queue.enqueue(&scope, &record(5), 1, None);
     delivery.write_off();
     assert_eq!((delivery.taken, delivery.settled), (5, 5));
     let counts = worker.counters.read("memory", || [queue.accepted(), 0, 0]).traces;
@@ -235,7 +239,9 @@ fn records_of_two_signals_in_turn_make_one_request_each() {
     gate.next();
     let scopes = [Signal::Traces, Signal::Logs].map(|signal| Arc::new(Scope::new(signal, "shop", "")));
     for number in 1..=3 {
-        scopes.iter().for_each(|scope| handle.enqueue(scope, &record(number), 1));
+        scopes.iter().for_each(|scope| {
+            handle.enqueue(scope, &record(number), 1, Some(&clock::now()));
+        });
     }
     gate.answer(Verdict::Accepted);
     let sent = [(); 2].map(|()| gate.answer(Verdict::Accepted));
@@ -327,7 +333,7 @@ fn an_attempt_that_begins_after_the_batchs_time_is_made_with_its_time_out() {
     let mut worker = worker(&gate, Commands { stop, flush: Arc::default(), wake: woken }, wake);
     let now = Instant::now();
     let delivery = &mut worker.deliveries[0];
-    delivery.queue.enqueue(&scope(), &record(1), 1);
+    delivery.queue.enqueue(&scope(), &record(1), 1, None);
     delivery.drain_queue(now);
     delivery.give_up = Some(now);
     thread::scope(|scope| {
@@ -377,7 +383,7 @@ fn a_server_that_is_found_in_a_stop_gets_what_was_given_up_for_want_of_one() {
     let unreachable = || Verdict::Unreachable { reason: "connection refused".to_owned() };
     enqueue(&handle, [1]);
     gate.next();
-    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(2), 1);
+    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(2), 1, Some(&clock::now()));
     handle.start_stop(Instant::now() + PATIENCE);
     gate.answer(unreachable());
     // until one of the signals has had its two attempts
@@ -464,7 +470,7 @@ fn a_flush_is_kept_as_long_as_its_caller_waits_for_it() {
     let (_stop, stop) = bounded(1);
     let mut worker =
         worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
-    worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1);
+    worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1, None);
     let awaited = worker.commands.flush.request();
     worker.receive_commands();
     for _ in 0..1000 {
@@ -485,7 +491,7 @@ fn begins_one_flush_for_all_callers_that_requested_one_since_its_last_step() {
     let (_stop, stop) = bounded(1);
     let commands = Commands { stop, flush: Arc::default(), wake: woken };
     let mut worker = worker(&Gate::default(), commands, wake);
-    worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1);
+    worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1, None);
     (0..1000).for_each(|_| drop(worker.commands.flush.request()));
     let awaited = [(); 1000].map(|()| worker.commands.flush.request());
     worker.receive_commands();
@@ -525,7 +531,9 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
     let mut worker =
         worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
     let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
-    (0..queue.most_records()).for_each(|number| queue.enqueue(&scope, &record(number as u8), 1));
+    (0..queue.most_records()).for_each(|number| {
+        queue.enqueue(&scope, &record(number as u8), 1, None);
+    });
     let now = Instant::now();
     worker.deliveries[0].drain_queue(now);
     worker.deliveries[0]
@@ -555,7 +563,7 @@ fn worker_with_spool(name: &str) -> (Worker, std::path::PathBuf) {
 #[cfg(all(feature = "spool", target_os = "linux"))]
 fn batch_of(worker: &mut Worker, number: u8) -> Batch {
     let delivery = &mut worker.deliveries[0];
-    delivery.queue.enqueue(&scope(), &record(number), 1);
+    delivery.queue.enqueue(&scope(), &record(number), 1, None);
     delivery.drain_queue(clock::now());
     let Some(Next::Batch(batch)) = delivery.next_batch(&worker.batch, &[]) else {
         panic!("there is a record")
@@ -566,21 +574,24 @@ fn batch_of(worker: &mut Worker, number: u8) -> Batch {
 #[cfg(all(feature = "spool", target_os = "linux"))]
 fn enqueue_until_it_is_pressing(queue: &Queue, number: u8) {
     while !queue.is_pressing(queue.level()) {
-        queue.enqueue(&scope(), &record(number), 1);
+        queue.enqueue(&scope(), &record(number), 1, None);
     }
 }
 
 #[cfg(all(feature = "spool", target_os = "linux"))]
 #[test]
-fn an_answer_counts_though_the_disk_cannot_read_the_copy_of_the_request() {
+fn sends_a_batch_from_memory_though_the_disk_cannot_read_its_copy() {
     let (mut worker, directory) = worker_with_spool("unread");
-    let sent = batch_of(&mut worker, 1);
+    let mut sent = batch_of(&mut worker, 1);
     enqueue_until_it_is_pressing(&worker.deliveries[0].queue, 2);
     worker.relieve_queues(0, &sent);
     crate::spool::faults::set(Some(Box::new(|| true)));
-    let answered = worker.exchange_if_spooled(0, sent, Some(&Verdict::Accepted));
+    worker.adopt_entry(0, &mut sent);
+    assert!(sent.is_spooled() && numbers(&sent.body().concat()) == [1]);
+    let level = worker.deliveries[0].queue.level();
+    assert_eq!(level, (0, 0), "the batch takes room in the queue, though the spool has it");
     crate::spool::faults::set(None);
-    assert_eq!(numbers(&answered.expect("the batch that was sent").body().concat()), [1]);
+    worker.settle_part(0, sent, Outcome::Delivered);
     worker.load_spooled(0);
     let next = worker.deliveries[0].parts.last().expect("what is behind it");
     assert_eq!(numbers(&next.body().concat()), [2, 2]);
@@ -596,11 +607,11 @@ fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
     worker.spool.as_mut().unwrap().append(Signal::Traces, 1, &older.body(), |_, _| ()).unwrap();
     worker.deliveries[0].note_spooled(older);
     // is sent while the disk cannot be read, which it can again before the answer comes
-    let sent = batch_of(&mut worker, 2);
+    let mut sent = batch_of(&mut worker, 2);
     enqueue_until_it_is_pressing(&worker.deliveries[0].queue, 3);
     worker.relieve_queues(0, &sent);
-    let answered = worker.exchange_if_spooled(0, sent, None).unwrap();
-    assert!(!answered.is_spooled() && numbers(&answered.body().concat()) == [2]);
+    worker.adopt_entry(0, &mut sent);
+    assert!(!sent.is_spooled() && numbers(&sent.body().concat()) == [2]);
     drop(worker);
     std::fs::remove_dir_all(directory).unwrap();
 }
@@ -621,7 +632,12 @@ fn sends_nothing_of_any_signal_after_the_proxy_refused_one_whatever_is_flushed()
     enqueue(&handle, [1]);
     gate.answer(proxy_refused());
     for number in 2..10 {
-        handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(number), 1);
+        handle.enqueue(
+            &Arc::new(Scope::new(Signal::Logs, "shop", "")),
+            &record(number),
+            1,
+            Some(&clock::now()),
+        );
         enqueue(&handle, [number]);
         let flush = handle.start_flush();
         assert!(flush.recv_timeout(Duration::from_millis(20)).is_err(), "a flush has cut the pause short");
@@ -661,7 +677,7 @@ fn makes_one_attempt_in_a_stop_if_the_proxy_refuses_it() {
     spec.pace.linger = PATIENCE * 10;
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
     enqueue(&handle, [1, 2]);
-    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(3), 1);
+    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(3), 1, Some(&clock::now()));
     handle.start_stop(Instant::now() + PATIENCE);
     gate.answer(proxy_refused());
     assert!(handle.wait_for_end(Instant::now() + PATIENCE / 2), "the worker uses its budget up");
@@ -676,7 +692,7 @@ fn counts_every_record_once_when_the_disk_panics_during_an_attempt() {
     // at its first call, at its second call, and so on
     for calls in 0..20_u32 {
         let (mut worker, directory) = worker_with_spool("panics");
-        let sent = batch_of(&mut worker, 1);
+        let mut sent = batch_of(&mut worker, 1);
         let queue = Arc::clone(&worker.deliveries[0].queue);
         enqueue_until_it_is_pressing(&queue, 2);
         let (left, has_panicked) = (Cell::new(calls), Rc::new(Cell::new(false)));
@@ -689,9 +705,8 @@ fn counts_every_record_once_when_the_disk_panics_during_an_attempt() {
         })));
         worker.relieve_queues(0, &sent);
         crate::spool::faults::set(None);
-        let sent = worker.exchange_if_spooled(0, sent, Some(&Verdict::Accepted)).expect("it was sent");
-        worker.deliveries[0].settle(sent.origin, Outcome::Delivered, sent.records);
-        worker.release_part(0, sent);
+        worker.adopt_entry(0, &mut sent);
+        worker.settle_part(0, sent, Outcome::Delivered);
         let counts = worker.counters.read("memory", || [queue.accepted(), 0, 0]).traces;
         assert_eq!((counts.delivered, counts.in_flight), (1, queue.level().0 as u64), "{calls}: {counts}");
         let is_drained = queue.level().0 == 0;

@@ -203,7 +203,7 @@ fn run_script(folder: &Path) {
                 if is_unwatched {
                     stop();
                 }
-                queue.enqueue(&scopes[scope], &frame, 1);
+                queue.enqueue(&scopes[scope], &frame, 1, None);
                 if is_unwatched {
                     stop();
                 }

@@ -130,7 +130,7 @@ fn spans_of_both_make_one_tree() {
     let ours = telemetry.tracer("ours");
     let mut outer = theirs.start("outer");
     let parent = SpanContext::try_from(outer.span_context()).unwrap();
-    let middle = ours.build("middle").parent(&parent).start();
+    let middle = ours.span_builder("middle").parent(&parent).start();
     let around = Context::new().with_remote_span_context(middle.context().into());
     theirs.start_with_context("inner", &around).end();
     drop(middle);

@@ -486,7 +486,7 @@ fn a_trace_is_kept_by_its_id_alone_whatever_its_parent_says() {
             let telemetry = started(sampling, &receiver);
             let parent = format!("00-ffffffffffffffff{low_half}-00f067aa0ba902b7-{flags}");
             let parent = SpanContext::from_traceparent(&parent).unwrap();
-            telemetry.tracer("shop").build("work").parent(&parent).start().end();
+            telemetry.tracer("shop").span_builder("work").parent(&parent).start().end();
             telemetry.shutdown(LONG);
             assert_eq!(receiver.span_count() == 1, is_kept, "{sampling} % of {low_half}, parent {flags}");
         }

@@ -37,7 +37,7 @@ fn answer(mut connection: &TcpStream, tracer: &Tracer) -> io::Result<()> {
     };
     let _caller = Context::from_headers(header).enter(); // spans from here on belong to the caller's trace
     let path = head.first().and_then(|line| line.split(' ').nth(1)).unwrap_or("/");
-    let _request = tracer.build("GET").kind(SpanKind::Server).set("url.path", path).start();
+    let _request = tracer.span_builder("GET").kind(SpanKind::Server).set("url.path", path).start();
     let stock = look_up(path, tracer);
     write!(connection, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{stock}\n")
 }

@@ -15,7 +15,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut run = tracer.span("lines");
     let mut failed = 0;
     for path in env::args().skip(1) {
-        let mut span = tracer.build("read").set("file.path", path.as_str()).start();
+        let mut span = tracer.span_builder("read").set("file.path", path.as_str()).start();
         match fs::read_to_string(&path).record_err(&mut span) {
             Ok(text) => println!("{} {path}", text.lines().count()),
             Err(error) => {

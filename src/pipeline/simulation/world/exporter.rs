@@ -10,8 +10,7 @@ use crate::context::Owner;
 use crate::pipeline::clock;
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec};
 use crate::pipeline::exporter_set::{self, ExporterSet, ProviderSpec};
-use crate::pipeline::manual::OnEnd;
-use crate::pipeline::open_spans::OpenMarks;
+use crate::pipeline::worker::manual::OnEnd;
 use crate::pipeline::worker::{Progress, Worker};
 use crate::process::Driver;
 use crate::record::{LogLimits, SpanLimits};
@@ -46,7 +45,6 @@ impl Exporter {
             log_limits: LogLimits::default(),
             baggage_attributes: Vec::new(),
             sampler: Sampler::default(),
-            open_marks: OpenMarks::new(),
         };
         let set = ExporterSet::start(Arc::new(spec)).expect("no thread is started");
         Self::Caller { set, next_pump: Cell::new(clock::now()) }

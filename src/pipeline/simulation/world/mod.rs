@@ -311,13 +311,13 @@ impl World {
         // a text in the records of all signals
         encode_field(0x1a, &text, &mut record);
         encode_field(0x12, &record, &mut frame);
-        let is_done = handle.try_enqueue(scope, &frame, 1);
+        let is_done = handle.enqueue(scope, &frame, 1, None);
         if !is_done && self.is_free() {
             self.note(|| format!("a caller waits with {signal} {number}"));
             if self.disk.is_some() {
                 self.books.borrow_mut()[signal as usize].let_overtake(&[number as usize]);
             }
-            self.waiting(|| handle.enqueue(scope, &frame, 1));
+            self.waiting(|| handle.enqueue(scope, &frame, 1, Some(&clock::now())));
             let waited = clock::now() - made;
             self.note(|| format!("{signal} {number} has waited for {waited:?}"));
             // the worker's own thread is in the middle of an attempt where only the caller's time should pass

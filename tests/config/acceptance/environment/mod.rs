@@ -144,7 +144,7 @@ fn what_is_switched_off_sends_nothing_and_hands_contexts_on() {
     let telemetry = sending_to(&receiver, "OTEL_SDK_DISABLED=true");
     let remote = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let parent = SpanContext::from_traceparent(remote).unwrap();
-    let span = telemetry.tracer("shop").build("work").parent(&parent).start();
+    let span = telemetry.tracer("shop").span_builder("work").parent(&parent).start();
     assert_eq!(span.context().traceparent(), remote);
     drop(span);
     telemetry.shutdown(LONG);

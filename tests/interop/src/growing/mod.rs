@@ -177,7 +177,7 @@ fn start(transport: Transport, tiers: &Tiers) -> Result<Program, Error> {
 
 /// Sends a trace, in which the last span may have failed, and gives the ids of its spans.
 fn trace(tracer: &Tracer, is_error: bool) -> Vec<String> {
-    let root = tracer.build("trace").root().start();
+    let root = tracer.span_builder("trace").root().start();
     let mut ids = vec![root.context().span_id().to_string()];
     for number in 1..SPANS_OF_A_TRACE {
         let mut span = tracer.span("part");

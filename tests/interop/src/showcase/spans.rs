@@ -29,7 +29,7 @@ pub(super) fn play(telemetry: &Telemetry) -> Result<Vec<Record>, Error> {
 /// One span with all that a span can have.
 fn everything(tracer: &Tracer, remote: &SpanContext) -> Record {
     let mut span =
-        tracer.build("everything").parent(remote).kind(SpanKind::Server).start_time(time(0)).start();
+        tracer.span_builder("everything").parent(remote).kind(SpanKind::Server).start_time(time(0)).start();
     for (key, value) in every_kind() {
         span.set(key, value);
     }
@@ -70,10 +70,10 @@ fn everything(tracer: &Tracer, remote: &SpanContext) -> Record {
 
 /// A parent that ended well and its child, in a trace of their own.
 fn family(tracer: &Tracer) -> [Record; 2] {
-    let mut parent = tracer.build("parent").root().start_time(time(10)).start();
+    let mut parent = tracer.span_builder("parent").root().start_time(time(10)).start();
     parent.status(Status::Ok);
     let parent_context = parent.context().clone();
-    let child = tracer.build("child").start_time(time(11)).start();
+    let child = tracer.span_builder("child").start_time(time(11)).start();
     let mut child_body = identity(child.context(), Some(&parent_context), SAMPLED | RANDOM | KNOWN);
     child.end_at(time(12));
     parent.end_at(time(13));
@@ -96,7 +96,7 @@ fn kinds(tracer: &Tracer) -> [Record; 3] {
     let kinds =
         [("client", SpanKind::Client), ("producer", SpanKind::Producer), ("consumer", SpanKind::Consumer)];
     kinds.map(|(name, kind)| {
-        let span = tracer.build(name).root().kind(kind).start_time(time(20)).start();
+        let span = tracer.span_builder(name).root().kind(kind).start_time(time(20)).start();
         let mut body = identity(span.context(), None, SAMPLED | RANDOM | KNOWN);
         span.end_at(time(21));
         let fields = json!({ "name": name, "kind": kind as u8,

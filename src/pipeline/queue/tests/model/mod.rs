@@ -48,7 +48,7 @@ impl Shop {
     }
 
     fn enqueue(&self) {
-        self.queue.enqueue(&self.scope, RECORD, 1);
+        self.queue.enqueue(&self.scope, RECORD, 1, Some(&clock::now()));
     }
 
     /// Starts threads that enqueue `each` records.

@@ -15,7 +15,7 @@ use shuttle::scheduler::TaskId;
 pub(crate) use shuttle::thread_local;
 
 /// The callers of a model meet in one shard.
-pub(crate) const MOST_SHARDS: usize = 1;
+pub(crate) const MAX_SHARDS: usize = 1;
 
 /// What a thread is about to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -44,7 +44,7 @@ fn scope() -> Arc<Scope> {
 }
 
 fn enqueue(handle: &ExporterHandle) {
-    handle.enqueue(&scope(), &[0x12, 0], 1);
+    handle.enqueue(&scope(), &[0x12, 0], 1, Some(&clock::now()));
 }
 
 fn soon() -> Instant {
@@ -117,7 +117,7 @@ fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
         let caller = Arc::clone(&handle);
         // not scoped: a caller that never gets in must fail the test, not hold it up
         thread::spawn(move || {
-            caller.enqueue_since(since, &scope(), &[0x12, 0], 1);
+            caller.enqueue(&scope(), &[0x12, 0], 1, Some(&since));
             done.send(())
         });
         let deadline = soon();

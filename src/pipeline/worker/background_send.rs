@@ -1,43 +1,44 @@
-//! An attempt beside which the worker goes on: with a spool, a collector that does not answer must not let the queue fill up.
+//! Sending in the background: with a spool, a collector that does not answer must not let the queue fill up.
 //!
-//! Another thread sends, for as long as one attempt takes. Meanwhile the worker looks at its queues, and moves to the disk what
-//! comes close to filling one: first the batch that is being sent, which is the oldest, and then all behind it.
+//! Another thread sends for the length of one attempt. Meanwhile the worker looks at its queues and moves to the disk what
+//! comes close to filling one, oldest first. The oldest is the batch in flight, so that is copied first:
+//!
+//! 1. The spool gets a copy of the batch. The batch itself stays in memory, and the attempt goes on with it.
+//! 2. All that follows the batch goes to the spool.
+//! 3. Once the attempt has a verdict, the batch gives up its room in the queue and stands for its entry in the spool, as if it
+//!    had been read from there. The verdict settles both, or the batch is sent again from memory.
+//!
+//! A process that dies in between leaves one entry in the spool, which the next process sends.
 
 use std::mem;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 
 use super::Worker;
+use super::attempt::NO_DEADLINE;
 use super::spooling::write;
 use crate::context;
-use crate::pipeline::batch::{Batch, Origin};
+use crate::pipeline::batch::Batch;
 use crate::pipeline::clock;
 #[cfg(test)]
 use crate::pipeline::simulation;
 use crate::process::{contain_panic, spawn_scoped};
-use crate::spool::Spool;
-use crate::transport::{Payload, Verdict};
 
 /// How often the worker looks at its queues during an attempt.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Worker {
-    /// One attempt; `None` if the transport panicked.
-    pub(super) fn send_beside(&mut self, at: usize, batch: &Batch, deadline: Instant) -> Option<Verdict> {
-        let mut transport = self.transport.take()?;
-        self.begin_attempt(batch.signal, &mut *transport);
-        let payload = Payload { signal: batch.signal, body: &batch.body() };
+    /// Calls `send` on another thread, and meanwhile relieves the queues. `batch` is what is being sent.
+    pub(super) fn send_in_background<T: Send>(
+        &mut self,
+        at: usize,
+        batch: &Batch,
+        mut send: impl FnMut() -> Option<T> + Send,
+    ) -> Option<T> {
         let owner = self.owner;
-        let send = || {
-            let send = || contain_panic(|| transport.send(&payload, deadline)).ok();
-            context::while_exporting_for(owner, send)
-        };
-        let verdict = run_beside(send, || self.relieve_queues(at, batch));
-        self.transport = Some(transport);
-        self.end_attempt();
-        verdict
+        run_beside(|| context::while_exporting_for(owner, &mut send), || self.relieve_queues(at, batch))
     }
 
     /// Moves queues to the disk that are close to being full. After a panic, the records that had left the queue are lost, but
@@ -58,10 +59,10 @@ impl Worker {
         let delivery = &self.deliveries[at];
         let is_pressing = delivery.queue.is_pressing(delivery.queue.level());
         let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
-        let is_first = at != sending || batch.is_spooled() || self.state.is_sent_from_spool;
+        let is_first = at != sending || batch.is_spooled() || self.state.is_copied_to_spool;
         // where the disk has others, which could not be read, a copy would not be the oldest: its answer would settle them
         let may_copy = !delivery.has_spooled;
-        if is_pressing && is_in_order && (is_first || may_copy && self.spool_copy(batch)) {
+        if is_pressing && is_in_order && (is_first || may_copy && self.copy_to_spool(batch)) {
             let delivery = &mut self.deliveries[at];
             delivery.has_spooled = true;
             delivery.drain_queue(clock::now());
@@ -69,40 +70,23 @@ impl Worker {
         }
     }
 
-    /// Writes a batch that is being sent to the spool. What comes behind it can follow.
-    fn spool_copy(&mut self, batch: &Batch) -> bool {
+    /// Writes a batch in flight to the spool, so that what comes behind it can follow.
+    fn copy_to_spool(&mut self, batch: &Batch) -> bool {
         let Some(spool) = &mut self.spool else { return false };
-        let is_written = write(spool, batch).is_ok();
-        self.state.is_sent_from_spool = is_written;
-        is_written
+        self.state.is_copied_to_spool = write(spool, batch).is_ok();
+        self.state.is_copied_to_spool
     }
 
-    /// If the spool has got a batch while it was sent, goes on with what is there, and frees the batch. `None` if that cannot be
-    /// read: the worker will try it again.
-    pub(super) fn exchange_if_spooled(
-        &mut self,
-        at: usize,
-        batch: Batch,
-        verdict: Option<&Verdict>,
-    ) -> Option<Batch> {
-        use Verdict::{Accepted, AcceptedPartly, NotTaken, Refused};
-        if !mem::take(&mut self.state.is_sent_from_spool) {
-            return Some(batch);
+    /// If the spool got a copy of the batch while it was sent, makes the batch stand for that entry.
+    pub(super) fn adopt_entry(&mut self, at: usize, batch: &mut Batch) {
+        if !mem::take(&mut self.state.is_copied_to_spool) {
+            return;
         }
-        // what is not sent again need not be read
-        if let Some(Accepted | AcceptedPartly { .. } | Refused { .. } | NotTaken { .. }) = verdict {
-            self.settle_in_spool(at, Spool::settle_unread);
-            return Some(batch);
-        }
-        self.deliveries[at].note_spooled(batch);
-        self.load_spooled(at);
-        let is_own = |part: &Batch| matches!(part.origin, Origin::Spool { is_own: true });
-        let parts = &mut self.deliveries[at].parts;
-        let part = if parts.last().is_some_and(is_own) { parts.pop() } else { None };
-        if part.is_none() {
-            self.deliveries[at].part_is_over();
-        }
-        part
+        let (delivery, Some(spool)) = (&mut self.deliveries[at], &mut self.spool) else { return };
+        spool.take_unread(delivery.signal);
+        delivery.move_out_of_queue(batch);
+        // from now on the age of the entry is the bound
+        delivery.give_up = Some(clock::now() + NO_DEADLINE);
     }
 }
 
