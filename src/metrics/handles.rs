@@ -355,24 +355,21 @@ pub(super) fn difference(now: Number, before: Option<Number>) -> Number {
 
 /// Measurements that only the `metrics` crate makes.
 #[cfg(feature = "metrics")]
-mod bridged {
-    use super::{BoundGauge, BoundHistogram};
-
-    impl BoundGauge<f64> {
-        /// Moves the value, which is zero at first; exact, however many threads do it.
-        pub(crate) fn shift(&self, by: f64) {
-            if self.0.handle.any(by).is_some() {
-                self.0.on_aggregators(|aggregator| aggregator.shift(by));
-            }
+impl BoundGauge<f64> {
+    /// Moves the value, which is zero at first; exact, however many threads do it.
+    pub(crate) fn shift(&self, by: f64) {
+        if self.0.handle.any(by).is_some() {
+            self.0.on_aggregators(|aggregator| aggregator.shift(by));
         }
     }
+}
 
-    impl BoundHistogram<f64> {
-        /// Records a value `times` times, at the cost of one.
-        pub(crate) fn record_many(&self, value: f64, times: u64) {
-            if self.0.handle.any(value).is_some() {
-                self.0.on_aggregators(|aggregator| aggregator.record_many(value, times));
-            }
+#[cfg(feature = "metrics")]
+impl BoundHistogram<f64> {
+    /// Records a value `times` times, at the cost of one.
+    pub(crate) fn record_many(&self, value: f64, times: u64) {
+        if self.0.handle.any(value).is_some() {
+            self.0.on_aggregators(|aggregator| aggregator.record_many(value, times));
         }
     }
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use std::{array, io, mem};
 
 use super::crc32c::checksum;
-use super::lane::{Jump, Lane, Slot};
-use super::segment::{Damage, Found, HEADER_LEN, Header, MARK, MAX_SEGMENT_BYTES, Mark, Place, scan};
+use super::lane::{Jump, Lane};
+use super::segment::{Damage, Found, HEADER_LEN, Header, MARK, MAX_SEGMENT_BYTES, Mark, Place, Slot, scan};
 use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
 use crate::record::Signal;
@@ -29,7 +29,7 @@ const MAX_FAILED_READS: u32 = 24;
 #[derive(Debug)]
 pub(crate) struct Journal<S> {
     pub(super) storage: S,
-    limits: Limits,
+    pub(super) limits: Limits,
     segments: BTreeMap<u64, Segment>,
     /// The segment of each signal that appends go to: none of an earlier process, and none whose end is uncertain.
     current: [Option<u64>; Signal::COUNT],
@@ -124,20 +124,17 @@ impl<S: Storage> Journal<S> {
             found.cut_records[header.signal as usize] += u64::from(header.records);
         }
         // a segment is never without a header
-        scan.damaged_places += u64::from(len == 0 && self.storage.header_len() > 0);
-        if scan.damaged_places > 0 {
-            let (places, bytes) = (scan.damaged_places, scan.damaged_bytes);
-            self.damage.insert(id, Damage { places, bytes, ..Damage::default() });
+        scan.damage.places += u64::from(len == 0 && self.storage.header_len() > 0);
+        let is_damaged = scan.had_damage || scan.damage.places > 0;
+        if scan.damage.places > 0 {
+            self.damage.insert(id, scan.damage);
         }
-        let is_damaged = scan.had_damage || scan.damaged_places > 0;
-        let signal = scan.pending.first().map_or(Signal::Traces, |(_, header)| header.signal);
+        let signal = scan.pending.first().map_or(Signal::Traces, |slot| slot.header.signal);
         // An earlier process may have died before its sync.
         let (left, is_synced) = (scan.pending.len() as u64, false);
         let segment = Segment { signal, bytes: len, left, is_synced, is_damaged };
         self.segments.insert(id, segment);
-        for (offset, header) in scan.pending {
-            self.lanes[header.signal as usize].push(Slot { place: Place { segment: id, offset }, header });
-        }
+        scan.pending.into_iter().for_each(|slot| self.lanes[slot.header.signal as usize].push(slot));
         Ok(())
     }
 
@@ -312,11 +309,6 @@ impl<S: Storage> Journal<S> {
     /// The entry in hand could not be sent: it is the oldest again.
     pub(crate) fn put_back(&mut self, signal: Signal) {
         self.lanes[signal as usize].is_in_hand = false;
-    }
-
-    /// Sets how many bytes all segments of a signal may have.
-    pub(crate) fn limit_to(&mut self, bytes: u64) {
-        self.limits.bytes = bytes;
     }
 
     /// Returns the number of entries that wait for the collector, including the one in hand.

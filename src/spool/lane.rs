@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::segment::{Header, Place};
+use super::segment::Slot;
 
 /// The entries of one signal, oldest first.
 #[derive(Debug, Default)]
@@ -17,12 +17,6 @@ pub(super) struct Lane {
     pub(super) records: u64,
     /// Reads of the first one in a row that have failed.
     pub(super) failed_reads: u32,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
-    pub(super) place: Place,
-    pub(super) header: Header,
 }
 
 impl Lane {

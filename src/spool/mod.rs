@@ -40,16 +40,16 @@ mod segment;
 mod storage;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::fs;
-use std::io;
+use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use crate::config::{SpoolSettings, SpoolSync};
 use crate::record::{Signal, service_name};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
-use directory::{Directory, NewFile};
+use directory::Directory;
 pub use estate::inspect;
 use estate::{Estate, Search, take_damage, tidy};
 use journal::{Entry, Journal, Limits};
@@ -171,10 +171,17 @@ impl Spool {
             instance: u64::from_str_radix(&instance, 16).unwrap_or_default(),
             owner: owner.clone(),
         };
-        let created = create_recorder(&new, header, resource, !estates.is_empty(), &mut notes);
-        // what a full disk has given already
+        let created = Recorder::create(&new, header.clone(), resource).or_else(|error| match error.kind() {
+            // A full disk must not be in the way of the delivery of other processes' records.
+            StorageFull | QuotaExceeded | FileTooLarge if !estates.is_empty() => {
+                Recorder::without_room(&new, header, error)
+            }
+            _ => Err(error),
+        });
+        // A full disk may have given a part of the file.
         let recorder = created.inspect_err(|_| new.discard())?;
-        notes.extend(recorder.unfit().map(|why| format!("a process that dies loses its queue: {why}")));
+        notes
+            .extend(recorder.unfit.as_ref().map(|why| format!("a process that dies loses its queue: {why}")));
         let mut files = Files::new(search.directory.path(), &instance);
         (files.recorder, files.owner) = (Some(Arc::clone(&recorder)), Some(owner));
         let (journal, _) = Journal::open(files, limits)?;
@@ -294,7 +301,7 @@ impl Spool {
         body: &[&[u8]],
         note_entry: impl FnOnce(u32, u32),
     ) -> io::Result<()> {
-        self.journal.limit_to(self.share_of(signal));
+        self.journal.limits.bytes = self.share_of(signal);
         let note = |Place { segment, offset }| {
             if let (Ok(segment), Ok(offset)) = (segment.try_into(), offset.try_into()) {
                 note_entry(segment, offset);
@@ -425,7 +432,7 @@ impl Spool {
             }
             false => fs::remove_file(self.search.directory.recorder_path(&self.instance)),
         };
-        self.journal.storage.release();
+        self.journal.storage.locks.clear();
     }
 }
 
@@ -435,25 +442,6 @@ impl Drop for Spool {
         if self.next_tick.is_none() && self.recorder.is_unused() && !self.journal.has_segments() {
             let _ = fs::remove_file(self.search.directory.recorder_path(&self.instance));
         }
-    }
-}
-
-/// A recorder, or where others have left something and the disk has no room, one without a file: it must not be in the way of
-/// their delivery.
-fn create_recorder(
-    new: &NewFile,
-    header: Header,
-    resource: &[u8],
-    is_needed: bool,
-    notes: &mut Vec<String>,
-) -> io::Result<Arc<Recorder>> {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    match Recorder::create(new, header.clone(), resource) {
-        Err(error) if is_needed && matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) => {
-            notes.push(format!("a process that dies loses its queue: {error}"));
-            Recorder::without_room(new, header)
-        }
-        created => created,
     }
 }
 

@@ -123,6 +123,13 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
+/// An entry in a segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    pub(crate) place: Place,
+    pub(crate) header: Header,
+}
+
 /// What is to be done with an entry, and the byte that says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
@@ -238,11 +245,10 @@ pub(crate) const MAX_SEGMENT_BYTES: u64 = 128 << 20;
 /// What was found in one segment.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    /// Offset and header of each entry that is not done. Their bodies are in the segment, but unchecked.
-    pub(crate) pending: Vec<(u64, Header)>,
-    /// How often bytes had to be skipped, and how many.
-    pub(crate) damaged_places: u64,
-    pub(crate) damaged_bytes: u64,
+    /// Entries that are not done. Their bodies are in the segment, but unchecked.
+    pub(crate) pending: Vec<Slot>,
+    /// Bytes that had to be skipped.
+    pub(crate) damage: Damage,
     /// Whether an earlier process has found an entry damaged, which it has counted.
     pub(crate) had_damage: bool,
     /// Bytes at the end of an append that did not succeed: its process died, or the disk was full.
@@ -307,11 +313,12 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) 
     let (mut offset, mut is_damaged) = (range.start, false);
     while offset < len {
         let bytes = window.at(offset)?;
-        let decoded = Header::decode(bytes, Place { segment, offset });
+        let place = Place { segment, offset };
+        let decoded = Header::decode(bytes, place);
         match decoded {
             Decoded::Valid { header, mark } if header.entry_len() <= len - offset => {
                 match mark {
-                    Mark::Pending => scan.pending.push((offset, header)),
+                    Mark::Pending => scan.pending.push(Slot { place, header }),
                     Mark::Done => {}
                     Mark::Damaged => scan.had_damage = true,
                 }
@@ -319,7 +326,7 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) 
                 offset += header.entry_len();
             }
             Decoded::Torn if is_damaged => {
-                scan.damaged_bytes += len - offset;
+                scan.damage.bytes += len - offset;
                 break;
             }
             // nothing is ever written behind it
@@ -334,8 +341,8 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) 
             Decoded::Corrupt => {
                 let next = bytes[1..].iter().position(|byte| *byte == MAGIC[0]);
                 let skipped = next.map_or(bytes.len(), |index| index + 1) as u64;
-                scan.damaged_places += u64::from(!is_damaged);
-                scan.damaged_bytes += skipped;
+                scan.damage.places += u64::from(!is_damaged);
+                scan.damage.bytes += skipped;
                 is_damaged = true;
                 offset += skipped;
             }

@@ -61,7 +61,8 @@ pub(crate) struct Files {
     pub(super) owner: Option<Owner>,
     /// Owner whose segments are listed; `None` for any.
     pub(super) wanted: Option<Owner>,
-    locks: BTreeMap<u64, Arc<Map>>,
+    /// Locks of the segments in use. Without them the segments are left to other processes.
+    pub(super) locks: BTreeMap<u64, Arc<Map>>,
     /// Whether the last list met segments that another process uses.
     pub(super) is_in_use: bool,
     /// Whether the segments are only looked at: they are listed without locks, and every change is refused.
@@ -92,11 +93,6 @@ impl Files {
 
     fn open(&self, segment: u64, options: &mut OpenOptions) -> io::Result<File> {
         open_own(&self.path(segment), options)
-    }
-
-    /// Leaves all segments to other processes.
-    pub(super) fn release(&mut self) {
-        self.locks.clear();
     }
 
     /// Number and length of every segment, in use or not; instead of the length, why one cannot be used.

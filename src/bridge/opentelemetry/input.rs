@@ -1,7 +1,6 @@
 //! The common part of the exporters: where their records go and when that is over, and the resource and scopes of the SDK,
 //! each encoded once.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,6 +21,7 @@ use crate::telemetry::provider::Provider;
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
 
 /// The way of one exporter into a provider.
+#[derive(Debug)]
 pub(super) struct SdkInput {
     provider: Provider,
     signal: Signal,
@@ -37,12 +37,6 @@ pub(super) enum Disposition {
         largest: usize,
     },
     Counted(NotEnqueuedReason),
-}
-
-impl fmt::Debug for SdkInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SdkInput").field("signal", &self.signal).finish_non_exhaustive()
-    }
 }
 
 impl SdkInput {

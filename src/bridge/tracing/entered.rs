@@ -112,18 +112,13 @@ static LAYERS_GONE: AtomicU64 = AtomicU64::new(0);
 static LAYERS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Identifies a layer among all others, dropped ones included.
-pub(super) struct LayerId(u64);
+pub(super) struct LayerId(pub(super) u64);
 
 impl LayerId {
     pub(super) fn next() -> Self {
         let id = NEXT_LAYER.fetch_add(1, Ordering::Relaxed);
         process::with_fork_lock(|| lock().push(id));
         Self(id)
-    }
-
-    #[inline]
-    pub(super) fn get(&self) -> u64 {
-        self.0
     }
 }
 

@@ -54,7 +54,7 @@ impl<'a> EventRecord<'a> {
         } else if *self.metadata.level() == Level::ERROR {
             span.status_unless_set(Status::Error(""));
         }
-        if layer.exceptions && self.fields.has_errors() {
+        if layer.exceptions && self.fields.has_errors {
             self.fields.each(|_, value| match value {
                 FieldValue::Error(error) => set_exception(span, &error),
                 FieldValue::Plain(_) => {}

@@ -20,7 +20,7 @@ pub(super) struct Fields {
     /// The causes of all errors.
     causes: Vec<Range<usize>>,
     /// Whether any of them is an error.
-    has_errors: bool,
+    pub(super) has_errors: bool,
 }
 
 #[derive(Debug)]
@@ -106,11 +106,6 @@ impl Fields {
             };
             visit(entry.name, value);
         }
-    }
-
-    #[inline]
-    pub(super) fn has_errors(&self) -> bool {
-        self.has_errors
     }
 
     /// What the last field of this name says, as text.

@@ -63,7 +63,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return;
         }
         entered::tidy_up();
-        let innermost = if event.is_contextual() { entered::innermost(self.id.get()) } else { None };
+        let innermost = if event.is_contextual() { entered::innermost(self.id.0) } else { None };
         if !self.is_of_use(event, innermost.as_ref()) {
             return self.count_if_filtered(event, innermost.is_some());
         }
@@ -80,12 +80,12 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             (open.span.is_recording(), guard)
         });
         if let Some((is_recording, guard)) = entered {
-            entered::push(self.id.get(), id, is_recording, guard);
+            entered::push(self.id.0, id, is_recording, guard);
         }
     }
 
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
-        entered::remove(self.id.get(), id);
+        entered::remove(self.id.0, id);
         self.spans.with(id, |open| {
             open.activity.iter_mut().for_each(|activity| activity.exit());
             open.span.end_here();
@@ -145,7 +145,7 @@ impl TracingLayer {
     }
 
     fn log(&self, event: &Event<'_>, record: &EventRecord<'_>) {
-        let _own = entered::has_other_layers().then(|| entered::enter_apart_from_other_layers(self.id.get()));
+        let _own = entered::has_other_layers().then(|| entered::enter_apart_from_other_layers(self.id.0));
         let elsewhere = event.parent().and_then(|id| self.spans.context(id));
         let span = match &elsewhere {
             Some(context) => SpanOf::Event(context),
@@ -181,7 +181,7 @@ impl TracingLayer {
     #[cold]
     #[inline(never)]
     fn begin_apart(&self, metadata: &'static Metadata<'static>) -> DetachedSpan {
-        let _own = entered::enter_apart_from_other_layers(self.id.get());
+        let _own = entered::enter_apart_from_other_layers(self.id.0);
         self.scopes.of_metadata(metadata).tracer.span_builder(metadata.name()).detached()
     }
 
@@ -225,7 +225,8 @@ const MAX_CALL_SITES: usize = 1 << 16;
 /// Where the records of a layer go.
 pub(super) struct Scopes {
     provider: Provider,
-    fixed: Option<Scope>,
+    /// Scope of all records, which then does not name the target.
+    pub(super) fixed: Option<Scope>,
     /// By the address of its metadata: a call site is found without a look at its target.
     by_call_site: ScopeCache<usize, Scope, MAX_CALL_SITES>,
     /// For targets that are values of fields, as in records of the `log` crate.
@@ -250,11 +251,6 @@ impl Scopes {
 
     pub(super) fn fix(&mut self, name: &str) {
         self.fixed = Some(self.make(name));
-    }
-
-    /// Whether all records have one scope, so that it does not name the target.
-    pub(super) fn is_fixed(&self) -> bool {
-        self.fixed.is_some()
     }
 
     /// The scope of a call site.

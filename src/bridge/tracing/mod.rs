@@ -175,7 +175,7 @@ impl TracingLayer {
     }
 
     fn sets_target(&self) -> bool {
-        self.target.unwrap_or_else(|| self.scopes.is_fixed())
+        self.target.unwrap_or_else(|| self.scopes.fixed.is_some())
     }
 
     /// Whether spans, events and log records have their source location as attributes: `code.file.path`,

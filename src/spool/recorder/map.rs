@@ -22,8 +22,8 @@ use crate::record::{LOST, MAPPED};
 /// A shared mapping that a forked child does not have.
 #[derive(Debug)]
 pub(in crate::spool) struct Map {
-    start: NonNull<u8>,
-    bytes: usize,
+    pub(super) start: NonNull<u8>,
+    pub(super) bytes: usize,
     /// Which process has it.
     process: u32,
 }
@@ -80,14 +80,6 @@ impl Map {
             _ => Err(io::Error::last_os_error()),
         }
     }
-
-    pub(super) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
 }
 
 impl Drop for Map {
@@ -116,7 +108,7 @@ impl ForkFlag {
 
     pub(super) fn word(&self) -> &AtomicU32 {
         // SAFETY: the mapping is larger and its pages are aligned to more; it is used as this type alone
-        unsafe { self.0.start().cast::<AtomicU32>().as_ref() }
+        unsafe { self.0.start.cast::<AtomicU32>().as_ref() }
     }
 
     pub(super) fn is_set(&self) -> bool {

@@ -49,7 +49,7 @@ pub(crate) struct Recorder {
     next_order: AtomicU32,
     keeps_records: AtomicBool,
     /// Why it has no slots.
-    unfit: Option<io::Error>,
+    pub(super) unfit: Option<io::Error>,
     /// Whether a chunk has ever found no slot.
     has_missed: AtomicBool,
 }
@@ -85,18 +85,18 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// A recorder without slots and without a file that has a name: the disk has no room for a page.
-    pub(super) fn without_room(new: &NewFile, header: Header) -> io::Result<Arc<Self>> {
+    /// Returns a recorder without slots and without a file that has a name: the disk has no room for a page.
+    pub(super) fn without_room(new: &NewFile, header: Header, why: io::Error) -> io::Result<Arc<Self>> {
         new.discard();
         let map = Map::to_keep_lock(&new.file)?;
-        Self::of_map(map, &new.lock, Header { slots: 0, open_spans: 0, ..header }, None)
+        Self::of_map(map, &new.lock, Header { slots: 0, open_spans: 0, ..header }, Some(why))
     }
 
     fn of_map(map: Map, lock: &Arc<Map>, header: Header, unfit: Option<io::Error>) -> io::Result<Arc<Self>> {
         let fork_flag = ForkFlag::new()?;
         let pool = |slots: u32| Mutex::new(Pool { in_use: vec![false; slots as usize], next: 0 });
         Ok(Arc::new(Self {
-            _protected: Protected::new(map.start(), map.bytes(), fork_flag.word()),
+            _protected: Protected::new(map.start, map.bytes, fork_flag.word()),
             map,
             _lock: Arc::clone(lock),
             fork_flag,
@@ -136,14 +136,14 @@ impl Recorder {
     fn slot(self: &Arc<Self>, number: usize, slots: usize) -> Slot {
         let header_at = self.header.slot_headers_at() + number * size_of::<SlotHeader>();
         let data_at = self.header.data_at() + number * SLOT_BYTES;
-        assert!(data_at + slots * SLOT_BYTES <= self.map.bytes(), "the pool has as many slots as the file");
+        assert!(data_at + slots * SLOT_BYTES <= self.map.bytes, "the pool has as many slots as the file");
         // SAFETY: all lies within the mapping, which lives as long as this recorder and is not there in a forked child, as
         // the flag shows. Headers are atomic, of the right alignment and size. The pool gives each slot to one chunk at a
         // time, so that nothing else in this process refers to the data; other processes read the file after its end.
         unsafe {
-            let header = self.map.start().add(header_at).cast::<SlotHeader>().as_ref();
+            let header = self.map.start.add(header_at).cast::<SlotHeader>().as_ref();
             let is_mapped = mem::transmute::<&AtomicU32, &'static AtomicU32>(self.fork_flag.word());
-            let data = self.map.start().add(data_at).as_ptr();
+            let data = self.map.start.add(data_at).as_ptr();
             let data = std::slice::from_raw_parts_mut(data, slots * SLOT_BYTES);
             Slot::new(SlotPlace { header, is_mapped, owner: Arc::clone(self) as _, number }, data)
         }
@@ -163,7 +163,7 @@ impl Recorder {
         );
         // SAFETY: as for a slot. The fields are referred to one by one: the word is shared, the copies are not.
         unsafe {
-            let bytes = self.map.start().add(at).cast::<OpenSpanBytes>().as_ptr();
+            let bytes = self.map.start.add(at).cast::<OpenSpanBytes>().as_ptr();
             let is_mapped = mem::transmute::<&AtomicU32, &'static AtomicU32>(self.fork_flag.word());
             let (committed, copies) = (&(*bytes).committed, &mut (*bytes).copies);
             let owner = Arc::clone(self) as _;
@@ -196,7 +196,7 @@ impl Recorder {
         assert!(at % align_of::<AtomicU32>() == 0 && at < PAGE, "it is a word of the first page");
         if self.fork_flag.is_set() && self.has_header() {
             // SAFETY: it lies within the mapping, is aligned, and used as this type alone
-            unsafe { self.map.start().add(at).cast::<AtomicU32>().as_ref() }.store(value, Ordering::Release);
+            unsafe { self.map.start.add(at).cast::<AtomicU32>().as_ref() }.store(value, Ordering::Release);
         }
     }
 
@@ -239,7 +239,7 @@ impl Recorder {
 
     /// Whether the disk had room for its first page.
     fn has_header(&self) -> bool {
-        self.map.bytes() >= PAGE
+        self.map.bytes >= PAGE
     }
 
     /// How many slots there are.
@@ -250,11 +250,6 @@ impl Recorder {
     /// Whether all chunks have had a slot so far.
     pub(crate) fn has_all(&self) -> bool {
         !self.has_missed.load(Ordering::SeqCst) && !self.is_lost()
-    }
-
-    /// Why it protects nothing, if it does not.
-    pub(super) fn unfit(&self) -> Option<&io::Error> {
-        self.unfit.as_ref()
     }
 }
 
