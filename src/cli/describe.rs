@@ -335,11 +335,7 @@ mod tests {
 
     #[test]
     fn the_attributes_that_tell_most_are_shown_and_the_others_counted() {
-        let set = |key: &&str| KeyValue {
-            key: (*key).to_owned(),
-            value: Some(any(Value::IntValue(1))),
-            ..KeyValue::default()
-        };
+        let set = |key: &&str| KeyValue { key: (*key).to_owned(), value: Some(any(Value::IntValue(1))) };
         let keys =
             ["thread.id", "a", "b", "c", "d", "code.line.number", "http.response.status_code", "os.type"];
         let attributes: Vec<KeyValue> = keys.iter().map(set).collect();
@@ -357,8 +353,7 @@ mod tests {
     fn the_command_line_is_shown_though_it_is_of_a_process() {
         let words = ["sh", "-c", "make all"].map(|word| any(Value::StringValue(word.to_owned())));
         let list = any(Value::ArrayValue(ArrayValue { values: words.into() }));
-        let set =
-            |key: &str| KeyValue { key: key.to_owned(), value: Some(list.clone()), ..KeyValue::default() };
+        let set = |key: &str| KeyValue { key: key.to_owned(), value: Some(list.clone()) };
         let attributes = ["process.pid", "process.command_args"].map(set);
         assert_eq!(telling(&attributes, false), ["process.command_args=sh -c \"make all\"", "+1"]);
     }

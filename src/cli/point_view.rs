@@ -6,8 +6,7 @@ use std::mem;
 
 use standpipe::receiver::ReceivedMetric;
 use standpipe::receiver::proto::{
-    Buckets, Data, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Metric, Number,
-    NumberDataPoint, SummaryDataPoint,
+    self, Buckets, Data, ExponentialHistogramDataPoint, KeyValue, Metric, Number, NumberDataPoint, Point,
 };
 
 use super::describe;
@@ -20,18 +19,8 @@ const DELTA: i32 = 1;
 pub(crate) struct PointView<'a> {
     pub(crate) metric: &'a Metric,
     pub(crate) service: &'a str,
-    pub(crate) point: Point<'a>,
-}
-
-/// The point, of whichever kind.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Point<'a> {
-    Number(&'a NumberDataPoint),
-    Histogram(&'a HistogramDataPoint),
-    Exponential(&'a ExponentialHistogramDataPoint),
-    Summary(&'a SummaryDataPoint),
-    /// A metric without data points is shown as well.
-    Missing,
+    /// `None` for a metric without data points, which is shown as well.
+    pub(crate) point: Option<Point<'a>>,
 }
 
 /// The points of a metric, in their order.
@@ -49,56 +38,29 @@ pub(crate) fn nth(received: &ReceivedMetric, index: usize) -> Option<PointView<'
         Data::Summary(summary) => summary.data_points.get(index).map(Point::Summary),
     };
     let (metric, service) = (&*received.metric, received.service_name());
-    point.map(|point| PointView { metric, service, point })
+    point.map(|point| PointView { metric, service, point: Some(point) })
 }
 
 pub(crate) fn of<'a>(metric: &'a Metric, service: &'a str) -> Vec<PointView<'a>> {
-    let mut points: Vec<Point<'_>> = match &metric.data {
-        None => Vec::new(),
-        Some(Data::Gauge(gauge)) => gauge.data_points.iter().map(Point::Number).collect(),
-        Some(Data::Sum(sum)) => sum.data_points.iter().map(Point::Number).collect(),
-        Some(Data::Histogram(histogram)) => histogram.data_points.iter().map(Point::Histogram).collect(),
-        Some(Data::ExponentialHistogram(histogram)) => {
-            histogram.data_points.iter().map(Point::Exponential).collect()
-        }
-        Some(Data::Summary(summary)) => summary.data_points.iter().map(Point::Summary).collect(),
-    };
+    let mut points: Vec<Option<Point<'_>>> = proto::points(metric).into_iter().map(Some).collect();
     if points.is_empty() {
-        points.push(Point::Missing);
+        points.push(None);
     }
     points.into_iter().map(|point| PointView { metric, service, point }).collect()
 }
 
 impl<'a> PointView<'a> {
     pub(crate) fn unix_nanos(&self) -> Option<u64> {
-        match self.point {
-            Point::Number(point) => Some(point.time_unix_nano),
-            Point::Histogram(point) => Some(point.time_unix_nano),
-            Point::Exponential(point) => Some(point.time_unix_nano),
-            Point::Summary(point) => Some(point.time_unix_nano),
-            Point::Missing => None,
-        }
+        self.point.map(|point| point.times().1)
     }
 
     /// Since when a cumulative one counts; 0 if that is not known.
     pub(crate) fn start_unix_nanos(&self) -> u64 {
-        match self.point {
-            Point::Number(point) => point.start_time_unix_nano,
-            Point::Histogram(point) => point.start_time_unix_nano,
-            Point::Exponential(point) => point.start_time_unix_nano,
-            Point::Summary(point) => point.start_time_unix_nano,
-            Point::Missing => 0,
-        }
+        self.point.map_or(0, |point| point.times().0)
     }
 
     pub(crate) fn attributes(&self) -> &'a [KeyValue] {
-        match self.point {
-            Point::Number(point) => &point.attributes,
-            Point::Histogram(point) => &point.attributes,
-            Point::Exponential(point) => &point.attributes,
-            Point::Summary(point) => &point.attributes,
-            Point::Missing => &[],
-        }
+        self.point.map_or(&[], Point::attributes)
     }
 
     /// Whether it counts since the point before it, and not since a start that all points share.
@@ -129,10 +91,10 @@ impl<'a> PointView<'a> {
     /// The value of a number, if it has one.
     pub(crate) fn number(&self) -> Option<String> {
         match self.point {
-            Point::Number(NumberDataPoint { value: Some(Number::AsInt(value)), .. }) => {
+            Some(Point::Number(NumberDataPoint { value: Some(Number::AsInt(value)), .. })) => {
                 Some(value.to_string())
             }
-            Point::Number(NumberDataPoint { value: Some(Number::AsDouble(value)), .. }) => {
+            Some(Point::Number(NumberDataPoint { value: Some(Number::AsDouble(value)), .. })) => {
                 Some(number(*value))
             }
             _ => None,
@@ -142,10 +104,10 @@ impl<'a> PointView<'a> {
     /// What is known about the values of a histogram or a summary.
     pub(crate) fn measures(&self) -> Option<Measures> {
         let (count, sum, min, max) = match self.point {
-            Point::Histogram(point) => (point.count, point.sum, point.min, point.max),
-            Point::Exponential(point) => (point.count, point.sum, point.min, point.max),
-            Point::Summary(point) => (point.count, Some(point.sum), None, None),
-            Point::Number(_) | Point::Missing => return None,
+            Some(Point::Histogram(point)) => (point.count, point.sum, point.min, point.max),
+            Some(Point::Exponential(point)) => (point.count, point.sum, point.min, point.max),
+            Some(Point::Summary(point)) => (point.count, Some(point.sum), None, None),
+            Some(Point::Number(_)) | None => return None,
         };
         Some(Measures { count, sum, min, max })
     }
@@ -154,12 +116,12 @@ impl<'a> PointView<'a> {
     pub(crate) fn value(&self) -> String {
         let measures = self.measures().map(|measures| measures.to_string()).unwrap_or_default();
         let value = match self.point {
-            Point::Missing => return "no data points".to_owned(),
-            Point::Number(NumberDataPoint { value: None, .. }) => return "no value".to_owned(),
-            Point::Number(_) => self.number().unwrap_or_default(),
-            Point::Histogram(_) => measures,
-            Point::Exponential(point) => format!("scale={} {measures}", point.scale),
-            Point::Summary(point) => {
+            None => return "no data points".to_owned(),
+            Some(Point::Number(NumberDataPoint { value: None, .. })) => return "no value".to_owned(),
+            Some(Point::Number(_)) => self.number().unwrap_or_default(),
+            Some(Point::Histogram(_)) => measures,
+            Some(Point::Exponential(point)) => format!("scale={} {measures}", point.scale),
+            Some(Point::Summary(point)) => {
                 let quantiles = point.quantile_values.iter();
                 let quantiles = quantiles.map(|at| format!(" q{}={}", number(at.quantile), number(at.value)));
                 measures + &quantiles.collect::<String>()
@@ -179,9 +141,9 @@ impl<'a> PointView<'a> {
     /// How many values are in each bucket, from the lowest to the highest; empty for what has no buckets.
     pub(crate) fn buckets(&self) -> Vec<f64> {
         match self.point {
-            Point::Histogram(point) => counts(&point.bucket_counts).collect(),
-            Point::Exponential(point) => exponential_buckets(point),
-            Point::Number(_) | Point::Summary(_) | Point::Missing => Vec::new(),
+            Some(Point::Histogram(point)) => counts(&point.bucket_counts).collect(),
+            Some(Point::Exponential(point)) => exponential_buckets(point),
+            Some(Point::Number(_) | Point::Summary(_)) | None => Vec::new(),
         }
     }
 }
@@ -286,7 +248,10 @@ pub(crate) fn hash(value: &impl Hash) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use standpipe::receiver::proto::{ExponentialHistogram, Gauge, Histogram, Sum, Summary, ValueAtQuantile};
+    use standpipe::receiver::proto::{
+        ExponentialHistogram, Gauge, Histogram, HistogramDataPoint, Sum, Summary, SummaryDataPoint,
+        ValueAtQuantile,
+    };
 
     use super::*;
 

@@ -1,6 +1,5 @@
 //! A receiver with other than the usual settings.
 
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use super::answer::Answer;
 use super::listener::{self, Listener};
 use super::refusal::RefusedRequest;
 use super::request_sink::Script;
-use super::state::{Addresses, Settings, Shared};
+use super::state::{Addresses, Callback, Settings, Shared};
 use super::store::{Batch, ReceivedRequest, Store};
 use super::{Receiver, grpc, http};
 
@@ -28,6 +27,7 @@ const MIB: usize = 1024 * 1024;
 ///     .start()?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[derive(Debug)]
 #[must_use]
 pub struct Builder {
     address: io::Result<Vec<SocketAddr>>,
@@ -126,7 +126,7 @@ impl Builder {
     /// It is called on the thread of the request, so for several requests at a time; as long as it takes, the client
     /// waits. If it panics, the connection is closed without an answer.
     pub fn on_batch(mut self, show: impl Fn(&Batch) + Send + Sync + 'static) -> Self {
-        self.settings.on_batch = Some(Box::new(show));
+        self.settings.on_batch = Some(Callback(Box::new(show)));
         self
     }
 
@@ -143,7 +143,7 @@ impl Builder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn on_refusal(mut self, show: impl Fn(&RefusedRequest) + Send + Sync + 'static) -> Self {
-        self.settings.on_refusal = Some(Box::new(show));
+        self.settings.on_refusal = Some(Callback(Box::new(show)));
         self
     }
 
@@ -214,17 +214,5 @@ impl Builder {
             http::serve_pages(shared, socket, number, &*answer);
         };
         Listener::start(listener, Arc::new(shared), serve).map(drop)
-    }
-}
-
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("address", &self.address)
-            .field("grpc_address", &self.grpc_address)
-            .field("settings", &self.settings)
-            .field("keep_bytes", &self.keep_bytes)
-            .field("script", &self.script)
-            .finish()
     }
 }

@@ -88,7 +88,7 @@ use crate::record::{Signal, TraceId};
 /// Programs use the methods of the received records, which hide them.
 #[doc(hidden)]
 pub mod proto {
-    pub use super::records::{TreeNode, tree};
+    pub use super::records::{Point, TreeNode, points, tree};
     pub use crate::record::schema::{
         AnyValue, ArrayValue, Buckets, Data, EntityRef, Event, Exemplar, ExemplarValue, ExponentialHistogram,
         ExponentialHistogramDataPoint, Gauge, Histogram, HistogramDataPoint, InstrumentationScope, KeyValue,

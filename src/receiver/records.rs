@@ -10,7 +10,7 @@ mod value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub use signals::{ReceivedEvent, ReceivedLink, ReceivedPoint};
+pub use signals::{Point, ReceivedEvent, ReceivedLink, ReceivedPoint, points};
 pub use trace::{Trace, TraceSpan, TreeNode, tree};
 pub use value::ReceivedValue;
 

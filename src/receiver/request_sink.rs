@@ -7,7 +7,7 @@ use super::answer::Answer;
 use super::content::Content;
 use super::records::Records;
 use super::refusal::Refusal;
-use super::state::{ActiveRequest, Shared, Stage};
+use super::state::{ActiveRequest, Callback, Shared, Stage};
 use super::store::{Batch, Protocol, ReceivedRequest};
 use crate::record::Signal;
 
@@ -53,7 +53,7 @@ fn accept(
     let Content { signal, records: Records { spans, logs, metrics }, weight, share } = content;
     let share = Arc::new(share);
     let batch = Batch { signal, request, spans, logs, metrics, accepted, share: share.clone() };
-    if let Some(show) = &shared.settings.on_batch {
+    if let Some(Callback(show)) = &shared.settings.on_batch {
         active.enter(Stage::InCallback);
         show(&batch);
         active.enter(Stage::Held);
@@ -87,7 +87,7 @@ pub(super) fn turn_down<'a>(
     if let Some(request) = &mut request {
         note_answer(request, answer);
     }
-    if let Some(show) = &shared.settings.on_refusal {
+    if let Some(Callback(show)) = &shared.settings.on_refusal {
         show(&refusal.describe(protocol, request.clone()));
     }
     active.enter(Stage::Answering);

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use standpipe::receiver::proto::{Data, KeyValue, Number, NumberDataPoint};
+use standpipe::receiver::proto::{Data, KeyValue, Number, NumberDataPoint, Point};
 
 use crate::cli::describe;
-use crate::cli::point_view::{self, Measures, Point, PointView};
+use crate::cli::point_view::{self, Measures, PointView};
 use crate::cli::style::Style;
 
 /// What tells the replicas of a service apart.
@@ -36,7 +36,7 @@ pub(super) struct Series<'a> {
 /// The series among `points`, in no order.
 pub(super) fn gather<'a>(points: &[PointView<'a>]) -> Vec<Series<'a>> {
     let mut by_time: Vec<PointView<'a>> = points.to_vec();
-    by_time.retain(|view| !matches!(view.point, Point::Missing));
+    by_time.retain(|view| view.point.is_some());
     by_time.sort_by_key(|view| view.unix_nanos());
 
     let mut found: HashMap<(&str, &str, String, String), Vec<PointView<'a>>> = HashMap::new();
@@ -110,7 +110,7 @@ impl<'a> Series<'a> {
     /// The newest value of a number, the mean of many.
     pub(super) fn newest(&self) -> String {
         let newest = self.points.last();
-        if let Some(PointView { point: Point::Number(_), .. }) = newest {
+        if let Some(PointView { point: Some(Point::Number(_)), .. }) = newest {
             return newest.and_then(PointView::number).unwrap_or_else(|| "no value".to_owned());
         }
         match self.measures() {
@@ -151,7 +151,8 @@ impl<'a> Series<'a> {
     /// What is drawn as a line: the buckets of a histogram; the rise of a counter with each push, and what it was with
     /// each push for everything else.
     fn line(&self) -> Vec<f64> {
-        if let Some(newest) = self.points.last().filter(|view| !matches!(view.point, Point::Number(_))) {
+        if let Some(newest) = self.points.last().filter(|view| !matches!(view.point, Some(Point::Number(_))))
+        {
             return newest.buckets();
         }
         let values: Vec<f64> = self.points.iter().filter_map(number).collect();
@@ -161,7 +162,7 @@ impl<'a> Series<'a> {
     /// The line in up to `cells`. What is measured later than the rest of its service ends together with it.
     pub(super) fn bars(&self, cells: usize, style: &Style) -> String {
         let line = self.line();
-        let is_number = matches!(self.points.last(), Some(PointView { point: Point::Number(_), .. }));
+        let is_number = matches!(self.points.last(), Some(PointView { point: Some(Point::Number(_)), .. }));
         let pushes = if is_number { self.pushes.max(line.len()) } else { line.len() };
         let cells = cells.min(pushes);
         let own = (line.len() * cells).div_ceil(pushes.max(1));
@@ -184,8 +185,8 @@ impl<'a> Series<'a> {
 
 fn number(view: &PointView<'_>) -> Option<f64> {
     match view.point {
-        Point::Number(NumberDataPoint { value: Some(Number::AsInt(value)), .. }) => Some(*value as f64),
-        Point::Number(NumberDataPoint { value: Some(Number::AsDouble(value)), .. }) => Some(*value),
+        Some(Point::Number(NumberDataPoint { value: Some(Number::AsInt(value)), .. })) => Some(*value as f64),
+        Some(Point::Number(NumberDataPoint { value: Some(Number::AsDouble(value)), .. })) => Some(*value),
         _ => None,
     }
 }

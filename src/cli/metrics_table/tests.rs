@@ -12,7 +12,7 @@ const START: u64 = 1_700_000_000_000_000_000;
 
 fn set(key: &str, value: &str) -> Vec<KeyValue> {
     let value = AnyValue { value: Some(Any::StringValue(value.to_owned())) };
-    vec![KeyValue { key: key.to_owned(), value: Some(value), ..KeyValue::default() }]
+    vec![KeyValue { key: key.to_owned(), value: Some(value) }]
 }
 
 fn metric(name: &str, unit: &str, data: Data) -> Metric {

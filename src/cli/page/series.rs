@@ -7,8 +7,9 @@ use standpipe::receiver::ReceivedMetric;
 use standpipe::receiver::proto::Number;
 
 use super::super::describe;
-use super::super::point_view::{self, Point, PointView};
+use super::super::point_view::{self, PointView};
 use super::details;
+use standpipe::receiver::proto::Point;
 
 /// Points of one series: ten minutes of one a second.
 const MOST_POINTS: usize = 600;
@@ -171,8 +172,7 @@ impl SeriesPoint {
 
 /// `None` for a metric without data points.
 fn point_value(view: &PointView<'_>) -> Option<PointValue> {
-    Some(match view.point {
-        Point::Missing => return None,
+    Some(match view.point? {
         Point::Number(point) => PointValue::Number {
             value: point.value.as_ref().map(|value| match *value {
                 Number::AsInt(number) => number as f64,

@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use standpipe::receiver::proto::Point;
 use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 
 use crate::cli::describe::{self, SpanView};
 use crate::cli::log_view::LogView;
 use crate::cli::metrics_table::bars;
-use crate::cli::point_view::{self, Point, PointView};
+use crate::cli::point_view::{self, PointView};
 use crate::cli::style::{Ink, Line, Style};
 use crate::cli::table::{self, Column, GAP, Text};
 use crate::cli::{text, waterfall};
@@ -135,8 +136,8 @@ fn point_row(view: &PointView<'_>, layout: Layout, style: &Style) -> Row {
     // a long kind takes its room from the value
     let value_width = (POINT_KIND + VALUE).saturating_sub(kind_width).min(VALUE);
     let (value, measures) = match view.point {
-        Point::Number(_) | Point::Missing => (view.value(), String::new()),
-        Point::Histogram(_) | Point::Exponential(_) | Point::Summary(_) => {
+        Some(Point::Number(_)) | None => (view.value(), String::new()),
+        Some(Point::Histogram(_) | Point::Exponential(_) | Point::Summary(_)) => {
             (bars(&view.buckets(), value_width, style), view.value())
         }
     };

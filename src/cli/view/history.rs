@@ -7,7 +7,7 @@ use standpipe::receiver::ReceivedMetric;
 
 use super::super::describe;
 use super::super::metrics_table::{self, Group};
-use super::super::point_view::{self, Point, PointView};
+use super::super::point_view::{self, PointView};
 use super::super::style::{Palette, Style};
 use super::flat;
 
@@ -101,7 +101,7 @@ impl History {
                 push.bytes += metric.origin_bytes();
             }
             let points = point_view::of_received(metric).into_iter().enumerate();
-            for (index, view) in points.filter(|(_, view)| !matches!(view.point, Point::Missing)) {
+            for (index, view) in points.filter(|(_, view)| view.point.is_some()) {
                 let key = view.identity(origin);
                 push.series.insert(key);
                 push.bytes += OVERHEAD;

@@ -24,7 +24,7 @@ fn span(trace: u8, id: u8, parent: u8, name: &str, kind: SpanKind, from: u64, to
 
 fn set(key: &str, value: &str) -> KeyValue {
     let value = AnyValue { value: Some(Value::StringValue(value.to_owned())) };
-    KeyValue { key: key.to_owned(), value: Some(value), ..KeyValue::default() }
+    KeyValue { key: key.to_owned(), value: Some(value) }
 }
 
 fn event(name: &str, at: u64, attributes: Vec<KeyValue>) -> Event {

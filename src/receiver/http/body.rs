@@ -2,8 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use super::ReadError;
-use super::head::{Head, Lines, Version};
+use super::{Head, Lines, ReadError, Version};
 use crate::receiver::budget::Share;
 use crate::receiver::refusal::Refusal;
 
@@ -128,7 +127,7 @@ fn skip_trailers(reader: &mut impl BufRead) -> Result<(), ReadError> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::head::read_head;
+    use super::super::read_head;
     use super::*;
     use crate::receiver::budget::Budget;
 

@@ -5,11 +5,9 @@ use std::io::{self, BufReader, Read};
 use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 
-use super::ReadError;
 use super::body::{Framing, read_body};
-use super::head::{Head, read_head};
 use super::response::{send, send_continue};
-use super::{Plan, format_of, signal_of};
+use super::{Head, Plan, ReadError, format_of, read_head, signal_of};
 use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::content::{Content, Format};
 use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal, RefusedRequest};

@@ -3,18 +3,17 @@
 
 mod body;
 mod connection;
-mod head;
 mod response;
 
-use std::io;
+use std::io::{self, BufRead, Read};
 
 pub(super) use connection::{OnPageRequest, serve, serve_pages};
 
 use self::body::Framing;
-use self::head::Head;
 use super::content::{Coding, Format};
 use super::hosts::Hosts;
 use super::refusal::{Refusal, RefusalKind};
+use super::wire::TLS_HANDSHAKE;
 use crate::record::Signal;
 
 /// Why a request could not be read.
@@ -106,5 +105,263 @@ fn content_coding(head: &Head) -> Result<Coding, Refusal> {
     } else {
         let refusal = Refusal::new(415, "unsupported content encoding: send gzip or identity");
         Err(refusal.of_kind(RefusalKind::Compression))
+    }
+}
+
+/// A request line and its header fields.
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    method: String,
+    target: String,
+    version: Version,
+    /// Names in lower case.
+    headers: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Http10,
+    Http11,
+}
+
+impl Head {
+    /// The values of every field called `name`, which is in lower case.
+    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.headers.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a field that may come only once.
+    fn single(&self, name: &str) -> Result<Option<&str>, Refusal> {
+        let mut values = self.headers.iter().filter(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        let first = values.next();
+        match values.next() {
+            Some(_) => Err(Refusal::new(400, format!("more than one {name} header"))),
+            None => Ok(first),
+        }
+    }
+
+    /// The path of the target, without query and without the authority of an absolute target.
+    fn path(&self) -> &str {
+        let target = match self.target.strip_prefix("http://") {
+            Some(absolute) => absolute.find('/').map_or("/", |slash| &absolute[slash..]),
+            None => &self.target,
+        };
+        target.split_once('?').map_or(target, |(path, _)| path)
+    }
+
+    /// What the request is meant for, by its target and its headers.
+    fn hosts(&self) -> impl Iterator<Item = &str> {
+        let absolute = self.target.strip_prefix("http://").and_then(|rest| rest.split(['/', '?']).next());
+        absolute.into_iter().chain(self.values("host"))
+    }
+
+    /// Whether the client wants to go on with this connection.
+    fn keeps_alive(&self) -> bool {
+        let asks_for =
+            |token: &str| list_items(self.values("connection")).any(|item| item.eq_ignore_ascii_case(token));
+        match self.version {
+            Version::Http11 => !asks_for("close"),
+            Version::Http10 => asks_for("keep-alive") && !asks_for("close"),
+        }
+    }
+}
+
+fn list_items<'a>(values: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+    values.flat_map(|value| value.split(',')).map(str::trim)
+}
+
+/// Reads up to and including the empty line that ends a head of at most `limit` bytes.
+fn read_head(reader: &mut impl BufRead, limit: usize) -> Result<Head, ReadError> {
+    refuse_what_is_not_http(reader)?;
+    let mut lines = Lines { reader, left: limit };
+    let (method, target, version) = parse_request_line(&lines.next()?)?;
+    let mut headers = Vec::new();
+    loop {
+        let line = lines.next()?;
+        if line.is_empty() {
+            break;
+        }
+        headers.push(parse_field(&line)?);
+    }
+    let head = Head { method, target, version, headers };
+    if head.single("host")?.is_none() && version == Version::Http11 {
+        return Err(Refusal::new(400, "no host header").into());
+    }
+    Ok(head)
+}
+
+/// A TLS handshake or other noise may hold no line end at all: answer it at once instead of waiting for one.
+fn refuse_what_is_not_http(reader: &mut impl BufRead) -> Result<(), ReadError> {
+    match reader.fill_buf()?.first() {
+        None => Err(ReadError::Gone),
+        Some(byte) if is_token_byte(*byte) => Ok(()),
+        Some(&TLS_HANDSHAKE) => {
+            let refusal = Refusal::new(400, "a tls handshake, where plain http is spoken");
+            Err(refusal.of_kind(RefusalKind::Tls).into())
+        }
+        Some(_) => Err(Refusal::new(400, "not an http request").into()),
+    }
+}
+
+/// Lines that end in CRLF, with one allowance of bytes for all of them.
+struct Lines<'a, R> {
+    reader: &'a mut R,
+    left: usize,
+}
+
+impl<R: BufRead> Lines<'_, R> {
+    fn next(&mut self) -> Result<String, ReadError> {
+        let mut line = Vec::new();
+        let read = self.reader.by_ref().take(self.left as u64).read_until(b'\n', &mut line)?;
+        self.left -= read;
+        if line.last() != Some(&b'\n') {
+            return Err(match self.left {
+                0 => Refusal::new(431, "request header fields too large").into(),
+                _ => ReadError::Gone,
+            });
+        }
+        let Some(line) = line.strip_suffix(b"\r\n") else {
+            return Err(Refusal::new(400, "a line must end in CR LF").into());
+        };
+        if line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+            return Err(Refusal::new(400, "control character in the request head").into());
+        }
+        Ok(String::from_utf8_lossy(line).into_owned())
+    }
+}
+
+fn parse_request_line(line: &str) -> Result<(String, String, Version), Refusal> {
+    let malformed = || Refusal::new(400, "malformed request line");
+    let mut words = line.split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(malformed());
+    };
+    if !is_token(method) || target.is_empty() {
+        return Err(malformed());
+    }
+    let version = match version {
+        "HTTP/1.1" => Version::Http11,
+        "HTTP/1.0" => Version::Http10,
+        other if other.starts_with("HTTP/") => {
+            // most likely HTTP/2, at the wrong port
+            let refusal = Refusal::new(505, "only http/1.1 and http/1.0 are spoken here");
+            return Err(refusal.of_kind(RefusalKind::GrpcAtHttpPort));
+        }
+        _ => return Err(malformed()),
+    };
+    Ok((method.to_owned(), target.to_owned(), version))
+}
+
+fn parse_field(line: &str) -> Result<(String, String), Refusal> {
+    // a space before the colon or at the line's start (a folded line) is how requests get smuggled
+    let (name, value) = line.split_once(':').ok_or_else(|| Refusal::new(400, "header without a colon"))?;
+    if !is_token(name) {
+        return Err(Refusal::new(400, "malformed header name"));
+    }
+    Ok((name.to_ascii_lowercase(), value.trim_matches([' ', '\t']).to_owned()))
+}
+
+fn is_token(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(is_token_byte)
+}
+
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 1024;
+
+    fn read(text: &str) -> Result<Head, ReadError> {
+        read_head(&mut text.as_bytes(), LIMIT)
+    }
+
+    fn refusal(text: &str) -> u16 {
+        match read(text) {
+            Err(ReadError::Refused(refusal)) => refusal.status,
+            other => panic!("{text:?} was not refused: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_head_is_read_up_to_its_empty_line() {
+        let text = "POST /v1/traces HTTP/1.1\r\nHost: a\r\nX-Thing:\t spaced out \r\n\r\nbody";
+        let mut reader = text.as_bytes();
+        let head = read_head(&mut reader, LIMIT).unwrap();
+        assert_eq!((head.method.as_str(), head.path()), ("POST", "/v1/traces"));
+        assert_eq!(head.values("x-thing").collect::<Vec<_>>(), ["spaced out"]);
+        assert_eq!(reader, b"body");
+    }
+
+    #[test]
+    fn malformed_heads_are_refused() {
+        for text in [
+            "POST /\r\n\r\n",
+            "POST  / HTTP/1.1\r\n\r\n",
+            "PO(ST / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "POST / FTP/1.1\r\n\r\n",
+            "POST / HTTP/1.1\nHost: a\n\n",
+            "POST / HTTP/1.1\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost : a\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n",
+            "\0\0\0",
+            "\u{16}\u{3}\u{1}",
+        ] {
+            assert_eq!(refusal(text), 400, "{text:?}");
+        }
+        assert_eq!(refusal("PRI * HTTP/2.0\r\n\r\n"), 505);
+    }
+
+    #[test]
+    fn a_head_above_the_limit_is_refused_and_no_more_than_the_limit_is_read() {
+        let text = format!("POST / HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(2 * LIMIT));
+        let mut reader = text.as_bytes();
+        let Err(ReadError::Refused(refusal)) = read_head(&mut reader, LIMIT) else { panic!("not refused") };
+        assert_eq!(refusal.status, 431);
+        assert_eq!(reader.len(), text.len() - LIMIT);
+    }
+
+    #[test]
+    fn a_client_that_leaves_within_the_head_gets_no_answer() {
+        assert!(matches!(read("POST /v1/tra"), Err(ReadError::Gone)));
+        assert!(matches!(read(""), Err(ReadError::Gone)));
+    }
+
+    #[test]
+    fn the_path_is_found_in_every_form_of_target() {
+        for (target, path) in [
+            ("/v1/traces", "/v1/traces"),
+            ("/v1/traces?a=b?c", "/v1/traces"),
+            ("http://localhost:4318/v1/traces?a", "/v1/traces"),
+            ("http://localhost", "/"),
+            ("*", "*"),
+        ] {
+            let head = read(&format!("POST {target} HTTP/1.1\r\nHost: a\r\n\r\n")).unwrap();
+            assert_eq!(head.path(), path);
+        }
+    }
+
+    #[test]
+    fn keep_alive_follows_version_and_connection_header() {
+        for (version, connection, expected) in [
+            ("1.1", "", true),
+            ("1.1", "Connection: Close\r\n", false),
+            ("1.1", "Connection: foo, close\r\n", false),
+            ("1.0", "", false),
+            ("1.0", "Connection: keep-alive\r\n", true),
+        ] {
+            let head = read(&format!("POST / HTTP/{version}\r\nHost: a\r\n{connection}\r\n")).unwrap();
+            assert_eq!(head.keeps_alive(), expected, "{version} {connection}");
+        }
     }
 }

@@ -6,8 +6,8 @@ use super::value::{self, ReceivedValue};
 use super::{ReceivedLog, ReceivedMetric, ReceivedSpan, span_id, time, trace_id};
 use crate::metrics::Attributes;
 use crate::record::schema::{
-    Data, Event, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Link, Number, NumberDataPoint,
-    SummaryDataPoint,
+    Data, Event, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Link, Metric, Number,
+    NumberDataPoint, SummaryDataPoint,
 };
 use crate::record::{Severity, SpanId, SpanKind, Status, TraceId};
 
@@ -231,14 +231,7 @@ impl ReceivedMetric {
 
     /// Its data points of whatever kind, in the order they were sent.
     pub fn points(&self) -> Vec<ReceivedPoint<'_>> {
-        match &self.metric.data {
-            None => Vec::new(),
-            Some(Data::Gauge(gauge)) => points(&gauge.data_points, Point::Number),
-            Some(Data::Sum(sum)) => points(&sum.data_points, Point::Number),
-            Some(Data::Histogram(histogram)) => points(&histogram.data_points, Point::Histogram),
-            Some(Data::ExponentialHistogram(histogram)) => points(&histogram.data_points, Point::Exponential),
-            Some(Data::Summary(summary)) => points(&summary.data_points, Point::Summary),
-        }
+        points(&self.metric).into_iter().map(ReceivedPoint).collect()
     }
 
     /// The data point of exactly these attributes, in any order; `()` are none.
@@ -282,27 +275,61 @@ impl ReceivedMetric {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReceivedPoint<'a>(Point<'a>);
 
+/// A data point of any kind.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Point<'a> {
+pub enum Point<'a> {
     Number(&'a NumberDataPoint),
     Histogram(&'a HistogramDataPoint),
     Exponential(&'a ExponentialHistogramDataPoint),
     Summary(&'a SummaryDataPoint),
 }
 
-fn points<'a, P>(points: &'a [P], kind: fn(&'a P) -> Point<'a>) -> Vec<ReceivedPoint<'a>> {
-    points.iter().map(|point| ReceivedPoint(kind(point))).collect()
+impl<'a> Point<'a> {
+    pub fn attributes(self) -> &'a [KeyValue] {
+        match self {
+            Self::Number(point) => &point.attributes,
+            Self::Histogram(point) => &point.attributes,
+            Self::Exponential(point) => &point.attributes,
+            Self::Summary(point) => &point.attributes,
+        }
+    }
+
+    /// Returns since when the point counts, and its time, both in nanoseconds since 1970.
+    pub fn times(self) -> (u64, u64) {
+        match self {
+            Self::Number(point) => (point.start_time_unix_nano, point.time_unix_nano),
+            Self::Histogram(point) => (point.start_time_unix_nano, point.time_unix_nano),
+            Self::Exponential(point) => (point.start_time_unix_nano, point.time_unix_nano),
+            Self::Summary(point) => (point.start_time_unix_nano, point.time_unix_nano),
+        }
+    }
+}
+
+/// Returns the data points of a metric of any kind.
+#[doc(hidden)]
+pub fn points(metric: &Metric) -> Vec<Point<'_>> {
+    match &metric.data {
+        None => Vec::new(),
+        Some(Data::Gauge(gauge)) => gauge.data_points.iter().map(Point::Number).collect(),
+        Some(Data::Sum(sum)) => sum.data_points.iter().map(Point::Number).collect(),
+        Some(Data::Histogram(histogram)) => histogram.data_points.iter().map(Point::Histogram).collect(),
+        Some(Data::ExponentialHistogram(histogram)) => {
+            histogram.data_points.iter().map(Point::Exponential).collect()
+        }
+        Some(Data::Summary(summary)) => summary.data_points.iter().map(Point::Summary).collect(),
+    }
 }
 
 impl<'a> ReceivedPoint<'a> {
     /// The value of the point's attribute `key`.
     pub fn attribute(self, key: &str) -> ReceivedValue<'a> {
-        ReceivedValue::find(self.key_values(), key)
+        ReceivedValue::find(self.0.attributes(), key)
     }
 
     /// All attributes of the point, in the order they were sent.
     pub fn attributes(self) -> Vec<(&'a str, ReceivedValue<'a>)> {
-        value::entries_of(self.key_values())
+        value::entries_of(self.0.attributes())
     }
 
     /// The number of a counter or gauge; absent for a histogram.
@@ -347,14 +374,5 @@ impl<'a> ReceivedPoint<'a> {
     /// instruments.
     pub fn bucket_counts(self) -> &'a [u64] {
         if let Point::Histogram(point) = self.0 { &point.bucket_counts } else { &[] }
-    }
-
-    fn key_values(self) -> &'a [KeyValue] {
-        match self.0 {
-            Point::Number(point) => &point.attributes,
-            Point::Histogram(point) => &point.attributes,
-            Point::Exponential(point) => &point.attributes,
-            Point::Summary(point) => &point.attributes,
-        }
     }
 }

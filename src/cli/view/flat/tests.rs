@@ -24,11 +24,7 @@ mod of_spans {
             kind: 2,
             start_time_unix_nano: NOON,
             end_time_unix_nano: NOON + 31_200_000,
-            attributes: vec![KeyValue {
-                key: "url.path".to_owned(),
-                value: Some(value),
-                ..KeyValue::default()
-            }],
+            attributes: vec![KeyValue { key: "url.path".to_owned(), value: Some(value) }],
             ..Span::default()
         }
     }
@@ -124,11 +120,7 @@ mod of_logs {
             time_unix_nano: 1_700_049_600_000_000_000,
             severity_number: 13,
             body: any(body),
-            attributes: vec![KeyValue {
-                key: "order.id".to_owned(),
-                value: any("4711"),
-                ..Default::default()
-            }],
+            attributes: vec![KeyValue { key: "order.id".to_owned(), value: any("4711") }],
             trace_id: vec![0xab; 16],
             span_id: vec![0xcd; 8],
             ..LogRecord::default()
@@ -224,7 +216,7 @@ mod of_points {
 
     fn attributes(key: &str) -> Vec<KeyValue> {
         let value = Some(AnyValue { value: Some(Value::StringValue("SE".to_owned())) });
-        vec![KeyValue { key: key.to_owned(), value, ..Default::default() }]
+        vec![KeyValue { key: key.to_owned(), value }]
     }
 
     fn gauge(name: &str, unit: &str) -> Metric {

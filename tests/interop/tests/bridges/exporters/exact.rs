@@ -1,6 +1,9 @@
 //! What arrived, field by field, with nothing blurred but when metrics were read.
 
-use standpipe::receiver::proto::{Buckets, Data, ExponentialHistogramDataPoint, HistogramDataPoint, InstrumentationScope, KeyValue, Metric, NumberDataPoint, Resource};
+use standpipe::receiver::proto::{
+    Buckets, Data, ExponentialHistogramDataPoint, HistogramDataPoint, InstrumentationScope, KeyValue, Metric,
+    NumberDataPoint, Resource,
+};
 use standpipe::receiver::{ReceivedLog, ReceivedMetric, ReceivedSpan, Receiver};
 
 use crate::told::{Facts, hex, of_kind};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use standpipe::receiver::proto::{Data, HistogramDataPoint, LogRecord, Metric, NumberDataPoint, Resource, Span};
+use standpipe::receiver::proto::{
+    Data, HistogramDataPoint, LogRecord, Metric, NumberDataPoint, Resource, Span,
+};
 
 use crate::exporters::{self, Arrived, differences};
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use standpipe::receiver::ReceivedSpan;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use standpipe::receiver::ReceivedSpan;
 use standpipe::receiver::proto::{Event, Link, Span, Status};
 
 use super::{Facts, Names, Node, count, hex, scope};
