@@ -279,7 +279,8 @@ impl Exporter {
 
     /// All defaults; for Tracetest's files, which spell some keys in their own way.
     pub(super) fn of_tracetest(name: String, path: String, location: Location) -> Self {
-        Self::new(name, Some(Table { path, location: Some(location), is_of_tracetest: true }))
+        let table = Table { path, location: Some(location), is_of_tracetest: true };
+        Self { level: Level(Some(Severity::Info)), ..Self::new(name, Some(table)) }
     }
 
     /// All defaults for what environment variables describe: OpenTelemetry's processors drop what finds no room.

@@ -1,5 +1,6 @@
 //! All mistakes at once, each at its place; no secret in any of it; nothing a file can do hurts.
 
+use std::error::Error as _;
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -162,6 +163,7 @@ fn files_that_cannot_be_read_are_told_apart() {
         let error = Config::from_file(&path).expect_err(what);
         assert!(error.is_unreadable(), "{what}");
         assert_eq!(error.diagnostics()[0].what, what);
+        assert!(error.source().is_some_and(|source| what.ends_with(&source.to_string())), "{what}");
         assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
         assert_eq!(usable(error), 0);
     }

@@ -107,7 +107,9 @@ fn every_good_value_becomes_the_effective_one() {
         ("batch-records = 16_777_215\nqueue-records = 16_777_215", "batch-records", "16777215"),
         ("batch-bytes = '64MiB'", "batch-bytes", "64 MiB"),
         ("batch-bytes = '1500'", "batch-bytes", "1500"),
-        ("timeout = '365d'", "timeout", "365d"),
+        ("timeout = '365d'", "timeout", "none"),
+        ("timeout = 'None'", "timeout", "none"),
+        ("give-up-after = 'none'", "give-up-after", "none"),
         ("timeout = '1ms'", "timeout", "1ms"),
         ("timeout = 100", "timeout", "100ms"),
         ("give-up-after = '1h'", "give-up-after", "1h"),
@@ -235,13 +237,22 @@ fn every_bad_value_has_its_own_message() {
         ("batch-bytes = 10", "4:15: tracer.otel.batch-bytes: 10 is too small; write 1 KiB to 64 MiB"),
         ("timeout = '0s'", "4:11: tracer.otel.timeout: 0s is too short; write 1ms to 365d"),
         ("timeout = ''", &format!("4:11: tracer.otel.timeout: \"\" is not a duration; {DURATION}")),
-        ("timeout = true", "4:11: tracer.otel.timeout: found a boolean; write a duration like \"10s\""),
+        (
+            "timeout = true",
+            "4:11: tracer.otel.timeout: found a boolean; write a duration like \"10s\", or \"none\"",
+        ),
         (
             "timeout = 2026-01-01",
             "4:11: tracer.otel.timeout: found a date; write a duration like \"10s\", or \"none\"",
         ),
-        ("timeout = [1]", "4:11: tracer.otel.timeout: found an array; write a duration like \"10s\""),
-        ("timeout.s = 1", "4:1: tracer.otel.timeout: found a table; write a duration like \"10s\""),
+        (
+            "timeout = [1]",
+            "4:11: tracer.otel.timeout: found an array; write a duration like \"10s\", or \"none\"",
+        ),
+        (
+            "timeout.s = 1",
+            "4:1: tracer.otel.timeout: found a table; write a duration like \"10s\", or \"none\"",
+        ),
         ("give-up-after = 0", "4:17: tracer.otel.give-up-after: 0s is too short; write 1ms to 365d"),
         (
             "retry-first-delay = '1m'",
@@ -605,7 +616,7 @@ fn a_configuration_in_code_keeps_what_it_is_told() {
         .exporter(Exporter::http("localhost").named("two"));
     assert_eq!(names(&config), ["one", "two"]);
     let shown = format!("{config:?}");
-    for told in ["shop", "host.cpus", "links: 7", "self_observation: true"] {
+    for told in ["shop", "host.cpus", "links: 7", "self-observation: true"] {
         assert!(shown.contains(told), "{told}: {shown}");
     }
     let drop_budget = |config: &Config| {

@@ -153,7 +153,7 @@ fn every_thread_is_started_in_one_place() {
 /// Some machines have no 64-bit atomics; the tests run there, too.
 #[test]
 fn atomics_of_64_bits_come_from_one_place() {
-    let found = named_elsewhere(&source_files(), |file| file == "process/atomic.rs", is_std_atomic_64);
+    let found = named_elsewhere(&source_files(), |file| file == "process.rs", is_std_atomic_64);
     assert!(found.is_empty(), "use crate::process::atomic:\n{}", lines(&found));
 }
 

@@ -23,9 +23,9 @@ use crate::record::Signal;
 pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
     let (mut sent, mut printed) = (Vec::new(), Vec::new());
     for signal in Signal::ALL {
-        let destinations = destinations(signal, reader);
-        sent.extend(destinations.collector.then_some(signal));
-        printed.extend(destinations.console.then_some(signal));
+        let [is_sent, is_printed] = destinations(signal, reader);
+        sent.extend(is_sent.then_some(signal));
+        printed.extend(is_printed.then_some(signal));
     }
     let groups = groups(sent, reader);
     let is_alone = groups.len() == 1;
@@ -88,21 +88,16 @@ impl Member {
     }
 }
 
-/// Where a signal goes.
-struct Destinations {
-    collector: bool,
-    console: bool,
-}
-
-fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
+/// Returns whether a signal is sent to a collector, and whether it is printed.
+fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
     const KNOWN: [&str; 3] = ["otlp", "console", "none"];
     let variable = exporter_variable(signal);
     let text = match reader.given(&variable) {
-        None => return Destinations { collector: true, console: false },
+        None => return [true, false],
         Some(Ok(text)) => text.to_ascii_lowercase(),
         Some(Err(fault)) => {
             reader.warn(&variable, fault);
-            return Destinations { collector: false, console: false };
+            return [false, false];
         }
     };
     let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
@@ -120,7 +115,7 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> Destinations {
             }
         }
     }
-    Destinations { collector: words.contains(&"otlp"), console: words.contains(&"console") }
+    ["otlp", "console"].map(|known| words.contains(&known))
 }
 
 fn name(group: &[Member], is_alone: bool) -> String {

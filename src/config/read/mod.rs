@@ -249,7 +249,9 @@ fn line_of_a_shell(text: &str) -> Option<usize> {
 
 fn unreadable(file: &str, error: ReadError) -> ConfigError {
     let what = match &error {
-        ReadError::Io(_) | ReadError::Directory | ReadError::NotRegular => format!("cannot read: {error}"),
+        ReadError::Io(_) | ReadError::Directory | ReadError::NotRegular | ReadError::TooLarge => {
+            format!("cannot read: {error}")
+        }
         _ => error.to_string(),
     };
     let fix = match &error {

@@ -252,9 +252,12 @@ impl<'r> ExporterReader<'r, '_> {
     ) {
         let (surroundings, source) = (self.report.surroundings, self.report.source(node.at));
         let taken = match &row.kind {
-            _ if *row == TRANSPORT => value::text(node, surroundings).and_then(|text| match &*text.text {
-                COLLECTOR => Ok(exporter.record(row, source, None)),
-                _ => Err(text.fault(Fault::new("is not known", spelling.advice)).into()),
+            _ if *row == TRANSPORT => value::text(node, surroundings).and_then(|text| {
+                if text.text != COLLECTOR {
+                    return Err(text.fault(Fault::new("is not known", spelling.advice)).into());
+                }
+                exporter.record(row, source, None);
+                Ok(())
             }),
             Kind::Duration { .. } => value::go_duration(node, surroundings)
                 .map(|duration| exporter.apply(row, SettingValue::Duration(duration), source)),

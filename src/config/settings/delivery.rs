@@ -21,7 +21,7 @@ impl Default for Signals {
     }
 }
 
-/// Every log record passes. Stalwart's files have another default: see `Exporter::of_table`.
+/// Every log record passes. Files have another default: see `Exporter::of_table`.
 impl Default for Level {
     fn default() -> Self {
         Self(Some(Severity::Trace))

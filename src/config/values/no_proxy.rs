@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault};
+use crate::config::error::{Diagnostic, Fault};
 use crate::config::{Config, Proxy};
 
 /// An entry longer than this is not repeated in a message.
-const LONGEST_SHOWN: usize = 64;
+const MAX_SHOWN: usize = 64;
 /// More entries that mean nothing are one mistake.
-const MOST_DIAGNOSTICS: usize = 20;
+const MAX_DIAGNOSTICS: usize = 20;
 /// The variables that name the proxy for https endpoints.
 const HTTPS_PROXIES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 /// The variables that name the proxy for other endpoints.
@@ -93,25 +93,15 @@ pub(crate) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<Str
     };
     // every line of a key that was put here by mistake is an entry
     let is_key = text.contains("-----BEGIN");
-    let odd =
-        words(&text).enumerate().filter(|(_, word)| Entry::parse(word).is_none()).take(MOST_DIAGNOSTICS);
-    let shown = |word| if is_key { None } else { shown(word) };
-    odd.map(|(index, word)| fault(index + 1, shown(word)).found(DiagnosticSeverity::Warning, None, name))
-        .collect()
-}
-
-/// An entry, unless it may be a secret.
-fn shown(word: &str) -> Option<&str> {
+    let odd = words(&text).enumerate().filter(|(_, word)| Entry::parse(word).is_none()).take(MAX_DIAGNOSTICS);
     let is_harmless = |c: char| c.is_ascii_alphanumeric() || ".:*/[]_-".contains(c);
-    Some(word).filter(|word| word.len() <= LONGEST_SHOWN && word.chars().all(is_harmless))
-}
-
-fn fault(number: usize, shown: Option<&str>) -> Fault {
-    let what = match shown {
-        Some(word) => format!("entry {number}, {word:?}, means no host"),
-        None => format!("entry {number} means no host"),
-    };
-    Fault::new(what, "write names, addresses or networks, like example.com, 10.0.0.1:4318, 10.0.0.0/8")
+    let is_shown = |word: &str| !is_key && word.len() <= MAX_SHOWN && word.chars().all(is_harmless);
+    let fix = "write names, addresses or networks, like example.com, 10.0.0.1:4318, 10.0.0.0/8";
+    odd.map(|(index, word)| {
+        let shown = if is_shown(word) { format!(", {word:?},") } else { String::new() };
+        Fault::new(format!("entry {}{shown} means no host", index + 1), fix).warning(None, name)
+    })
+    .collect()
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

@@ -94,7 +94,7 @@ const DURATIONS: &[Row] = &[
     row(
         "a fraction, as a number",
         "timeout = 1.5",
-        &["error: 4:11: tracer.otel.timeout: found a float; write a duration like \"10s\""],
+        &["error: 4:11: tracer.otel.timeout: found a float; write a duration like \"10s\", or \"none\""],
     ),
     row(
         "a unit that is none",
@@ -123,7 +123,7 @@ const DURATIONS: &[Row] = &[
     row(
         "a truth",
         "timeout = true",
-        &["error: 4:11: tracer.otel.timeout: found a boolean; write a duration like \"10s\""],
+        &["error: 4:11: tracer.otel.timeout: found a boolean; write a duration like \"10s\", or \"none\""],
     ),
 ];
 
