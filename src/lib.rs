@@ -91,6 +91,8 @@ mod context;
 #[cfg(feature = "ffi")]
 mod ffi;
 pub mod guide;
+#[cfg(feature = "grpc")]
+mod http2;
 mod logs;
 pub mod metrics;
 mod pipeline;

@@ -4,7 +4,7 @@
 //! pipeline::worker ─ Payload, deadline ─► Transport::send ─ Verdict ─► pipeline::retry
 //!                                               │
 //!               ┌───────────────────────────────┼──────────────────────────┐
-//!         http/ (ureq)        grpc/ (HTTP/2 as pure code in http2/)    console/ (prints)
+//!         http/ (ureq)        grpc/ (over the pure http2)               console/ (prints)
 //!               └───────────────┬───────────────┘
 //!      connect and send: lookup, happy_eyeballs, proxy, tcp, tls, gzip
 //!      judge responses:  http_status, retry_after, response

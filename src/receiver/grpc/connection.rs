@@ -10,11 +10,11 @@ use super::handler::Handler;
 use super::session::{Call, End, Event, Limits, Outcome, Session};
 use super::shared_connection::SharedConnection;
 use super::worker_pool::WorkerPool;
+use crate::http2::frame::Code;
 use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::receiver::state::{ActiveRequest, Shared};
 use crate::receiver::wire::{FAREWELL, TLS_HANDSHAKE, Wire};
-use crate::transport::grpc::http2::frame::Code;
 
 const READ: usize = 64 * 1024;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::outgoing::Gone;
 use super::reply::{Ending, Reply, message_prefix};
 use super::shared_connection::SharedConnection;
+use crate::http2::frame::{self, Code, LARGEST_STREAM, LEAST_MAX_FRAME, flag, kind};
+use crate::http2::hpack;
 use crate::receiver::answer::{Answer, DeliveryMode, GoAwayTiming};
 use crate::receiver::answer_body::Sendable;
-use crate::transport::grpc::http2::frame::{self, Code, LARGEST_STREAM, LEAST_MAX_FRAME, flag, kind};
-use crate::transport::grpc::http2::hpack;
 
 /// How much more than it sends an answer announces that is cut short.
 const MISSING: u64 = 1024;

@@ -5,10 +5,10 @@ use std::time::Instant;
 use super::call::{Head, Plan, announced_length, fits};
 use super::call::{Incoming, Stream};
 use super::session::{Call, End, Event, MOST_STREAMS, Outcome, Session};
+use crate::http2::frame::{self, Code, Fault};
+use crate::http2::hpack::{List, Malformed};
+use crate::http2::peer::HeaderBlock;
 use crate::receiver::refusal::Refusal;
-use crate::transport::grpc::http2::frame::{self, Code, Fault};
-use crate::transport::grpc::http2::hpack::{List, Malformed};
-use crate::transport::grpc::http2::peer::HeaderBlock;
 
 /// Calls on their way in or in hand may take this many times the memory of the largest.
 const LARGEST_CALLS: usize = 2;

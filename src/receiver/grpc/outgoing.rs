@@ -2,8 +2,8 @@
 
 use super::call::Stream;
 use super::session::Session;
-use crate::transport::grpc::http2::frame::{self, Code, LEAST_MAX_FRAME, flag, kind};
-use crate::transport::grpc::http2::hpack;
+use crate::http2::frame::{self, Code, LEAST_MAX_FRAME, flag, kind};
+use crate::http2::hpack;
 
 /// No client waits for this answer any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

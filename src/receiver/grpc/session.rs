@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use super::call::Stream;
 use super::call::{Head, Plan};
 use super::incoming::Data;
+use crate::http2::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
+use crate::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
+use crate::http2::hpack::Decoder;
+use crate::http2::peer::FrameBuffer;
+use crate::http2::peer::{HeaderBlock, MOST_BYTES};
 use crate::receiver::budget::{Budget, Share};
 use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::Refusal;
-use crate::transport::grpc::http2::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
-use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
-use crate::transport::grpc::http2::hpack::Decoder;
-use crate::transport::grpc::http2::peer::FrameBuffer;
-use crate::transport::grpc::http2::peer::{HeaderBlock, MOST_BYTES};
 
 /// Calls that a client may have open at a time.
 pub(super) const MOST_STREAMS: usize = 100;

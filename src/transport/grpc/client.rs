@@ -10,8 +10,8 @@ use super::super::lookup::Lookup;
 use super::super::tcp::{Interrupter, is_hang_up};
 use super::super::tls::Session;
 use super::failure::CallFailure;
-use super::http2::conn::{Conn, End, Message, Progress, Response};
 use super::target::{Target, is_agreed};
+use crate::http2::conn::{Conn, End, Message, Progress, Response};
 use crate::process::Driver;
 
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:

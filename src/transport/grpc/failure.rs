@@ -4,9 +4,9 @@ use std::io::{self, ErrorKind};
 
 use super::super::response::printable;
 use super::super::{TlsFault, TlsFaultKind, Verdict, lower_first, tcp, tls};
-use super::http2::conn::{GoAway, HeadTooLong};
-use super::http2::frame::{Code, Fault};
 use super::status::Status;
+use crate::http2::conn::{GoAway, HeadTooLong};
+use crate::http2::frame::{Code, Fault};
 
 /// Of a handshake that led to something else.
 pub(super) const NO_HTTP2: &str = "the server offers no HTTP/2, which gRPC needs";
@@ -158,8 +158,8 @@ impl From<HeadTooLong> for CallFailure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::http2::conn::Conn;
     use super::*;
+    use crate::http2::conn::Conn;
 
     const TARGET: &str = "http://localhost:4317";
 

@@ -8,7 +8,6 @@
 
 mod client;
 mod failure;
-pub(crate) mod http2;
 #[cfg(feature = "probe")]
 mod probe_request;
 mod status;
@@ -19,14 +18,14 @@ use std::time::{Duration, Instant};
 
 use self::client::{Client, Request};
 use self::failure::CallFailure;
-use self::http2::conn::{Message, Response};
-use self::http2::hpack;
 use self::target::{Target, Tunnel};
 use super::gzip::compress;
 use super::redact::Secrets;
 use super::tcp::Interrupter;
 use super::{Payload, Transport, Verdict};
 use crate::config::{Compression, ConnectionSettings, Secret, is_reserved_by_grpc};
+use crate::http2::conn::{Message, Response};
+use crate::http2::hpack;
 use crate::process::Driver;
 use crate::record::Signal;
 

@@ -8,8 +8,8 @@ use super::super::tcp::is_hang_up;
 use super::super::{CallResponse, Payload, ProbeFailure, TlsFault, TlsFaultKind, Verdict, lower_first};
 use super::Grpc;
 use super::failure::{self, NO_HTTP2};
-use super::http2::conn::Response;
 use super::status::{self, NO_NUMBER, ReceivedStatus, Status};
+use crate::http2::conn::Response;
 use crate::record::Signal;
 
 impl Grpc {

@@ -12,9 +12,9 @@ use super::super::response::{
     self, printable, read_partial_success, read_partial_success_prefix, read_status,
 };
 use super::super::{Verdict, base64, retry_after};
-use super::http2::conn::{ANSWER_BYTES, Response};
-use super::http2::frame::Code;
-use super::http2::hpack::Field;
+use crate::http2::conn::{ANSWER_BYTES, Response};
+use crate::http2::frame::Code;
+use crate::http2::hpack::Field;
 
 const PROTOCOL: &str = "application/grpc";
 /// Whether it is compressed, and its length.

@@ -1,4 +1,4 @@
-//! As much of HTTP/2 as unary gRPC needs: pure, no socket is ever touched here.
+//! As much of HTTP/2 as unary gRPC needs, pure: bytes in, bytes and events out, no socket.
 //!
 //! ```text
 //! bytes in → peer (frame buffer, header block) → frame → conn ── call → response
