@@ -153,6 +153,10 @@ pub use telemetry::global::{Global, InstallError, InstallGuard, logger, meter, t
 pub use telemetry::provider::Provider;
 pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
 
+/// Shared with the command; not a part of the API.
+#[doc(hidden)]
+pub use transport::calendar;
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

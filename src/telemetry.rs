@@ -26,7 +26,7 @@ use crate::process::Driver;
 use crate::record::Signal;
 use crate::telemetry::provider::Provider;
 use crate::trace::Tracer;
-use crate::transport::{self, HttpSpec, Opener};
+use crate::transport::{self, HttpSpec, Opener, SetupError};
 
 /// The program's telemetry: start it first, shut it down last.
 ///
@@ -400,7 +400,7 @@ fn provider_spec(
             Ok(transport) => {
                 specs.push(exporter_spec(exporter, transport, driver, config, &resource, reader));
             }
-            Err(fault) => faults.push((exporter.name().to_owned(), fault)),
+            Err(error) => faults.push((exporter.name().to_owned(), error.to_string())),
         }
     }
     let spec = ProviderSpec {
@@ -421,7 +421,7 @@ fn readers(exporters: &[&Exporter]) -> Vec<PeriodicReaderSettings> {
     exporters.iter().filter(sends_metrics).map(|exporter| exporter.reader).collect()
 }
 
-fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, String> {
+fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, SetupError> {
     if driver == Driver::Caller {
         check_waits(exporter)?;
     }
@@ -432,7 +432,7 @@ fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, String> {
         }
         Transport::Grpc if demand::GRPC.is_raised() => transport::grpc(&exporter.connection, driver),
         // not met: what sets gRPC raises the demand
-        Transport::Grpc => Err("nothing in this program asks for gRPC".to_owned()),
+        Transport::Grpc => Err("nothing in this program asks for gRPC".into()),
         Transport::Console => transport::console(exporter.spool.drains),
     }
 }

@@ -96,6 +96,16 @@ impl Conn {
         }
     }
 
+    /// Returns whether the server's first settings have come. Calls need not wait for them.
+    pub(crate) fn has_greeted(&self) -> bool {
+        self.peer.has_greeted
+    }
+
+    /// Returns the bytes that came after the last whole frame, or that broke a rule.
+    pub(crate) fn unread(&self) -> &[u8] {
+        self.inbox.waiting()
+    }
+
     /// Whether a further call can ever be made.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_broken && self.go_away.is_none() && self.next_stream <= LARGEST_STREAM

@@ -35,15 +35,11 @@ const LAYERS: &[Row] = &[
     // one attempt leads to one verdict
     row("transport",       &["process", "record", "config"],                  &[]),
     row("transport/console*", &["record", "config", "transport"],                          &[]),
-    // message types as prost-build writes them, in tests alone
-    row("transport/response/generated*", &[],                                 &["prost"]),
     row("transport/gzip*", &["config", "transport"],                                          &["flate2"]),
     row("transport/tls*", &["config", "transport"],                                       &["rustls", "webpki_roots"]),
     row("transport/proxy*", &["config", "transport"],                                      &["ureq"]),
     row("transport/http*", &["process", "record", "config", "transport"],                  &["ureq"]),
-    row("transport/http/tls*", &["transport"],                                           &["rustls", "ureq"]),
     row("transport/grpc*", &["process", "record", "config", "http2", "transport"],                    &[]),
-    row("transport/grpc/target*", &["record", "config", "transport"],                                &["ureq"]),
     // records that survive the process
     row("spool",           &["process", "record", "config"],                  &[]),
     // pure: the format of an entry

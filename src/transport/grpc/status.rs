@@ -6,12 +6,13 @@ mod tests;
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
+use super::super::calendar::retry_after;
 use super::super::gzip::{Fault, decompress};
 use super::super::http_status::{self, StatusClass};
 use super::super::response::{
     self, printable, read_partial_success, read_partial_success_prefix, read_status,
 };
-use super::super::{Verdict, base64, retry_after};
+use super::super::{Verdict, base64};
 use crate::http2::conn::{ANSWER_BYTES, Response};
 use crate::http2::frame::Code;
 use crate::http2::hpack::Field;
@@ -237,7 +238,7 @@ fn read_without_status(answer: &Response) -> ReceivedStatus {
         status => format!("HTTP status {status} and {}, no gRPC", printable(&content_type)),
     };
     let after = find(&answer.head, "retry-after").map(lossy);
-    let after = after.and_then(|after| retry_after::parse(&after, SystemTime::now()));
+    let after = after.and_then(|after| retry_after(&after, SystemTime::now()));
     let (status, http) = (Status::of_http(answer.status), Some(StatusClass::of(answer.status)));
     ReceivedStatus { status, message: what, after, http }
 }

@@ -1,26 +1,24 @@
 //! One empty request of a probe: its timeline and its response or failure.
 
 use std::io::{ErrorKind, Read};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use ureq::Agent;
 use ureq::http::{Response, header};
-use ureq::unversioned::transport::Connector;
 
+use super::connection::network_error;
 use super::response::{
-    Success, content_type, header_text, of_proxy, printable, read_success, shown_location, status_text,
-    tls_fault, too_long,
+    Success, content_type, header_text, printable, read_success, shown_location, too_long,
 };
-use super::socket::Unresolved;
-use super::timeline::{RecordConnection, RecordTls, RecordedLookup, Timeline, TimelineRecorder};
-use super::{ANSWER_BYTES, Http, HttpSpec, PROTOBUF, socket};
+use super::{ANSWER_BYTES, HttpSpec, PROTOBUF};
+use crate::config::ConnectionSettings;
 use crate::process::Driver;
 use crate::record::Signal;
-use crate::transport::happy_eyeballs::Dialer;
+use crate::transport::connect::{NetworkError, Route, Timeline};
+use crate::transport::proxy::{Proxy, status_text};
 use crate::transport::redact::Secrets;
 use crate::transport::response::{self, is_media_type, read_status};
-use crate::transport::{Payload, TlsFault, lower_first};
+use crate::transport::{Payload, SetupError, TlsFault, lower_first};
 
 /// One request of a probe, done.
 #[derive(Debug)]
@@ -32,7 +30,7 @@ pub(crate) struct ProbeRequest {
 
 #[derive(Debug)]
 pub(crate) enum ProbeEnd {
-    /// There is a connection, and nothing more was wanted.
+    /// The connection is there, and nothing more was asked for.
     Connected,
     Answered(ProbeResponse),
     Failed(ProbeFailure),
@@ -43,8 +41,11 @@ pub(crate) enum ProbeEnd {
 pub(crate) enum ProbeFailure {
     TimedOut,
     Tls(TlsFault),
-    /// The proxy's words.
-    Proxy(String),
+    /// The proxy answered for itself, with advice if the user must correct a variable.
+    Proxy {
+        status: String,
+        advice: Option<String>,
+    },
     /// The peer ended the connection.
     Closed,
     /// Something was answered that is no HTTP/1.
@@ -82,78 +83,47 @@ pub(crate) enum ProbeBody {
 }
 
 impl HttpSpec {
+    /// Prepares a probe, which keeps the certificates of servers.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn for_probe(settings: &ConnectionSettings) -> Result<Self, SetupError> {
+        Self::with(settings, Route::recording(settings, None)?)
+    }
+
+    /// Returns host and port of the proxy on the way to the server.
+    pub(crate) fn proxy(&self) -> Option<String> {
+        self.route.proxy.as_ref().map(Proxy::shown)
+    }
+
     /// Posts nothing to where a signal goes. It is over by the deadline.
     pub(crate) fn try_export(&self, signal: Signal, deadline: Instant) -> ProbeRequest {
-        self.attempt(signal, deadline, true)
-    }
-
-    /// Only opens a connection there, with TLS if the URL asks for it.
-    pub(crate) fn try_connect(&self, signal: Signal, deadline: Instant) -> ProbeRequest {
-        self.attempt(signal, deadline, false)
-    }
-
-    /// Where the connection goes if not to the server: host and port of the proxy.
-    pub(crate) fn proxy(&self) -> Option<String> {
-        let proxy = self.forwarded.as_ref().or(self.config.proxy());
-        proxy.map(|proxy| format!("{}:{}", proxy.host(), proxy.port()))
-    }
-
-    fn attempt(&self, signal: Signal, deadline: Instant, goes_on: bool) -> ProbeRequest {
-        let recorder = TimelineRecorder::new(self.config.proxy().is_some());
-        let agent = agent(self, &recorder, goes_on);
-        let mut http =
-            Http { spec: self.clone(), agent, compressed: Vec::new(), interrupter: Arc::default() };
+        let shared = Arc::new(Mutex::new(Timeline::default()));
+        let mut http = self.open_with(Driver::OwnThread, Some(Arc::clone(&shared)));
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = match left.is_zero() {
             true => Err(ureq::Error::Timeout(ureq::Timeout::Global)),
             false => http.post(&Payload { signal, body: &[] }, left),
         };
         let end = match answer {
-            Ok(answer) if self.is_refused_by_proxy(&answer) => {
-                ProbeEnd::Failed(ProbeFailure::Proxy(status_text(answer.status())))
-            }
-            Ok(answer) => ProbeEnd::Answered(reply(answer, &self.secrets)),
-            Err(ureq::Error::ConnectionFailed) if !goes_on && recorder.read().connected.is_some() => {
-                ProbeEnd::Connected
-            }
-            Err(error) => ProbeEnd::Failed(failure(&error, &self.secrets)),
+            Ok(answer) => match self.refusing_proxy(&answer) {
+                Some(proxy) => ProbeEnd::Failed(proxy.refusal(answer.status()).into_probe()),
+                None => ProbeEnd::Answered(reply(answer, &self.secrets)),
+            },
+            Err(error) => ProbeEnd::Failed(failure(error, &self.secrets)),
         };
-        ProbeRequest { timeline: recorder.read(), ended: Instant::now(), end }
+        let timeline = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ProbeRequest { timeline, ended: Instant::now(), end }
     }
 }
 
-/// The same agent as an exporter's, with a recorder in its layers.
-fn agent(spec: &HttpSpec, recorder: &TimelineRecorder, goes_on: bool) -> Agent {
-    let lookup = RecordedLookup { recorder: recorder.clone(), lookup: spec.lookup(Driver::OwnThread) };
-    let dialer = Dialer::new(Arc::default(), Driver::OwnThread);
-    let connector = socket::plain_connector(lookup, dialer);
-    let connector = connector.chain(RecordConnection(recorder.clone()));
-    #[cfg(feature = "tls")]
-    let connector = connector.chain(super::tls::connector(spec));
-    let connector =
-        connector.chain(RecordTls { recorder: recorder.clone(), goes_on }).chain(spec.forward.clone());
-    Agent::with_parts(spec.config.clone(), connector, Unresolved)
-}
-
-fn failure(error: &ureq::Error, secrets: &Secrets) -> ProbeFailure {
-    if let Some(fault) = tls_fault(error) {
-        return ProbeFailure::Tls(TlsFault { what: printable(&fault.what), ..fault });
-    }
-    match error {
-        ureq::Error::Timeout(_) => ProbeFailure::TimedOut,
-        ureq::Error::ConnectProxyFailed(why) => ProbeFailure::Proxy(secrets.redact(of_proxy(why))),
-        ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
+fn failure(error: ureq::Error, secrets: &Secrets) -> ProbeFailure {
+    match network_error(error).map(NetworkError::into_probe) {
+        Ok(failure) => failure,
+        Err(ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..)) => {
             ProbeFailure::NotHttp
         }
-        ureq::Error::Io(error) => match error.kind() {
-            ErrorKind::TimedOut => ProbeFailure::TimedOut,
-            ErrorKind::UnexpectedEof
-            | ErrorKind::ConnectionReset
-            | ErrorKind::ConnectionAborted
-            | ErrorKind::BrokenPipe => ProbeFailure::Closed,
-            kind => ProbeFailure::Io { kind, text: lower_first(&printable(&error.to_string())) },
-        },
-        other => {
+        Err(other) => {
             let text = secrets.redact(lower_first(&printable(&other.to_string())));
             ProbeFailure::Io { kind: ErrorKind::Other, text }
         }

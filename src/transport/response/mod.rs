@@ -1,10 +1,5 @@
 //! Pure: the body of a collector's response. It reads untrusted bytes.
 
-// What tests hold this module to: the message types as prost-build writes them, which a test compares byte for byte.
-#[cfg(test)]
-#[rustfmt::skip]
-#[allow(unreachable_pub)]
-mod generated;
 mod json;
 #[cfg(test)]
 mod tests;

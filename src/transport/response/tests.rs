@@ -1,8 +1,13 @@
 use proptest::prelude::*;
 use prost::Message as _;
 
-use super::generated::{Delay, Detail, ExportAnswer, PartialSuccess, RetryInfo, RpcStatus};
+use self::generated::{Delay, Detail, ExportAnswer, PartialSuccess, RetryInfo, RpcStatus};
 use super::*;
+
+// The message types as prost-build writes them; a test compares them byte for byte.
+#[rustfmt::skip]
+#[allow(unreachable_pub)]
+mod generated;
 
 #[test]
 fn an_empty_answer_is_plain_success() {

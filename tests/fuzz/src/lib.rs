@@ -15,5 +15,6 @@ pub mod trace_context;
 mod http2;
 
 /// The reader of `Retry-After`, which is pure and no public part of the crate either.
-#[path = "../../../src/transport/retry_after.rs"]
-mod parser;
+#[allow(dead_code, reason = "targets do not use everything")]
+#[path = "../../../src/transport/calendar.rs"]
+mod calendar;
