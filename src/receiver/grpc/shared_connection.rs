@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::outgoing::Gone;
-use super::session::{End, Event, Session};
+use super::session::{End, Event, Gone, Session};
 use crate::http2::frame::Code;
 use crate::receiver::state::Shared;
 use crate::receiver::wire::FAREWELL;
