@@ -7,7 +7,7 @@
 //!         http/ (ureq)             grpc/ (over the pure http2)       console/ (prints)
 //!               └───────────────┬───────────────┘
 //!      connect and send: connect (dial, proxy, tls), stream, gzip
-//!      judge responses:  http_status, calendar, response
+//!      judge responses:  response, calendar
 //!      hide secrets:     redact
 //! ```
 //!
@@ -15,7 +15,7 @@
 //!
 //! | Question | File |
 //! |---|---|
-//! | Where do I add a retryable HTTP status? | `RETRYABLE` in `http_status.rs` |
+//! | Where do I add a retryable HTTP status? | `RETRYABLE` in `response/mod.rs` |
 //! | Where do I add a retryable gRPC status? | `RETRYABLE` in `grpc/status.rs` |
 //! | What does a response mean? | `http/response.rs`, `grpc/status.rs`; its body: `response/` |
 //! | What does a failed connection mean? | `connect.rs`; TLS: `tls/fault.rs` |
@@ -49,7 +49,6 @@ pub(crate) mod gate;
 mod grpc;
 mod gzip;
 mod http;
-mod http_status;
 mod proxy;
 mod redact;
 mod response;
@@ -60,7 +59,7 @@ mod tls;
 pub(crate) use connect::Timeline;
 #[cfg(all(feature = "console", feature = "receiver"))]
 pub(crate) use console::json::write as write_json;
-#[cfg(any(feature = "grpc", feature = "probe"))]
+#[cfg(feature = "grpc")]
 pub(crate) use grpc::GrpcSpec;
 pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
@@ -70,7 +69,7 @@ pub(crate) use stream::Stream;
 #[cfg(feature = "probe")]
 pub(crate) use tls::TlsConnector;
 pub(crate) use tls::TlsFault;
-#[cfg(any(feature = "grpc", feature = "probe"))]
+#[cfg(feature = "grpc")]
 pub(crate) use tls::TlsFaultKind;
 
 /// Sends one request at a time and never retries.
@@ -161,7 +160,6 @@ impl Verdict {
 
 /// The response to an empty gRPC call, with secrets redacted.
 #[cfg(feature = "probe")]
-#[cfg_attr(not(feature = "grpc"), allow(dead_code, reason = "only gRPC has calls"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallResponse {
     /// The gRPC status code; 0 is success.
@@ -220,54 +218,8 @@ pub(crate) fn grpc(settings: &ConnectionSettings, driver: Driver) -> Result<Open
 }
 
 #[cfg(not(feature = "grpc"))]
-const NO_GRPC: &str = "this build cannot send over gRPC; build standpipe with its feature \"grpc\"";
-
-#[cfg(not(feature = "grpc"))]
 pub(crate) fn grpc(_: &ConnectionSettings, _: Driver) -> Result<Opener, SetupError> {
-    Err(NO_GRPC.into())
-}
-
-/// Stands in for gRPC in a build without the feature "grpc", where a probe can only say so.
-#[cfg(all(feature = "probe", not(feature = "grpc")))]
-mod grpc {
-    use std::time::Instant;
-
-    use super::{CallResponse, NO_GRPC, ProbeFailure, ProbeRequest, SetupError};
-    use crate::config::ConnectionSettings;
-    use crate::process::Driver;
-    use crate::record::Signal;
-
-    /// Cannot be made.
-    pub(crate) enum GrpcSpec {}
-
-    /// Cannot be made.
-    pub(crate) enum Grpc {}
-
-    impl GrpcSpec {
-        /// # Errors
-        /// Always.
-        pub(crate) fn for_probe(_: &ConnectionSettings) -> Result<Self, SetupError> {
-            Err(NO_GRPC.into())
-        }
-
-        pub(crate) fn proxy(&self) -> Option<String> {
-            match *self {}
-        }
-
-        pub(crate) fn open(&self, _: Driver) -> Grpc {
-            match *self {}
-        }
-    }
-
-    impl Grpc {
-        pub(crate) fn try_connect(&mut self, _: Instant) -> ProbeRequest {
-            match *self {}
-        }
-
-        pub(crate) fn try_export(&mut self, _: Signal, _: Instant) -> Result<CallResponse, ProbeFailure> {
-            match *self {}
-        }
-    }
+    Err("this build cannot send over gRPC; build standpipe with its feature \"grpc\"".into())
 }
 
 /// Prepares a transport that prints requests instead of sending them. A patient transport keeps what it cannot print.

@@ -1,23 +1,23 @@
 //! One empty request of a probe: its timeline and its response or failure.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ureq::http::{Response, header};
 
+use super::HttpSpec;
 use super::connection::network_error;
 use super::response::{
-    Success, content_type, header_text, printable, read_success, shown_location, too_long,
+    content_type, error_text, header_text, printable, read_success, shown_location, too_long,
 };
-use super::{ANSWER_BYTES, HttpSpec, PROTOBUF};
 use crate::config::ConnectionSettings;
 use crate::process::Driver;
 use crate::record::Signal;
 use crate::transport::connect::{NetworkError, Route, Timeline};
 use crate::transport::proxy::{Proxy, status_text};
 use crate::transport::redact::Secrets;
-use crate::transport::response::{self, is_media_type, read_status};
+use crate::transport::response::Success;
 use crate::transport::{Payload, SetupError, TlsFault, lower_first};
 
 /// One request of a probe, done.
@@ -136,60 +136,21 @@ fn reply(mut answer: Response<ureq::Body>, secrets: &Secrets) -> ProbeResponse {
     let location =
         header_text(&answer, header::LOCATION).map(|location| secrets.redact(shown_location(location)));
     let body = match status.is_success() {
-        true => success_body(read_success(&mut answer)),
-        false => refusal_body(&mut answer, &content_type),
-    };
-    let body = match body {
-        ProbeBody::Text(text) => ProbeBody::Text(secrets.redact(text)),
-        body => body,
+        true => success_body(read_success(&mut answer), secrets),
+        false => match error_text(&mut answer, &content_type) {
+            text if text.is_empty() => ProbeBody::Fine,
+            text => ProbeBody::Text(secrets.redact(text)),
+        },
     };
     ProbeResponse { status: status.as_u16(), status_text: status_text(status), content_type, location, body }
 }
 
-fn success_body(success: Success) -> ProbeBody {
+fn success_body(success: Success, secrets: &Secrets) -> ProbeBody {
     match success {
-        Success::Read(response::Success::Accepted) => ProbeBody::Fine,
-        Success::Read(response::Success::Partly { message, .. }) => ProbeBody::Text(printable(&message)),
-        Success::Read(response::Success::Odd(what)) => ProbeBody::Odd(what),
-        Success::Read(response::Success::Foreign) => ProbeBody::Foreign,
+        Success::Accepted => ProbeBody::Fine,
+        Success::Partly { message, .. } => ProbeBody::Text(secrets.redact(printable(&message))),
+        Success::Odd(what) => ProbeBody::Odd(what),
+        Success::Foreign => ProbeBody::Foreign,
         Success::TooLong => ProbeBody::TooLong(too_long()),
-    }
-}
-
-/// What came before an error may still say why.
-fn refusal_body(answer: &mut Response<ureq::Body>, content_type: &str) -> ProbeBody {
-    let mut bytes = Vec::new();
-    let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut bytes);
-    read_refusal(&bytes, content_type)
-}
-
-/// Pure: what a body of this type says.
-fn read_refusal(bytes: &[u8], content_type: &str) -> ProbeBody {
-    if bytes.is_empty() {
-        return ProbeBody::Fine;
-    }
-    if is_media_type(content_type, PROTOBUF) {
-        let status = read_status(bytes);
-        return status.map_or(ProbeBody::Fine, |status| ProbeBody::Text(printable(&status.message)));
-    }
-    ProbeBody::Text(printable(&String::from_utf8_lossy(bytes)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_body_of_a_refusal_is_read_as_what_it_says_it_is() {
-        let text = |text: &str| ProbeBody::Text(text.to_owned());
-        for (bytes, content_type, expected) in [
-            (&b""[..], "text/html", ProbeBody::Fine),
-            (b"\x08\x03\x12\x06bad id", PROTOBUF, text("bad id")),
-            (b"\x08", PROTOBUF, ProbeBody::Fine),
-            (b"no\r\nway", "", text("no  way")),
-            (b"<html>", "text/html", text("<html>")),
-        ] {
-            assert_eq!(read_refusal(bytes, content_type), expected, "{content_type} {bytes:?}");
-        }
     }
 }

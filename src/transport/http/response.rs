@@ -9,13 +9,12 @@ use super::connection::network_error;
 use super::{ANSWER_BYTES, PROTOBUF};
 use crate::transport::calendar::retry_after;
 use crate::transport::gzip::decompress;
-use crate::transport::http_status::StatusClass;
 use crate::transport::proxy::status_text;
-use crate::transport::response::{self, Extent, is_media_type, read_status};
+use crate::transport::response::{self, Extent, StatusClass, Success, is_media_type, read_status};
 use crate::transport::{Verdict, lower_first};
 
-/// An answer longer than this is none.
-const LONGEST_ANSWER: u64 = 4 << 20;
+/// Longest answer. A longer one is refused.
+const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
 /// The verdict on a response.
 pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict {
@@ -28,8 +27,9 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict 
     }
     let after = header_text(&answer, header::RETRY_AFTER);
     let after = after.and_then(|after| retry_after(after, SystemTime::now()));
-    let text = error_text(&mut answer);
-    let reason = match text.is_empty() {
+    let content_type = content_type(&answer);
+    let text = error_text(&mut answer, &content_type);
+    let reason = match text.is_empty() || !is_text(&content_type) {
         true => format!("{request}: {}", status_text(status)),
         false => format!("{request}: {}: {text}", status_text(status)),
     };
@@ -41,21 +41,23 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict 
     class.verdict(after, reason)
 }
 
-/// The message in an error's body: of a `google.rpc.Status`, or plain text.
-fn error_text(answer: &mut Response<ureq::Body>) -> String {
-    let content_type = content_type(answer);
+/// Returns the message in an error's body: of a `google.rpc.Status`, or the body as text.
+pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) -> String {
     let is_packed = is_packed(answer);
     let mut body = Vec::new();
-    // what was read before an error may still say why
+    // Bytes that were read before an error may still give the reason.
     let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut body);
     let (body, _) = unpacked(body, is_packed, Extent::Whole);
-    if is_media_type(&content_type, PROTOBUF) {
-        return read_status(&body).map(|status| status.message).unwrap_or_default();
+    match is_media_type(content_type, PROTOBUF) {
+        true => printable(&read_status(&body).map(|status| status.message).unwrap_or_default()),
+        false => printable(&String::from_utf8_lossy(&body)),
     }
-    let is_text = content_type.is_empty()
-        || is_media_type(&content_type, "text/plain")
-        || content_type.to_ascii_lowercase().contains("json");
-    if is_text { printable(&String::from_utf8_lossy(&body)) } else { String::new() }
+}
+
+/// Returns whether a message shows bodies of this type. A page in HTML explains nothing.
+fn is_text(content_type: &str) -> bool {
+    let is = |name| is_media_type(content_type, name);
+    is("") || is("text/plain") || is(PROTOBUF) || content_type.to_ascii_lowercase().contains("json")
 }
 
 fn redirected(answer: &Response<ureq::Body>, request: &str) -> String {
@@ -90,29 +92,18 @@ pub(super) fn printable(text: &str) -> String {
     line.take(200).collect()
 }
 
-/// The response message of a success.
-#[derive(Debug)]
-pub(super) enum Success {
-    Read(response::Success),
-    TooLong,
-}
-
-/// In words.
+/// The message for [`Success::TooLong`].
 pub(super) fn too_long() -> String {
-    format!("the answer is longer than {} MiB", LONGEST_ANSWER >> 20)
+    format!("the answer is longer than {} MiB", MAX_ANSWER_BYTES >> 20)
 }
 
 /// The collector has the batch, also if the rest of its answer is lost; but it must have been a collector.
 fn judge_success(answer: &mut Response<ureq::Body>, request: &str) -> Verdict {
     match read_success(answer) {
-        Success::Read(response::Success::Accepted) => Verdict::Accepted,
-        Success::Read(response::Success::Partly { rejected, message }) => {
-            Verdict::AcceptedPartly { rejected, message }
-        }
-        Success::Read(response::Success::Odd(what)) => {
-            Verdict::AcceptedPartly { rejected: 0, message: format!("{request}: {what}") }
-        }
-        Success::Read(response::Success::Foreign) => {
+        Success::Accepted => Verdict::Accepted,
+        Success::Partly { rejected, message } => Verdict::AcceptedPartly { rejected, message },
+        Success::Odd(what) => Verdict::AcceptedPartly { rejected: 0, message: format!("{request}: {what}") },
+        Success::Foreign => {
             let (status, kind) = (status_text(answer.status()), printable(&content_type(answer)));
             let reason = format!(
                 "{request}: {status}: the server answers, but not as a collector would: with {kind}; are host, port and path right?"
@@ -139,7 +130,7 @@ pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Success {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => has_ended = false,
         }
-        if length > LONGEST_ANSWER {
+        if length > MAX_ANSWER_BYTES {
             return Success::TooLong;
         }
     }
@@ -149,7 +140,7 @@ pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Success {
         false => Extent::BrokenOff,
     };
     let (body, extent) = unpacked(body, is_packed, extent);
-    Success::Read(response::read_success(&content_type, &body, extent))
+    response::read_success(&content_type, &body, extent)
 }
 
 /// Whether the server compressed its answer, although that was not asked for.
