@@ -129,16 +129,16 @@ impl Conn {
     pub(crate) fn send(&mut self, message: &Message<'_>) -> Progress {
         let Self { call: Some(call), connection, .. } = self else { return Progress::Waits };
         while !call.is_sent && call.end.is_none() {
+            let left = message.len() - call.sent;
+            if left > 0 && call.window.available().min(connection.window.available()) == 0 {
+                return Progress::Waits;
+            }
             if connection.out.len() >= OUTPUT_BYTES {
                 return Progress::GoesOn;
             }
-            let left = message.len() - call.sent;
             // A server may take frames of 16 MiB; that is no reason to hold one.
             let most = left.min(connection.peer.max_frame).min(OUTPUT_BYTES);
             let length = connection.spend(&mut call.window, most);
-            if length == 0 && left > 0 {
-                return Progress::Waits;
-            }
             call.is_sent = length == left;
             let flags = if call.is_sent { frame::flag::END_STREAM } else { 0 };
             frame::write_head(kind::DATA, flags, call.stream, length, &mut connection.out);

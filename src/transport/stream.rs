@@ -115,6 +115,7 @@ pub(crate) struct DeadlineStream {
     /// sent the reason before it hung up, and reads return it.
     is_write_closed: bool,
     /// The first byte that the peer sent, which shows its protocol.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only TLS explains itself with it"))]
     pub(super) first_byte: Option<u8>,
 }
 

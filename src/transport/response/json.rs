@@ -49,6 +49,7 @@ impl Reader<'_> {
         }
         loop {
             match self.peek()? {
+                b'[' if self.is_inside && self.depth == 1 => return Err(Fault::Foreign),
                 b'{' | b'[' => self.depth += 1,
                 b'}' | b']' => self.depth -= 1,
                 b',' => {}
