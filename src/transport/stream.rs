@@ -19,6 +19,7 @@ const BRIEF: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(DeadlineStream),
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only the feature makes it"))]
     Tls(Box<TlsStream>),
 }
 
@@ -48,6 +49,7 @@ impl Stream {
     }
 
     /// Returns whether nothing more can be written: the peer hung up, or a write ended within a frame.
+    #[cfg(feature = "grpc")]
     pub(super) fn is_write_closed(&mut self) -> bool {
         self.tcp().is_write_closed
     }

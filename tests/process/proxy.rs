@@ -364,6 +364,22 @@ fn sends_a_password_once_to_a_proxy_that_refuses_it() {
     }
 }
 
+/// Proxies may end lines with a bare line feed, and repeat a password that is too short to be looked for.
+#[test]
+fn a_refusal_over_grpc_with_bare_line_feeds_is_understood_and_not_quoted() {
+    let proxy = TinyProxy::refusing("HTTP/1.0 407 hunter2\nproxy-authenticate: Basic realm=hunter2\n\n");
+    let url = format!("http://shop:hunter2@{}", proxy.address);
+    let environment = [("HTTP_PROXY", url.as_str()), (OVER_GRPC, "yes"), (FLUSHES_BRIEFLY, "yes")];
+    let (_, printed) = export_in_child("http://collector.test:4317", &environment);
+    let refusal = format!(
+        "proxy {} (HTTP_PROXY): 407 Proxy Authentication Required; set user and password in HTTP_PROXY",
+        proxy.address
+    );
+    assert!(printed.contains(&refusal), "{printed}");
+    assert!(!printed.contains("hunter2"), "{printed}");
+    assert_eq!(proxy.heads().len(), 1);
+}
+
 /// Each of the three signals has a URL, and all of them have the same result.
 #[test]
 fn a_probe_sends_a_password_once_to_a_proxy_that_refuses_it() {

@@ -13,7 +13,7 @@ use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;
 
 use super::export;
-use crate::support::scene::{LONG, closed_address};
+use crate::support::scene::LONG;
 use crate::support::{process, tunnel};
 
 const YES: &str = "HTTP/1.1 200 Connected\r\n\r\n";
@@ -105,18 +105,6 @@ fn credentials_are_for_the_proxy_alone() {
     let head = heads.recv_timeout(LONG).unwrap();
     assert!(head.contains("\r\nproxy-authorization: Basic YWxpOm9wZW4tc2VzYW1l\r\n"), "{head}");
     assert_eq!(receiver.requests()[0].header("proxy-authorization"), None);
-}
-
-/// Proxies may end lines with a bare line feed, and repeat a password that is too short to be looked for.
-#[test]
-fn a_refusal_with_bare_line_feeds_is_understood_and_not_quoted() {
-    let no = "HTTP/1.0 407 sesame\nproxy-authenticate: Basic realm=sesame\n\n";
-    let (proxy, heads) = proxy([no], closed_address());
-    let reports = export_through(&format!("http://ali:sesame@{proxy}"));
-    let refusal = "(http_proxy): 407 Proxy Authentication Required; set user and password in http_proxy";
-    assert!(reports[1].contains(refusal), "{reports:?}");
-    assert!(!reports.concat().contains("sesame"), "{reports:?}");
-    assert_eq!(heads.try_iter().count(), 1);
 }
 
 #[test]
