@@ -78,6 +78,7 @@ impl Conn {
     }
 
     /// Returns the bytes that came after the last whole frame, or that broke a rule.
+    #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.connection.unread()
     }

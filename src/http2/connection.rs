@@ -94,6 +94,7 @@ impl Connection {
     }
 
     /// Returns the bytes that came after the last whole frame, or that broke a rule.
+    #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.inbox.waiting()
     }
