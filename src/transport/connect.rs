@@ -111,7 +111,7 @@ impl Route {
 /// Opens the connections of one transport.
 #[derive(Debug)]
 pub(super) struct Connector {
-    route: Route,
+    pub(super) route: Route,
     pub(super) lookup: Lookup,
     dialer: Dialer,
 }

@@ -95,7 +95,10 @@ impl Client {
     fn connect(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Connection, CallFailure> {
         let stream = self.connector.connect(deadline, timeline).map_err(CallFailure::Network)?;
         match &stream {
-            Stream::Tls(tls) if tls.session.protocol() != Some(PROTOCOL) => Err(CallFailure::no_http2()),
+            // The TLS of a connection to a plaintext server is the proxy's.
+            Stream::Tls(tls) if self.connector.route.is_tls() && tls.session.protocol() != Some(PROTOCOL) => {
+                Err(CallFailure::no_http2())
+            }
             _ => Ok(Connection { conn: Conn::new(), stream, used: Instant::now() }),
         }
     }
