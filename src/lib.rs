@@ -93,6 +93,8 @@ pub mod escape;
 #[cfg(feature = "ffi")]
 mod ffi;
 pub mod guide;
+#[cfg(feature = "grpc")]
+mod http2;
 mod logs;
 pub mod metrics;
 mod pipeline;
@@ -151,6 +153,10 @@ pub use telemetry::Telemetry;
 pub use telemetry::global::{Global, InstallError, InstallGuard, logger, meter, tracer};
 pub use telemetry::provider::Provider;
 pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
+
+/// Shared with the command; not a part of the API.
+#[doc(hidden)]
+pub use transport::calendar;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

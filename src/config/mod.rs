@@ -44,7 +44,6 @@ pub(crate) use no_proxy::proxy_for;
 pub(crate) use provider::ProviderSettings;
 pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;
-#[cfg(any(feature = "tls", feature = "grpc"))]
 pub(crate) use settings::TlsSettings;
 pub(crate) use settings::{
     BatchSettings, ConnectionSettings, MOST_QUEUE_RECORDS, PaceSettings, PeriodicReaderSettings,

@@ -49,15 +49,6 @@ pub(super) struct Target<'a> {
     pub(super) transport: Transport,
 }
 
-/// Advice after a proxy did not accept the credentials in its URL.
-const PROXY_CREDENTIALS: &str =
-    "set user and password in HTTPS_PROXY or HTTP_PROXY: http://user:password@host:port";
-
-/// Returns whether a proxy asks for other credentials. An answer over gRPC has the advice in its text.
-fn is_about_credentials(answer: &str) -> bool {
-    answer.contains("407") && !answer.contains("set user and password")
-}
-
 /// Why there is no connection.
 pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Problem {
     let who = match target.proxy {
@@ -66,11 +57,11 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
     };
     let around = "set proxy = \"off\" or NO_PROXY to go without it";
     match failure {
-        ProbeFailure::Proxy(why) => {
-            let usual = format!("does it allow this host and port? {around}");
+        ProbeFailure::Proxy { status, advice } => {
+            let usual = || format!("does it allow this host and port? {around}");
             Problem::new(
-                format!("{who} opens no way to the collector: {why}"),
-                if is_about_credentials(why) { PROXY_CREDENTIALS.to_owned() } else { usual },
+                format!("{who} opens no way to the collector: {status}"),
+                advice.clone().unwrap_or_else(usual),
             )
         }
         ProbeFailure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
@@ -117,7 +108,7 @@ pub(super) fn unsecured(
             "the server closed the connection in the TLS handshake",
             "does this port speak TLS? if not, write http://",
         ),
-        ProbeFailure::NotHttp | ProbeFailure::Proxy(_) => Problem::new("the TLS handshake failed", ""),
+        ProbeFailure::NotHttp | ProbeFailure::Proxy { .. } => Problem::new("the TLS handshake failed", ""),
         ProbeFailure::Io { text, .. } => Problem::new(format!("the TLS handshake failed: {text}"), ""),
     }
 }
@@ -170,11 +161,6 @@ pub(super) fn no_client_certificate() -> Problem {
     Problem::new("client certificate required", "set client-certificate-file and client-key-file")
 }
 
-/// It began as TLS, but cannot be read.
-pub(super) fn broken_tls() -> Problem {
-    Problem::new("the server sends what is no valid TLS", "is there something between that alters it?")
-}
-
 /// TLS is fine, but the server does not negotiate HTTP/2 over it.
 pub(super) fn no_http2() -> Problem {
     Problem::new(
@@ -206,10 +192,10 @@ pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: boo
             "something answers, but not in HTTP",
             "is it the port of a collector, usually 4318 for HTTP?",
         ),
-        (_, ProbeFailure::Proxy(text)) => {
-            let advice = if is_about_credentials(text) { PROXY_CREDENTIALS } else { "" };
-            Problem::new(format!("the proxy refuses the request: {text}"), advice)
-        }
+        (_, ProbeFailure::Proxy { status, advice }) => Problem::new(
+            format!("the proxy refuses the request: {status}"),
+            advice.clone().unwrap_or_default(),
+        ),
         (_, ProbeFailure::Io { text, .. }) => Problem::new(format!("the request failed: {text}"), ""),
         (_, ProbeFailure::Tls(fault)) => Problem::new(fault.what.clone(), ""),
     }
@@ -227,7 +213,7 @@ pub(super) fn uncalled(failure: &ProbeFailure, url: &EndpointUrl, has_ca: bool) 
             "the server closed the connection without an answer",
             "is it the gRPC port of a collector, usually 4317?",
         ),
-        ProbeFailure::Proxy(text) | ProbeFailure::Io { text, .. } => Problem::new(
+        ProbeFailure::Proxy { status: text, .. } | ProbeFailure::Io { text, .. } => Problem::new(
             format!("the call failed: {text}"),
             "is it the gRPC port of a collector, usually 4317?",
         ),
@@ -327,14 +313,17 @@ mod tests {
              without it",
             ),
             (
-                &ProbeFailure::Proxy("403 Forbidden".to_owned()),
-                "the proxy proxy:3128 opens no way to the collector: 403 Forbidden | does it allow this \
+                &ProbeFailure::Proxy { status: "502 Bad Gateway".to_owned(), advice: None },
+                "the proxy proxy:3128 opens no way to the collector: 502 Bad Gateway | does it allow this \
              host and port? set proxy = \"off\" or NO_PROXY to go without it",
             ),
             (
-                &ProbeFailure::Proxy("407 Proxy Authentication Required".to_owned()),
+                &ProbeFailure::Proxy {
+                    status: "407 Proxy Authentication Required".to_owned(),
+                    advice: Some("set user and password in HTTPS_PROXY".to_owned()),
+                },
                 "the proxy proxy:3128 opens no way to the collector: 407 Proxy Authentication Required | set user and \
-             password in HTTPS_PROXY or HTTP_PROXY: http://user:password@host:port",
+             password in HTTPS_PROXY",
             ),
         ] {
             assert_eq!(line(&unconnected(&proxied, failure)), expected);

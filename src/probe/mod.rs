@@ -5,8 +5,8 @@
 //!                               └────────┴───────┴───────┴──────────┴ the first failure ends it, with advice
 //! ```
 //!
-//! The exporter's own way is gone, with its proxy, its certificates and its headers. No telemetry is sent: an export
-//! without records is an empty body. No redirect is followed, and no secret is shown.
+//! A probe connects as the exporter does, with its proxy, certificates and headers. No telemetry is sent: an export without
+//! records is an empty body. No redirect is followed, and no secret is shown.
 
 mod advice;
 mod certificate;
@@ -21,19 +21,20 @@ use std::time::{Duration, Instant};
 use self::advice::Problem;
 use self::endpoint::{Endpoint, EndpointUrl, endpoints};
 use self::stages::{ProbeTarget, ask_grpc, ask_http};
-use crate::config::{Exporter, Transport};
+use crate::config::{ConnectionSettings, Exporter, Transport};
 use crate::escape::{escape_all_but, shows_itself};
 use crate::process::spawn_scoped;
 use crate::record::Signal;
-use crate::transport::{GrpcSpec, HttpSpec};
+use crate::transport::{GrpcSpec, HttpSpec, SetupError};
 
 /// Stands in for a budget that no clock can hold.
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_BUDGET: Duration = Duration::from_secs(3600);
 
 /// Checks for each endpoint of an exporter whether it would take what is sent there.
 ///
-/// All endpoints are probed at the same time, each within the budget; an exporter that only prints has none. This blocks until the
-/// last has answered or the budget is used up, and never fails: what is wrong is in the report.
+/// All endpoints are probed at the same time, each within the budget. Behind a proxy they are probed one after the other, and the first
+/// failure to reach the collector is the result of all: a wrong password is sent once. Console exporters have no endpoints. This
+/// function blocks until the last endpoint has answered or the budget is used up, and never fails: problems are in the report.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,27 +52,49 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// ```
 pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
     let now = Instant::now();
-    let deadline = now.checked_add(budget).unwrap_or(now + LONGEST);
+    let deadline = now.checked_add(budget).unwrap_or(now + MAX_BUDGET);
     let endpoints = endpoints(exporter);
-    let endpoints = thread::scope(|scope| {
-        let probes: Vec<_> = endpoints
-            .iter()
-            .map(|endpoint| {
-                let probe = || probe_endpoint(exporter, endpoint, deadline);
-                // where no more threads can be started, one after the other
-                spawn_scoped(scope, "standpipe-probe", probe).map_err(|_| probe())
-            })
-            .collect();
-        let reports = probes.into_iter().zip(&endpoints).map(|(probe, endpoint)| {
-            let stages = match probe {
-                Ok(thread) => thread.join().unwrap_or_else(|_| given_up()),
-                Err(stages) => stages,
-            };
-            EndpointReport { url: endpoint.shown.clone(), signals: endpoint.signals.clone(), stages }
-        });
-        reports.collect()
+    let spec = Spec::new(&exporter.connection);
+    let has_proxy = spec.as_ref().is_ok_and(|spec| spec.proxy().is_some());
+    let probe = |endpoint: &Endpoint| probe_endpoint(&exporter.connection, &spec, endpoint, deadline);
+    let stages = if has_proxy { one_by_one(&endpoints, probe) } else { all_at_once(&endpoints, &probe) };
+    let reports = endpoints.into_iter().zip(stages);
+    let reports = reports.map(|(Endpoint { shown, signals, .. }, stages)| EndpointReport {
+        url: shown,
+        signals,
+        stages,
     });
-    Report { exporter: exporter.name().to_owned(), endpoints }
+    Report { exporter: exporter.name().to_owned(), endpoints: reports.collect() }
+}
+
+/// Probes endpoints behind a proxy. A result that is not the collector's holds for all of them: each attempt would repeat the
+/// password, and proxies lock accounts.
+fn one_by_one(endpoints: &[Endpoint], probe: impl Fn(&Endpoint) -> Probed) -> Vec<Vec<Stage>> {
+    let mut failed: Option<Vec<Stage>> = None;
+    let stages = endpoints.iter().map(|endpoint| {
+        failed.clone().unwrap_or_else(|| {
+            let Probed { stages, is_answered } = probe(endpoint);
+            failed = (!is_answered).then(|| stages.clone());
+            stages
+        })
+    });
+    stages.collect()
+}
+
+fn all_at_once(endpoints: &[Endpoint], probe: &(impl Fn(&Endpoint) -> Probed + Sync)) -> Vec<Vec<Stage>> {
+    thread::scope(|scope| {
+        let start = |endpoint| {
+            let probe = move || probe(endpoint).stages;
+            // Where no more threads can be started, one after the other.
+            spawn_scoped(scope, "standpipe-probe", probe).map_err(|_| probe())
+        };
+        let probes: Vec<_> = endpoints.iter().map(start).collect();
+        let stages = probes.into_iter().map(|probe| match probe {
+            Ok(thread) => thread.join().unwrap_or_else(|_| given_up()),
+            Err(stages) => stages,
+        });
+        stages.collect()
+    })
 }
 
 /// What was found out about an exporter, from [`probe`]. Shown as a line for each stage.
@@ -164,8 +187,7 @@ pub enum StageKind {
     Connect,
     /// Agreeing on encryption, and verifying the certificate; only for `https`.
     Tls,
-    /// The HTTP/2 preface and settings; only for gRPC, and only without a proxy: with one, the export finds
-    /// out.
+    /// The HTTP/2 preface and settings; only for gRPC.
     Http2,
     /// Sending a request without records; over gRPC one for each signal.
     Export,
@@ -214,29 +236,64 @@ pub enum Outcome {
     },
 }
 
-fn probe_endpoint(exporter: &Exporter, endpoint: &Endpoint, deadline: Instant) -> Vec<Stage> {
+/// The transport to probe, checked.
+enum Spec {
+    Http(HttpSpec),
+    Grpc(GrpcSpec),
+}
+
+impl Spec {
+    fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
+        match settings.transport {
+            Transport::Grpc => GrpcSpec::for_probe(settings).map(Self::Grpc),
+            // A console has no endpoint to probe.
+            Transport::Http | Transport::Console => HttpSpec::for_probe(settings).map(Self::Http),
+        }
+    }
+
+    fn proxy(&self) -> Option<String> {
+        match self {
+            Self::Http(spec) => spec.proxy(),
+            Self::Grpc(spec) => spec.proxy(),
+        }
+    }
+}
+
+/// The stages of an endpoint.
+struct Probed {
+    stages: Vec<Stage>,
+    /// The collector answered. Only then can another endpoint have another result.
+    is_answered: bool,
+}
+
+fn probe_endpoint(
+    settings: &ConnectionSettings,
+    spec: &Result<Spec, SetupError>,
+    endpoint: &Endpoint,
+    deadline: Instant,
+) -> Probed {
     let mut stages = Stages::begin(Instant::now());
-    let settings = &exporter.connection;
-    let spec = HttpSpec::new(settings).map_err(|what| Problem::new(what, ""));
-    let url = EndpointUrl::parse(&endpoint.url, &endpoint.shown).ok_or_else(|| {
-        Problem::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"")
-    });
-    match url.and_then(|url| Ok((url, spec?))) {
+    let unreadable =
+        || Problem::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"");
+    let url = EndpointUrl::parse(&endpoint.url, &endpoint.shown).ok_or_else(unreadable);
+    let spec = spec.as_ref().map_err(|error| Problem::new(error.to_string(), ""));
+    let is_answered = match url.and_then(|url| Ok((url, spec?))) {
         Ok((url, spec)) => {
-            let target = ProbeTarget { settings, spec: &spec, url: &url, deadline };
-            match settings.transport {
-                Transport::Http => ask_http(&target, endpoint, &mut stages),
-                Transport::Grpc => match GrpcSpec::new(settings) {
-                    Ok(spec) => ask_grpc(&target, &spec, endpoint, &mut stages),
-                    Err(what) => stages.fail(StageKind::Settings, Instant::now(), Problem::new(what, "")),
-                },
-                // has no endpoint to probe
-                Transport::Console => {}
+            let target = ProbeTarget { settings, endpoint, url: &url, proxy: spec.proxy(), deadline };
+            match spec {
+                Spec::Http(spec) => ask_http(&target, spec, &mut stages),
+                Spec::Grpc(spec) => {
+                    ask_grpc(&target, spec, &mut stages);
+                    true
+                }
             }
         }
-        Err(problem) => stages.fail(StageKind::Settings, Instant::now(), problem),
-    }
-    stages.finish()
+        Err(problem) => {
+            stages.fail(StageKind::Settings, Instant::now(), problem);
+            true
+        }
+    };
+    Probed { stages: stages.finish(), is_answered }
 }
 
 /// A panic on the way is a bug of ours, but the other endpoints still have their reports.

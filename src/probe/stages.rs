@@ -1,6 +1,6 @@
 //! The stages on the way to a collector: resolve, connect, TLS, HTTP/2, export. The first failure ends them.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -11,290 +11,229 @@ use super::responses::{self, SentCalls, SentExport};
 use super::{StageKind, Stages};
 use crate::config::{Compression, ConnectionSettings};
 use crate::process::Driver;
-use crate::record::Signal;
 use crate::transport::{
-    CallResponse, DeadlineStream, GrpcSpec, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, ReadWrite,
-    TlsFaultKind, TlsPeek, peek, tls_fault,
+    GrpcSpec, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, Stream, Timeline, TlsConnector, TlsFaultKind,
 };
 
-/// More addresses than these are only counted.
-const MOST_ADDRESSES: usize = 4;
+/// Addresses that are shown. Further ones are only counted.
+const MAX_ADDRESSES: usize = 4;
 
-const HTTP2: &[u8] = b"h2";
-
-/// What the stages of one endpoint share.
+/// The endpoint to probe, and the way to it.
 pub(super) struct ProbeTarget<'a> {
     pub(super) settings: &'a ConnectionSettings,
-    pub(super) spec: &'a HttpSpec,
+    pub(super) endpoint: &'a Endpoint,
     pub(super) url: &'a EndpointUrl,
+    /// Host and port of a proxy.
+    pub(super) proxy: Option<String>,
     pub(super) deadline: Instant,
 }
 
 impl ProbeTarget<'_> {
-    /// Reports the stages up to TLS; whether all of them passed.
+    /// Reports the stages up to TLS; returns whether all of them passed.
     fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
-        let (timeline, proxy) = (&request.timeline, self.spec.proxy());
+        let timeline = &request.timeline;
         // A request that did not fail went through all stages, so that this stands for none.
         let none = ProbeFailure::Closed;
         let failure = if let ProbeEnd::Failed(failure) = &request.end { failure } else { &none };
         let Some(at) = timeline.resolved else {
-            let who = match &proxy {
+            let who = match &self.proxy {
                 Some(proxy) => format!("the proxy {proxy}"),
                 None => format!("\"{}\"", self.url.shown_host),
             };
             stages.fail(StageKind::Resolve, request.ended, advice::unresolved(&who, failure));
             return false;
         };
-        stages.pass(StageKind::Resolve, at, self.addresses(request));
+        stages.pass(StageKind::Resolve, at, self.addresses(timeline));
         let Some(at) = timeline.connected else {
             let transport = self.settings.transport;
-            let target = Target { addresses: self.addresses(request), proxy: proxy.as_deref(), transport };
+            let proxy = self.proxy.as_deref();
+            let target = Target { addresses: self.addresses(timeline), proxy, transport };
             stages.fail(StageKind::Connect, request.ended, advice::unconnected(&target, failure));
             return false;
         };
-        stages.pass(StageKind::Connect, at, self.connection(request));
+        stages.pass(StageKind::Connect, at, self.connection(timeline));
         if !self.url.is_tls {
             return true;
         }
-        // a server may refuse a client's certificate when it has long been greeted
-        let Some(at) = timeline.secured.filter(|_| !matches!(failure, ProbeFailure::Tls(_))) else {
-            stages.fail(StageKind::Tls, request.ended, self.unsecured(request, failure));
-            return false;
+        let fault = match failure {
+            ProbeFailure::Tls(fault) => Some(fault.kind),
+            _ => None,
         };
-        stages.pass(StageKind::Tls, at, self.tls(request));
-        true
-    }
-
-    fn addresses(&self, request: &ProbeRequest) -> String {
-        let all = &request.timeline.addresses;
-        let has_proxy = self.spec.proxy().is_some();
-        let show = |address| match has_proxy {
-            true => format!("proxy {address}"),
-            false => self.url.shown_address(address),
-        };
-        let shown: Vec<String> = all.iter().take(MOST_ADDRESSES).map(|address| show(*address)).collect();
-        match all.len() {
-            0..=MOST_ADDRESSES => shown.join(", "),
-            count => format!("{} and {} more", shown.join(", "), count - MOST_ADDRESSES),
+        match (timeline.secured, fault) {
+            // The server ended the handshake because it does not speak HTTP/2.
+            (None, Some(TlsFaultKind::NoHttp2)) => true,
+            (Some(at), None | Some(TlsFaultKind::NoHttp2)) => {
+                stages.pass(StageKind::Tls, at, self.tls(timeline));
+                true
+            }
+            // A server may refuse a client certificate long after the handshake.
+            _ => {
+                let is_unknown = fault == Some(TlsFaultKind::UnknownIssuer);
+                let certificate = certificate(timeline).filter(|_| is_unknown);
+                let problem = advice::unsecured(failure, self.url, self.has_ca(), certificate.as_ref());
+                stages.fail(StageKind::Tls, request.ended, problem);
+                false
+            }
         }
     }
 
-    fn connection(&self, request: &ProbeRequest) -> String {
-        match (self.spec.proxy(), request.timeline.peer) {
+    fn has_ca(&self) -> bool {
+        self.settings.tls.ca.is_some()
+    }
+
+    fn addresses(&self, timeline: &Timeline) -> String {
+        let all = &timeline.addresses;
+        let show = |address| match self.proxy {
+            Some(_) => format!("proxy {address}"),
+            None => self.url.shown_address(address),
+        };
+        let shown: Vec<String> = all.iter().take(MAX_ADDRESSES).map(|address| show(*address)).collect();
+        match all.len() {
+            0..=MAX_ADDRESSES => shown.join(", "),
+            count => format!("{} and {} more", shown.join(", "), count - MAX_ADDRESSES),
+        }
+    }
+
+    fn connection(&self, timeline: &Timeline) -> String {
+        match (&self.proxy, timeline.peer) {
             (Some(proxy), _) => format!("by way of the proxy {proxy}"),
             (None, Some(peer)) => self.url.shown_address(peer),
             (None, None) => "connected".to_owned(),
         }
     }
 
-    /// What is known of an encrypted connection.
-    fn tls(&self, request: &ProbeRequest) -> String {
-        let peek = self.peek(request, None);
-        let certificate = peek.as_ref().and_then(|peek| Certificate::parse(peek.certificate.as_ref()?));
-        let version = peek.and_then(|peek| peek.version).unwrap_or("TLS");
-        match certificate {
-            Some(certificate) => format!("{version}, {certificate}"),
-            None if self.settings.tls.ca.is_some() => "certificate verified by ca-file".to_owned(),
+    /// Describes an encrypted connection.
+    fn tls(&self, timeline: &Timeline) -> String {
+        match certificate(timeline) {
+            Some(certificate) => format!("{}, {certificate}", timeline.tls_version),
+            None if self.has_ca() => "certificate verified by ca-file".to_owned(),
             None => "certificate verified by the bundled roots".to_owned(),
         }
     }
 
-    fn unsecured(&self, request: &ProbeRequest, failure: &ProbeFailure) -> Problem {
-        let kind = match failure {
-            ProbeFailure::Tls(fault) => Some(fault.kind),
-            ProbeFailure::Closed => None,
-            _ => return advice::unsecured(failure, self.url, self.settings.tls.ca.is_some(), None),
+    /// Returns the names of the headers that the user set.
+    fn headers(&self) -> Vec<&str> {
+        self.settings.headers.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns the address for a second connection; none through a proxy.
+    fn server(&self, timeline: &Timeline) -> Option<SocketAddr> {
+        timeline.peer.filter(|_| self.proxy.is_none())
+    }
+
+    /// Returns whether a server that was spoken to in plain text answers a TLS handshake.
+    fn shows_certificate(&self, timeline: &Timeline) -> bool {
+        let Some(server) = self.server(timeline).filter(|_| !self.url.is_tls) else { return false };
+        let Ok(tls) = TlsConnector::recording(&self.settings.tls, &self.url.host, None) else {
+            return false;
         };
-        // what begins as TLS and goes on as something else is broken, not another protocol
-        if kind == Some(TlsFaultKind::NotTls) && is_record(&request.timeline.first_bytes) {
-            return advice::broken_tls();
-        }
-        // A second handshake shows an unknown issuer, and whether the server asked for a client certificate.
-        let is_worth_it = matches!(
-            kind,
-            None | Some(
-                TlsFaultKind::UnknownIssuer
-                    | TlsFaultKind::ClientCertificateRefused
-                    | TlsFaultKind::Other
-                    | TlsFaultKind::Passing
-            )
-        );
-        let peek = if is_worth_it { self.peek(request, None) } else { None };
-        if peek.as_ref().is_some_and(|peek| peek.misses_client) {
-            return advice::no_client_certificate();
-        }
-        let is_unknown = kind == Some(TlsFaultKind::UnknownIssuer);
-        let certificate = peek.filter(|_| is_unknown).and_then(|peek| Certificate::parse(&peek.certificate?));
-        advice::unsecured(failure, self.url, self.settings.tls.ca.is_some(), certificate.as_ref())
-    }
-
-    /// A handshake over a second connection to the same address; none through a proxy.
-    fn peek(&self, request: &ProbeRequest, protocol: Option<&[u8]>) -> Option<TlsPeek> {
-        Some(peek(self.settings, &self.url.host, self.server(request)?, protocol, self.deadline))
-    }
-
-    /// The address for a second connection; none through a proxy.
-    fn server(&self, request: &ProbeRequest) -> Option<SocketAddr> {
-        request.timeline.peer.filter(|_| self.spec.proxy().is_none())
+        // It does not matter whether the certificate is valid.
+        let _ = Stream::connect(server, self.deadline).and_then(|stream| tls.connect(stream));
+        tls.take_certificate().is_some()
     }
 }
 
-/// Goes through all stages of an endpoint of OTLP over HTTP: one empty export.
-pub(super) fn ask_http(target: &ProbeTarget<'_>, endpoint: &Endpoint, stages: &mut Stages) {
-    let request = target.spec.try_export(endpoint.signal, target.deadline);
+fn certificate(timeline: &Timeline) -> Option<Certificate> {
+    Certificate::parse(timeline.certificate.as_ref()?)
+}
+
+/// Goes through all stages of an endpoint of OTLP over HTTP: one empty export. Returns whether the collector answered.
+pub(super) fn ask_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut Stages) -> bool {
+    let request = spec.try_export(target.endpoint.signal, target.deadline);
     if !target.enter(&request, stages) {
-        return;
+        return false;
     }
     match &request.end {
         ProbeEnd::Answered(reply) => {
-            let names: Vec<&str> = target.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
             let sent = SentExport {
                 path: &target.url.shown_path,
-                signals: &endpoint.signals,
-                headers: &names,
+                signals: &target.endpoint.signals,
+                headers: &target.headers(),
                 is_compressed: target.settings.compression == Compression::Gzip,
             };
             stages.push(StageKind::Export, request.ended, responses::judge(reply, &sent));
+            true
         }
         ProbeEnd::Failed(failure) => {
-            let problem = advice::unanswered(failure, protocol(target, &request, failure), target.url.is_tls);
+            let protocol = protocol(target, &request.timeline, failure);
+            let problem = advice::unanswered(failure, protocol, target.url.is_tls);
             stages.fail(StageKind::Export, request.ended, problem);
+            false
         }
-        // only where no export was wanted
-        ProbeEnd::Connected => {}
+        // Only gRPC connects without an export.
+        ProbeEnd::Connected => false,
     }
 }
 
-/// The peer's protocol. If it closes the connection without a response, it is tried in others.
-fn protocol(target: &ProbeTarget<'_>, request: &ProbeRequest, failure: &ProbeFailure) -> Protocol {
-    let protocol = protocol_of(&request.timeline.first_bytes);
+/// Returns the peer's protocol. A peer that closes the connection without a response is spoken to in others.
+fn protocol(target: &ProbeTarget<'_>, timeline: &Timeline, failure: &ProbeFailure) -> Protocol {
+    let protocol = protocol_of(&timeline.first_bytes);
     let hung_up = protocol == Protocol::Nothing && *failure == ProbeFailure::Closed;
-    let Some(peer) = target.server(request).filter(|_| hung_up && !target.url.is_tls) else {
+    let Some(server) = target.server(timeline).filter(|_| hung_up && !target.url.is_tls) else {
         return protocol;
     };
-    let greeted = DeadlineStream::connect(peer, target.deadline).and_then(|mut stream| greet(&mut stream));
-    if greeted.is_ok_and(|answer| protocol_of(&answer) == Protocol::Http2) {
+    if greet(server, target.deadline).is_ok_and(|answer| protocol_of(&answer) == Protocol::Http2) {
         return Protocol::Http2;
     }
-    if shows_certificate(target, request) { Protocol::Tls } else { Protocol::Nothing }
+    if target.shows_certificate(timeline) { Protocol::Tls } else { Protocol::Nothing }
 }
 
-/// Goes through all stages of an endpoint of OTLP over gRPC: one empty call for each signal.
-pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, endpoint: &Endpoint, stages: &mut Stages) {
-    let request = target.spec.try_connect(endpoint.signal, target.deadline);
+/// Goes through all stages of an endpoint of OTLP over gRPC, with one empty call for each signal.
+pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut Stages) {
+    let mut caller = spec.open(Driver::OwnThread);
+    let request = caller.try_connect(target.deadline);
     if !target.enter(&request, stages) {
         return;
     }
-    // Through a proxy there is no second connection: the call will show it.
-    if target.spec.proxy().is_none() {
-        match agree_on_http2(target, &request) {
-            Ok(()) => stages.pass(StageKind::Http2, Instant::now(), "speaks HTTP/2"),
-            Err(problem) => return stages.fail(StageKind::Http2, Instant::now(), problem),
-        }
+    if let ProbeEnd::Failed(failure) = &request.end {
+        return stages.fail(StageKind::Http2, request.ended, not_http2(target, &request.timeline, failure));
     }
-    match call(target, spec, &endpoint.signals) {
+    stages.pass(StageKind::Http2, request.ended, "speaks HTTP/2");
+    // A collector may take one signal and not another.
+    let signals = target.endpoint.signals.iter();
+    let replies: Result<Vec<_>, _> = signals
+        .map(|signal| caller.try_export(*signal, target.deadline).map(|reply| (*signal, reply)))
+        .collect();
+    match replies {
         Ok(replies) => {
-            let names: Vec<&str> = target.settings.headers.iter().map(|(name, _)| name.as_str()).collect();
-            let sent = SentCalls { headers: &names, compression: target.settings.compression };
+            let sent = SentCalls { headers: &target.headers(), compression: target.settings.compression };
             if let Some(signals) = responses::taken_alone(&replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }
             stages.push(StageKind::Export, Instant::now(), responses::judge_calls(&replies, &sent));
         }
         Err(failure) => {
-            let problem = advice::uncalled(&failure, target.url, target.settings.tls.ca.is_some());
+            let problem = advice::uncalled(&failure, target.url, target.has_ca());
             stages.fail(StageKind::Export, Instant::now(), problem);
         }
     }
 }
 
-/// Probes each signal: a collector may take one and not another.
-fn call(
-    target: &ProbeTarget<'_>,
-    spec: &GrpcSpec,
-    signals: &[Signal],
-) -> Result<Vec<(Signal, CallResponse)>, ProbeFailure> {
-    let mut caller = spec.open(Driver::OwnThread);
-    signals.iter().map(|signal| Ok((*signal, caller.try_export(*signal, target.deadline)?))).collect()
-}
-
-/// Sends the HTTP/2 preface, and expects HTTP/2 in return.
-fn agree_on_http2(target: &ProbeTarget<'_>, request: &ProbeRequest) -> Result<(), Problem> {
-    let Some(peer) = target.server(request) else {
-        return Err(advice::no_grpc(&ProbeFailure::Closed, Protocol::Nothing));
-    };
-    let answer = match target.url.is_tls {
-        false => DeadlineStream::connect(peer, target.deadline).and_then(|mut stream| greet(&mut stream)),
-        true => {
-            let refused = || TlsPeek::none(ErrorKind::NotConnected.into());
-            let peek = target.peek(request, Some(HTTP2)).unwrap_or_else(refused);
-            greet(&mut *agreed(peek, target)?)
+/// Explains why a peer did not answer the preface of HTTP/2.
+fn not_http2(target: &ProbeTarget<'_>, timeline: &Timeline, failure: &ProbeFailure) -> Problem {
+    match (protocol_of(&timeline.first_bytes), failure) {
+        (_, ProbeFailure::Tls(_)) => advice::unsecured(failure, target.url, target.has_ca(), None),
+        (Protocol::Nothing, failure)
+            if *failure != ProbeFailure::TimedOut && target.shows_certificate(timeline) =>
+        {
+            advice::speaks_tls()
         }
-    };
-    let (protocol, failure) = match answer {
-        Ok(bytes) => (protocol_of(&bytes), ProbeFailure::Closed),
-        Err(error) => (Protocol::Nothing, failure(&error)),
-    };
-    match (protocol, &failure) {
-        (Protocol::Http2, _) => Ok(()),
-        (_, ProbeFailure::Tls(_)) => {
-            Err(advice::unsecured(&failure, target.url, target.settings.tls.ca.is_some(), None))
-        }
-        (Protocol::Nothing, ProbeFailure::Closed) if shows_certificate(target, request) => {
-            Err(advice::speaks_tls())
-        }
-        _ => Err(advice::no_grpc(&failure, protocol)),
-    }
-}
-
-/// A connection on which both have agreed on HTTP/2.
-fn agreed(peek: TlsPeek, target: &ProbeTarget<'_>) -> Result<Box<dyn ReadWrite>, Problem> {
-    match peek.stream {
-        Ok(stream) if peek.protocol.as_deref() == Some(HTTP2) => Ok(stream),
-        Ok(_) => Err(advice::no_http2()),
-        Err(_) if peek.misses_client => Err(advice::no_client_certificate()),
-        Err(error) => match failure(&error) {
-            ProbeFailure::TimedOut => Err(advice::no_grpc(&ProbeFailure::TimedOut, Protocol::Nothing)),
-            failure => Err(advice::unsecured(&failure, target.url, target.settings.tls.ca.is_some(), None)),
-        },
-    }
-}
-
-fn shows_certificate(target: &ProbeTarget<'_>, request: &ProbeRequest) -> bool {
-    !target.url.is_tls && target.peek(request, None).is_some_and(|peek| peek.certificate.is_some())
-}
-
-fn failure(error: &io::Error) -> ProbeFailure {
-    match (tls_fault(error), error.kind()) {
-        (Some(fault), _) => ProbeFailure::Tls(fault),
-        (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => ProbeFailure::TimedOut,
-        (None, _) => ProbeFailure::Closed,
+        (protocol, failure) => advice::no_grpc(failure, protocol),
     }
 }
 
 /// The client's connection preface, with empty settings.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
 /// The head of a frame is enough to know the protocol.
-const ENOUGH: usize = 9;
+const ENOUGH: u64 = 9;
 
-/// The first bytes of the answer; none if the peer closes without one.
-///
-/// # Errors
-/// When nothing came before the connection broke or its time was up.
-fn greet(stream: &mut dyn ReadWrite) -> io::Result<Vec<u8>> {
-    // A peer that closes the connection may have sent the reason before; that explains more than the failed write.
-    let _ = stream.write_all(GREETING).and_then(|()| stream.flush());
+/// Greets a peer in HTTP/2 and returns the first bytes of its answer.
+fn greet(address: SocketAddr, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut stream = Stream::connect(address, deadline)?;
+    stream.write_all(GREETING)?;
     let mut answer = Vec::new();
-    let mut piece = [0; ENOUGH];
-    while answer.len() < ENOUGH {
-        match stream.read(&mut piece) {
-            Ok(0) => break,
-            Ok(count) => answer.extend_from_slice(&piece[..count]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if answer.is_empty() => return Err(error),
-            Err(_) => break,
-        }
-    }
+    // An error after some bytes does not matter: they show the protocol.
+    let _ = stream.take(ENOUGH).read_to_end(&mut answer);
     Ok(answer)
 }
 
@@ -312,11 +251,6 @@ const SETTINGS: u8 = 4;
 const GO_AWAY: u8 = 7;
 const ALERT: u8 = 0x15;
 const HANDSHAKE: u8 = 0x16;
-
-/// Whether the first byte is one of those that a TLS record begins with.
-fn is_record(first_bytes: &[u8]) -> bool {
-    matches!(first_bytes, [0x14..=0x17, ..])
-}
 
 fn protocol_of(first_bytes: &[u8]) -> Protocol {
     match first_bytes {

@@ -1,13 +1,13 @@
-//! How does a batch leave the program? A transport makes one attempt and returns one verdict.
+//! Transports: each makes one attempt to send a batch and returns one verdict.
 //!
 //! ```text
 //! pipeline::worker ─ Payload, deadline ─► Transport::send ─ Verdict ─► pipeline::retry
 //!                                               │
 //!               ┌───────────────────────────────┼──────────────────────────┐
-//!         http/ (ureq)        grpc/ (HTTP/2 as pure code in http2/)    console/ (prints)
+//!         http/ (ureq)             grpc/ (over the pure http2)       console/ (prints)
 //!               └───────────────┬───────────────┘
-//!      connect and send: lookup, happy_eyeballs, proxy, tcp, tls, gzip
-//!      judge responses:  http_status, retry_after, response
+//!      connect and send: connect (dial, proxy, tls), stream, gzip
+//!      judge responses:  response, calendar
 //!      hide secrets:     redact
 //! ```
 //!
@@ -15,19 +15,21 @@
 //!
 //! | Question | File |
 //! |---|---|
-//! | Where do I add a retryable HTTP status? | `RETRYABLE` in `http_status.rs` |
+//! | Where do I add a retryable HTTP status? | `RETRYABLE` in `response/mod.rs` |
 //! | Where do I add a retryable gRPC status? | `RETRYABLE` in `grpc/status.rs` |
 //! | What does a response mean? | `http/response.rs`, `grpc/status.rs`; its body: `response/` |
-//! | What does a failed connection mean? | `http/response.rs`, `grpc/failure.rs`; TLS: `tls/fault.rs` |
+//! | What does a failed connection mean? | `connect.rs`; TLS: `tls/fault.rs` |
 //! | How are certificates read and verified? | `tls/` |
-//! | Which address of a host is used? | `happy_eyeballs.rs` |
-//! | Which proxy is used? | `proxy.rs`; `CONNECT` for gRPC: `grpc/target.rs` |
+//! | Which address of a host is used? | `dial.rs` |
+//! | Which proxy is used? | `proxy.rs` |
 //! | Where are bodies compressed? | `gzip.rs` |
 //! | Where are secrets removed from messages? | `redact.rs` |
-//! | How is an attempt ended in time? | `tcp.rs`, `deadline_stream.rs`, `http/socket.rs` |
+//! | How is an attempt ended in time? | `stream.rs`; by another thread: `dial.rs` |
 //! | What does a probe send? | `http/probe_request.rs`, `grpc/probe_request.rs` |
-//! | How do tests replace the network? | `gate.rs` |
+//! | How do tests replace the network? | `tests/gate.rs` |
 
+use std::error::Error;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::config::ConnectionSettings;
@@ -35,40 +37,40 @@ use crate::process::Driver;
 use crate::record::Signal;
 
 pub(crate) mod base64;
+pub mod calendar;
+mod connect;
 #[cfg(feature = "console")]
 mod console;
-#[cfg(any(feature = "grpc", feature = "probe"))]
-mod deadline_stream;
+mod dial;
 #[cfg(test)]
+#[path = "tests/gate.rs"]
 pub(crate) mod gate;
 #[cfg(feature = "grpc")]
-pub(crate) mod grpc;
+mod grpc;
 mod gzip;
-mod happy_eyeballs;
 mod http;
-mod http_status;
-mod lookup;
 mod proxy;
 mod redact;
 mod response;
-mod retry_after;
-mod tcp;
+mod stream;
 mod tls;
 
+#[cfg(feature = "probe")]
+pub(crate) use connect::Timeline;
 #[cfg(all(feature = "console", feature = "receiver"))]
 pub(crate) use console::json::write as write_json;
-#[cfg(feature = "probe")]
-pub(crate) use deadline_stream::{DeadlineStream, ReadWrite};
-#[cfg(any(feature = "grpc", feature = "probe"))]
+#[cfg(feature = "grpc")]
 pub(crate) use grpc::GrpcSpec;
 pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
 pub(crate) use http::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
-pub(crate) use tls::TlsFault;
-#[cfg(any(feature = "grpc", feature = "probe"))]
-pub(crate) use tls::TlsFaultKind;
 #[cfg(feature = "probe")]
-pub(crate) use tls::{TlsPeek, fault as tls_fault, peek};
+pub(crate) use stream::Stream;
+#[cfg(feature = "probe")]
+pub(crate) use tls::TlsConnector;
+pub(crate) use tls::TlsFault;
+#[cfg(feature = "grpc")]
+pub(crate) use tls::TlsFaultKind;
 
 /// Sends one request at a time and never retries.
 pub(crate) trait Transport: Send {
@@ -158,7 +160,6 @@ impl Verdict {
 
 /// The response to an empty gRPC call, with secrets redacted.
 #[cfg(feature = "probe")]
-#[cfg_attr(not(feature = "grpc"), allow(dead_code, reason = "only gRPC has calls"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallResponse {
     /// The gRPC status code; 0 is success.
@@ -171,78 +172,71 @@ pub(crate) struct CallResponse {
     pub(crate) odd: Option<&'static str>,
 }
 
+/// Why a transport cannot be set up, as a message without secrets.
+#[derive(Debug)]
+pub(crate) struct SetupError {
+    message: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl SetupError {
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only TLS has causes"))]
+    fn caused_by(message: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
+        Self { message: message.into(), source: Some(Box::new(source)) }
+    }
+}
+
+impl<T: Into<String>> From<T> for SetupError {
+    fn from(message: T) -> Self {
+        Self { message: message.into(), source: None }
+    }
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for SetupError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
 /// Opens a transport, in this process or in a forked child.
 pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
 
 /// Prepares a gRPC transport.
 ///
 /// # Errors
-/// What is wrong with the settings, or that this build has no gRPC.
+/// When a setting cannot be used, or this build has no gRPC.
 #[cfg(feature = "grpc")]
-pub(crate) fn grpc(settings: &ConnectionSettings, driver: Driver) -> Result<Opener, String> {
+pub(crate) fn grpc(settings: &ConnectionSettings, driver: Driver) -> Result<Opener, SetupError> {
     let spec = GrpcSpec::new(settings)?;
     Ok(Box::new(move || Box::new(spec.open(driver))))
 }
 
 #[cfg(not(feature = "grpc"))]
-const NO_GRPC: &str = "this build cannot send over gRPC; build standpipe with its feature \"grpc\"";
-
-#[cfg(not(feature = "grpc"))]
-pub(crate) fn grpc(_: &ConnectionSettings, _: Driver) -> Result<Opener, String> {
-    Err(NO_GRPC.to_owned())
+pub(crate) fn grpc(_: &ConnectionSettings, _: Driver) -> Result<Opener, SetupError> {
+    Err("this build cannot send over gRPC; build standpipe with its feature \"grpc\"".into())
 }
 
-/// Stands in for gRPC in a build without the feature "grpc", where a probe can only say so.
-#[cfg(all(feature = "probe", not(feature = "grpc")))]
-mod grpc {
-    use std::convert::Infallible;
-    use std::time::Instant;
-
-    use super::{CallResponse, NO_GRPC, ProbeFailure};
-    use crate::config::ConnectionSettings;
-    use crate::process::Driver;
-    use crate::record::Signal;
-
-    /// There is none.
-    pub(crate) struct GrpcSpec(Infallible);
-
-    /// There is none.
-    pub(crate) struct Grpc(Infallible);
-
-    impl GrpcSpec {
-        /// # Errors
-        /// Always.
-        pub(crate) fn new(_: &ConnectionSettings) -> Result<Self, String> {
-            Err(NO_GRPC.to_owned())
-        }
-
-        pub(crate) fn open(&self, _: Driver) -> Grpc {
-            match self.0 {}
-        }
-    }
-
-    impl Grpc {
-        pub(crate) fn try_export(&mut self, _: Signal, _: Instant) -> Result<CallResponse, ProbeFailure> {
-            match self.0 {}
-        }
-    }
-}
-
-/// Prepares a transport that prints requests instead of sending them. One that is patient keeps what it cannot print.
+/// Prepares a transport that prints requests instead of sending them. A patient transport keeps what it cannot print.
 ///
 /// # Errors
 /// If this build has no console.
 #[cfg(feature = "console")]
-pub(crate) fn console(is_patient: bool) -> Result<Opener, String> {
+pub(crate) fn console(is_patient: bool) -> Result<Opener, SetupError> {
     Ok(Box::new(move || Box::new(console::Console::new(is_patient))))
 }
 
 #[cfg(not(feature = "console"))]
-pub(crate) fn console(_: bool) -> Result<Opener, String> {
-    Err("this build cannot print; build standpipe with its feature \"console\"".to_owned())
+pub(crate) fn console(_: bool) -> Result<Opener, SetupError> {
+    Err("this build cannot print; build standpipe with its feature \"console\"".into())
 }
 
-/// Our messages begin in lower case; those of the operating system do not.
+/// Makes the first letter small: our messages begin in lower case, those of the operating system do not.
 fn lower_first(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()

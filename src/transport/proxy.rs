@@ -1,43 +1,143 @@
-//! Which proxy to use, by the environment variables; the exporters' own setting can switch it off.
+//! HTTP proxies: the one that the environment names, its credentials, and tunnels through it (`CONNECT`).
+
+use std::io::{self, Read, Write};
 
 use ureq::ProxyProtocol;
+use ureq::http::StatusCode;
 
-use crate::config::{Proxy, proxy_for};
+use super::SetupError;
+use super::base64::basic_credentials;
+use super::connect::NetworkError;
+use crate::config::{Proxy as Setting, proxy_for};
 
-/// Returns the proxy for this URL and the variable that names it.
-///
-/// # Errors
-/// When there should be a proxy that cannot be used: going past it is not what the user wants. The address is not
-/// shown, as it may hold a password.
-pub(super) fn choose(
-    setting: Proxy,
-    url: &str,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Result<Option<(&'static str, ureq::Proxy)>, String> {
-    let destination = host_and_port(url).filter(|_| setting == Proxy::FromEnvironment);
-    let Some((name, address)) = destination.and_then(|to| proxy_for(url.starts_with("https:"), to, variable))
-    else {
-        return Ok(None);
-    };
-    match ureq::Proxy::new(&address) {
-        Ok(proxy) if matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https) => {
-            Ok(Some((name, proxy)))
+/// Longest head of a proxy's response to `CONNECT`.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// A proxy, and the environment variable that names it.
+#[derive(Debug, Clone)]
+pub(super) struct Proxy {
+    variable: &'static str,
+    proxy: ureq::Proxy,
+}
+
+impl Proxy {
+    /// Returns the proxy for a URL.
+    ///
+    /// # Errors
+    /// When the environment names a proxy that cannot be used: going past it is not what the user wants. The message does not show
+    /// the address, which may contain a password.
+    pub(super) fn choose(
+        setting: Setting,
+        url: &str,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>, SetupError> {
+        let destination = host_and_port(url).filter(|_| setting == Setting::FromEnvironment);
+        let Some((name, address)) =
+            destination.and_then(|to| proxy_for(url.starts_with("https:"), to, variable))
+        else {
+            return Ok(None);
+        };
+        match ureq::Proxy::new(&address) {
+            Ok(proxy) if matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https) => {
+                Ok(Some(Self { variable: name, proxy }))
+            }
+            _ => {
+                Err(format!("{name} is not the address of an HTTP proxy; write it like http://proxy:3128")
+                    .into())
+            }
         }
-        _ => Err(format!("{name} is not the address of an HTTP proxy; write it like http://proxy:3128")),
+    }
+
+    /// Returns host and port. An IPv6 address is in its brackets.
+    pub(super) fn peer(&self) -> (&str, u16) {
+        (self.proxy.host(), self.proxy.port())
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        self.proxy.protocol() == ProxyProtocol::Https
+    }
+
+    /// Returns host and port, for messages.
+    pub(super) fn shown(&self) -> String {
+        format!("{}:{}", self.proxy.host(), self.proxy.port())
+    }
+
+    /// Returns the value of the header `proxy-authorization`.
+    pub(super) fn authorization(&self) -> Option<String> {
+        let (user, password) = (self.proxy.username(), self.proxy.password());
+        user.or(password)?;
+        let credentials = basic_credentials(user.unwrap_or_default(), password.unwrap_or_default());
+        Some(format!("Basic {credentials}"))
+    }
+
+    /// Returns the texts that no message may show, in case the proxy repeats them.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = String> {
+        let password = self.proxy.password().filter(|password| !password.is_empty());
+        password.map(str::to_owned).into_iter().chain(self.authorization().filter(|_| password.is_some()))
+    }
+
+    /// Asks the proxy for a connection to the server.
+    pub(super) fn open_tunnel(
+        &self,
+        wire: &mut (impl Read + Write),
+        authority: &str,
+    ) -> Result<(), NetworkError> {
+        let credentials = match self.authorization() {
+            Some(value) => format!("proxy-authorization: {value}\r\n"),
+            None => String::new(),
+        };
+        let request = format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n");
+        wire.write_all(request.as_bytes())?;
+        let head = read_head(wire)?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse::<StatusCode>().ok());
+        match status {
+            Some(status) if status.is_success() => Ok(()),
+            Some(status) => Err(self.refusal(status)),
+            None => Err(io::Error::other("the proxy does not speak HTTP").into()),
+        }
+    }
+
+    /// Returns the error for a status of the proxy itself, with advice if the user must correct a variable. It does not quote the
+    /// proxy, which may repeat the password.
+    pub(super) fn refusal(&self, status: StatusCode) -> NetworkError {
+        let variable = self.variable;
+        let advice = match status.as_u16() {
+            407 => Some(format!("set user and password in {variable}: http://user:password@host:port")),
+            403 => Some(format!("let the proxy in {variable} allow the collector, or list it in NO_PROXY")),
+            _ => None,
+        };
+        NetworkError::ProxyStatus { status: status_text(status), advice }
+    }
+
+    /// Names the proxy, and the variable that it comes from, in an error on the way to it.
+    pub(super) fn name(&self, error: NetworkError) -> NetworkError {
+        let proxy = format!("proxy {} ({})", self.shown(), self.variable);
+        NetworkError::AtProxy { proxy, error: Box::new(error) }
     }
 }
 
-/// Returns what to change after a proxy has refused the program, or `None` if `status` (a code, maybe with its name) is not a
-/// refusal.
-pub(super) fn advice(variable: &str, status: &str) -> Option<String> {
-    match status.get(..3)? {
-        "407" => Some(format!("set user and password in {variable}: http://user:password@host:port")),
-        "403" => Some(format!("let the proxy in {variable} allow the collector, or list it in NO_PROXY")),
-        _ => None,
+/// Reads byte by byte, because bytes that follow the head are not the proxy's.
+fn read_head(wire: &mut impl Read) -> io::Result<String> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && !head.ends_with(b"\n\n") {
+        if wire.read(&mut byte)? == 0 || head.len() == MAX_HEAD_BYTES {
+            return Err(io::Error::other("the proxy does not speak HTTP"));
+        }
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+/// Returns a status with its name, such as `502 Bad Gateway`.
+pub(super) fn status_text(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
     }
 }
 
-/// Where a URL leads to; an IPv6 address is in its brackets.
+/// Returns the peer of a URL. An IPv6 address is in its brackets.
 pub(super) fn host_and_port(url: &str) -> Option<(&str, u16)> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?']).next()?;
@@ -50,14 +150,17 @@ pub(super) fn host_and_port(url: &str) -> Option<(&str, u16)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use super::*;
 
+    /// The host of the chosen proxy, or the error.
     fn chosen(url: &str, environment: &[(&str, &str)]) -> Result<Option<String>, String> {
         let variable = |name: &str| {
             environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        let chosen = choose(Proxy::FromEnvironment, url, variable);
-        chosen.map(|proxy| proxy.map(|(_, proxy)| proxy.host().to_owned()))
+        let chosen = Proxy::choose(Setting::FromEnvironment, url, variable);
+        chosen.map(|proxy| proxy.map(|proxy| proxy.peer().0.to_owned())).map_err(|error| error.to_string())
     }
 
     fn via(host: &str) -> Result<Option<String>, String> {
@@ -86,15 +189,15 @@ mod tests {
             _ => None,
         };
         assert_eq!(
-            choose(Proxy::FromEnvironment, "http://a/", variable).map(|proxy| proxy.is_some()),
-            Ok(false)
+            Proxy::choose(Setting::FromEnvironment, "http://a/", variable).is_ok_and(|proxy| proxy.is_none()),
+            true
         );
     }
 
     #[test]
     fn proxies_can_be_switched_off() {
         let variable = |_: &str| Some("http://proxy:3128".to_owned());
-        assert_eq!(choose(Proxy::Off, "http://a/", variable), Ok(None));
+        assert!(Proxy::choose(Setting::Off, "http://a/", variable).is_ok_and(|proxy| proxy.is_none()));
         assert_eq!(chosen("http://a/", &[("ALL_PROXY", "http://proxy:3128")]), via("proxy"));
     }
 
@@ -127,5 +230,95 @@ mod tests {
             assert!(error.starts_with("ALL_PROXY is not") && !error.contains("hunter2"), "{error}");
             assert_eq!(chosen("http://localhost/", &environment), Ok(None));
         }
+    }
+
+    /// A proxy that has its answer ready.
+    struct Wire {
+        request: Vec<u8>,
+        answer: Cursor<Vec<u8>>,
+    }
+
+    impl Read for Wire {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.answer.read(into)
+        }
+    }
+
+    impl Write for Wire {
+        fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+            self.request.write(from)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn proxy(address: &str) -> Proxy {
+        Proxy { variable: "HTTPS_PROXY", proxy: ureq::Proxy::new(address).expect(address) }
+    }
+
+    /// The request to the proxy, its outcome, and what was left unread.
+    fn open(address: &str, answer: &[u8]) -> (String, Result<(), String>, Vec<u8>) {
+        let mut wire = Wire { request: Vec::new(), answer: Cursor::new(answer.to_vec()) };
+        let outcome = proxy(address).open_tunnel(&mut wire, "collector:4317").map_err(|error| error.what());
+        let mut rest = Vec::new();
+        wire.answer.read_to_end(&mut rest).expect("it is in memory");
+        (String::from_utf8(wire.request).expect("a request is text"), outcome, rest)
+    }
+
+    #[test]
+    fn a_proxy_is_asked_for_the_server_and_nothing_behind_its_answer_is_read() {
+        let (request, outcome, rest) =
+            open("http://proxy:3128", b"HTTP/1.1 200 Connected\r\nvia: x\r\n\r\nserver");
+        assert_eq!(request, "CONNECT collector:4317 HTTP/1.1\r\nhost: collector:4317\r\n\r\n");
+        assert_eq!((outcome, rest), (Ok(()), b"server".to_vec()));
+    }
+
+    #[test]
+    fn credentials_go_to_the_proxy_and_nowhere_else() {
+        let (request, outcome, _) = open("http://ali:open-sesame@proxy:3128", b"HTTP/1.0 204 \r\n\r\n");
+        assert!(request.contains("\r\nproxy-authorization: Basic YWxpOm9wZW4tc2VzYW1l\r\n"), "{request}");
+        assert_eq!(outcome, Ok(()));
+        let shown = format!("{:?}", proxy("http://ali:open-sesame@proxy:3128"));
+        assert!(shown.contains("proxy") && !shown.contains("YWxp") && !shown.contains("sesame"), "{shown}");
+    }
+
+    #[test]
+    fn reports_the_status_of_a_proxy_and_never_quotes_it() {
+        for (answer, expected) in [
+            (
+                "HTTP/1.1 407 Not hunter2\r\n\r\n",
+                "407 Proxy Authentication Required; set user and password in HTTPS_PROXY: http://user:password@host:port",
+            ),
+            (
+                "HTTP/1.0 407 \nproxy-authenticate: Basic realm=hunter2\n\n",
+                "407 Proxy Authentication Required; set user and password in HTTPS_PROXY: http://user:password@host:port",
+            ),
+            (
+                "HTTP/1.1 403 hunter2\r\n\r\n",
+                "403 Forbidden; let the proxy in HTTPS_PROXY allow the collector, or list it in NO_PROXY",
+            ),
+            ("HTTP/1.1 502 hunter2\r\n\r\n", "502 Bad Gateway"),
+            ("HTTP/1.1 599 hunter2\r\n\r\n", "599"),
+        ] {
+            let (_, outcome, _) = open("http://ali:hunter2@proxy:3128", answer.as_bytes());
+            assert_eq!(outcome, Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_of_a_proxy_ends_soon() {
+        let endless = vec![b'x'; 64 << 10];
+        for answer in [&b""[..], b"HTTP/1.1 200", b"SSH-2.0-proxy\r\n", &endless] {
+            let (_, outcome, rest) = open("http://proxy:3128", answer);
+            assert_eq!(outcome, Err("the proxy does not speak HTTP".to_owned()));
+            assert!(answer.len() - rest.len() <= (16 << 10) + 1, "more than 16 KiB were read");
+        }
+    }
+
+    #[test]
+    fn a_proxy_may_have_an_ipv6_address() {
+        assert_eq!(proxy("http://[::1]:3128").peer(), ("[::1]", 3128));
     }
 }

@@ -59,16 +59,18 @@ impl Secrets {
             return text;
         }
         let mut is_hidden = vec![false; text.len()];
-        for range in found {
-            is_hidden[text.floor_boundary(range.start)..text.ceil_boundary(range.end)].fill(true);
-        }
+        found.into_iter().for_each(|range| is_hidden[range].fill(true));
         let mut redacted = String::with_capacity(text.len());
+        let mut follows_hidden = false;
         for (at, character) in text.char_indices() {
-            if !is_hidden[at] {
-                redacted.push(character);
-            } else if at == 0 || !is_hidden[at - 1] {
-                redacted.push_str(HIDDEN);
+            // A character is hidden as a whole.
+            let hides = is_hidden[at..at + character.len_utf8()].contains(&true);
+            match hides {
+                true if !follows_hidden => redacted.push_str(HIDDEN),
+                true => {}
+                false => redacted.push(character),
             }
+            follows_hidden = hides;
         }
         redacted
     }
@@ -111,22 +113,6 @@ impl Secrets {
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secrets").finish_non_exhaustive()
-    }
-}
-
-/// Boundaries of characters beside a place in a text.
-trait Boundaries {
-    fn floor_boundary(&self, at: usize) -> usize;
-    fn ceil_boundary(&self, at: usize) -> usize;
-}
-
-impl Boundaries for str {
-    fn floor_boundary(&self, at: usize) -> usize {
-        (0..=at).rev().find(|at| self.is_char_boundary(*at)).unwrap_or(0)
-    }
-
-    fn ceil_boundary(&self, at: usize) -> usize {
-        (at..self.len()).find(|at| self.is_char_boundary(*at)).unwrap_or(self.len())
     }
 }
 

@@ -150,7 +150,7 @@ fn a_push_ends_the_connection() {
     for (case, stream) in [("of our stream", FIRST), ("of none", 0)] {
         let words = frame(PUSH_PROMISE, END_HEADERS, stream, &[&[0, 0, 0, 2][..], &block(&HEAD)].concat());
         let (outcome, heard) = export(case, Setting::default(), saying(words));
-        outcome.is(Fate::Refused, "a push, which we switched off");
+        outcome.is(Fate::Refused, "a push, which nobody asked for");
         assert_eq!(heard.farewells(), [PROTOCOL], "{case}");
     }
 }

@@ -77,7 +77,9 @@ fn a_span_is_exported_as_the_environment_says() {
         exporter = exporter.give_up_after(Duration::from_millis(100));
     }
     if env::var(ONLY_ASKS).is_ok() {
-        let report = probe(&exporter.signals([Signal::Traces]), PATIENCE);
+        let asks_about_all = env::var(ONLY_ASKS).is_ok_and(|signals| signals == "all");
+        let exporter = if asks_about_all { exporter } else { exporter.signals([Signal::Traces]) };
+        let report = probe(&exporter, PATIENCE);
         println!("outcome: {}", report.to_string().trim_end().replace('\n', " / "));
         return;
     }
@@ -302,6 +304,24 @@ fn a_proxy_over_tls_is_given_plain_http_in_absolute_form() {
     );
 }
 
+#[test]
+fn grpc_goes_through_a_tunnel_of_a_proxy_over_tls() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    let front = TlsFront::offering("h2", &ca.leaf("collector.test"), receiver.grpc_address());
+    for (endpoint, variable, server) in [
+        ("http://collector.test:4317", "HTTP_PROXY", receiver.grpc_address()),
+        ("https://collector.test:4317", "HTTPS_PROXY", front.address()),
+    ] {
+        let proxy = TinyProxy::start(server);
+        let proxy_front = TlsFront::start(&ca.leaf("localhost"), proxy.address);
+        let environment = [(variable, proxy_front.url()), (CA, ca.pem()), (OVER_GRPC, "yes".to_owned())];
+        let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let (outcome, printed) = export_in_child(endpoint, &environment);
+        assert_eq!(outcome, "delivered", "{endpoint}: {printed}");
+        assert!(proxy.heads()[0].starts_with("CONNECT collector.test:4317 "), "{:?}", proxy.heads());
+    }
+}
+
 /// Every request on a kept connection is in the form that the proxy needs, and nothing in a body is changed.
 #[test]
 fn a_connection_to_the_proxy_is_kept() {
@@ -344,12 +364,61 @@ fn sends_a_password_once_to_a_proxy_that_refuses_it() {
     }
 }
 
+/// Proxies may end lines with a bare line feed, and repeat a password that is too short to be looked for.
 #[test]
-fn reports_the_refusal_of_a_proxy_in_a_probe() {
-    let proxy = TinyProxy::refusing("HTTP/1.1 407 Proxy Authentication Required");
-    let environment = [(ONLY_ASKS, "yes"), ("HTTP_PROXY", &proxy.url())];
-    let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
-    assert!(outcome.contains("failed") && outcome.contains("407 Proxy Authentication Required"), "{printed}");
+fn a_refusal_over_grpc_with_bare_line_feeds_is_understood_and_not_quoted() {
+    let proxy = TinyProxy::refusing("HTTP/1.0 407 hunter2\nproxy-authenticate: Basic realm=hunter2\n\n");
+    let url = format!("http://shop:hunter2@{}", proxy.address);
+    let environment = [("HTTP_PROXY", url.as_str()), (OVER_GRPC, "yes"), (FLUSHES_BRIEFLY, "yes")];
+    let (_, printed) = export_in_child("http://collector.test:4317", &environment);
+    let refusal = format!(
+        "proxy {} (HTTP_PROXY): 407 Proxy Authentication Required; set user and password in HTTP_PROXY",
+        proxy.address
+    );
+    assert!(printed.contains(&refusal), "{printed}");
+    assert!(!printed.contains("hunter2"), "{printed}");
+    assert_eq!(proxy.heads().len(), 1);
+}
+
+/// Each of the three signals has a URL, and all of them have the same result.
+#[test]
+fn a_probe_sends_a_password_once_to_a_proxy_that_refuses_it() {
+    for (endpoint, variable, is_over_grpc) in [
+        ("http://collector.test:4318", "HTTP_PROXY", false),
+        ("https://collector.test", "HTTPS_PROXY", false),
+        ("https://collector.test:4317", "HTTPS_PROXY", true),
+    ] {
+        let proxy = TinyProxy::refusing("HTTP/1.1 407 Proxy Authentication Required");
+        let url = format!("http://shop:hunter2@{}", proxy.address);
+        let mut environment = vec![(ONLY_ASKS, "all"), (variable, url.as_str())];
+        environment.extend(is_over_grpc.then_some((OVER_GRPC, "yes")));
+        let (outcome, printed) = export_in_child(endpoint, &environment);
+        assert_eq!(proxy.heads().len(), 1, "{endpoint}: {printed}");
+        let refusal = format!("407 Proxy Authentication Required; set user and password in {variable}");
+        let reported = outcome.matches(&refusal).count();
+        assert_eq!(reported, if is_over_grpc { 1 } else { 3 }, "{endpoint}: {outcome}");
+    }
+}
+
+#[test]
+fn a_proxy_that_is_down_is_named_with_its_variable() {
+    let gone = closed_address();
+    let url = format!("http://shop:hunter2@{gone}");
+    for (endpoint, variable, is_over_grpc) in [
+        ("http://collector.test:4318", "HTTP_PROXY", false),
+        ("https://collector.test", "ALL_PROXY", false),
+        ("http://collector.test:4317", "HTTP_PROXY", true),
+    ] {
+        let mut environment = vec![(variable, url.as_str()), (GIVES_UP_SOON, "yes")];
+        environment.extend(is_over_grpc.then_some((OVER_GRPC, "yes")));
+        let (_, printed) = export_in_child(endpoint, &environment);
+        let problem = format!(": proxy {gone} ({variable}): connection refused");
+        assert!(
+            printed.lines().any(|line| line.starts_with("problem: ") && line.contains(&problem)),
+            "{printed}"
+        );
+        assert!(!printed.contains("hunter2"), "{printed}");
+    }
 }
 
 #[test]
@@ -596,15 +665,18 @@ fn a_probe_over_grpc_goes_by_way_of_the_proxy_and_calls_through_it() {
     let address = proxy.address;
     assert_eq!(
         outcome,
-        format!("{at}resolve: proxy {address} / {at}connect: by way of the proxy {address} / {at}export: OK"),
+        format!(
+            "{at}resolve: proxy {address} / {at}connect: by way of the proxy {address} / \
+             {at}http/2: speaks HTTP/2 / {at}export: OK"
+        ),
         "{printed}"
     );
-    assert_eq!((receiver.request_count(), receiver.span_count()), (1, 0));
+    assert_eq!((receiver.request_count(), receiver.span_count(), proxy.heads().len()), (1, 0, 1));
 
     let misled = TinyProxy::start(receiver.address());
     let environment = [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTP_PROXY", &misled.url())];
     let (outcome, printed) = export_in_child("http://collector.invalid:4317", &environment);
-    assert!(outcome.contains("export: failed: the call failed: ") && outcome.contains("HTTP/1"), "{printed}");
+    assert!(outcome.contains("http/2: failed: this port speaks HTTP/1"), "{printed}");
 }
 
 #[test]
@@ -615,15 +687,17 @@ fn a_probe_over_grpc_goes_through_a_proxy_to_tls() {
     let environment =
         [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTPS_PROXY", &proxy.url()), (CA, &ca.pem())];
     let (outcome, printed) = export_in_child("https://collector.test", &environment);
-    let expected =
-        "tls: certificate verified by ca-file / exporter otlp: https://collector.test:443: export: OK";
-    assert!(outcome.ends_with(expected), "{printed}");
+    assert!(outcome.contains("tls: TLS 1.3, certificate of \"standpipe test server\""), "{printed}");
+    assert!(
+        outcome.ends_with("http/2: speaks HTTP/2 / exporter otlp: https://collector.test:443: export: OK"),
+        "{printed}"
+    );
     let unconcerned = TlsFront::start(&ca.leaf("collector.test"), receiver.grpc_address());
     let proxy = TinyProxy::start(unconcerned.address());
     let environment =
         [(ONLY_ASKS, "yes"), (OVER_GRPC, "yes"), ("HTTPS_PROXY", &proxy.url()), (CA, &ca.pem())];
     let (outcome, printed) = export_in_child("https://collector.test", &environment);
-    assert!(outcome.contains("export: failed: the server offers no HTTP/2"), "{printed}");
+    assert!(outcome.contains("http/2: failed: the server offers no HTTP/2"), "{printed}");
 }
 
 #[test]
@@ -633,13 +707,8 @@ fn a_probe_goes_through_a_proxy_to_tls_and_sees_what_is_wrong_behind_it() {
     let proxy = TinyProxy::start(front.address());
     let environment = [(ONLY_ASKS, "yes"), ("HTTPS_PROXY", &proxy.url()), (CA, &ca.pem())];
     let (outcome, printed) = export_in_child("https://collector.test", &environment);
-    assert!(
-        outcome.ends_with(
-            "tls: certificate verified by ca-file / exporter otlp: \
-        https://collector.test/v1/traces: export: 200 OK"
-        ),
-        "{printed}"
-    );
+    assert!(outcome.contains("tls: TLS 1.3, certificate of \"standpipe test server\""), "{printed}");
+    assert!(outcome.ends_with("https://collector.test/v1/traces: export: 200 OK"), "{printed}");
     let (outcome, printed) = export_in_child("https://elsewhere.test", &environment);
     let why =
         "tls: failed: the server's certificate is not valid for host elsewhere.test, only for collector.test";

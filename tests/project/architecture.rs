@@ -34,20 +34,16 @@ const LAYERS: &[Row] = &[
     row("metrics",         &["process", "record", "context", "config", "problem"], &[]),
     // pure: many measurements as one data point
     row("metrics/aggregation*", &["record"],                                  &[]),
+    // pure: HTTP/2 without a socket, for the gRPC client and the receiver
+    row("http2",           &[],                                               &[]),
     // one attempt leads to one verdict
     row("transport",       &["process", "record", "config"],                  &[]),
     row("transport/console*", &["escape", "record", "config", "transport"],                          &[]),
-    // message types as prost-build writes them, in tests alone
-    row("transport/response/generated*", &[],                                 &["prost"]),
     row("transport/gzip*", &["config", "transport"],                                          &["flate2"]),
     row("transport/tls*", &["config", "transport"],                                       &["rustls", "webpki_roots"]),
     row("transport/proxy*", &["config", "transport"],                                      &["ureq"]),
     row("transport/http*", &["process", "record", "config", "transport"],                  &["ureq"]),
-    row("transport/http/tls*", &["transport"],                                           &["rustls", "ureq"]),
-    row("transport/grpc*", &["process", "record", "config", "transport"],                             &[]),
-    row("transport/grpc/target*", &["record", "config", "transport"],                                &["ureq"]),
-    // pure: HTTP/2 without a socket
-    row("transport/grpc/http2*", &[],                                         &[]),
+    row("transport/grpc*", &["process", "record", "config", "http2", "transport"],                    &[]),
     // records that survive the process
     row("spool",           &["process", "record", "config"],                  &[]),
     // the format of a segment, and the scan over it
@@ -78,7 +74,7 @@ const LAYERS: &[Row] = &[
     // checks, stage by stage, whether a collector can be reached
     row("probe",           &["process", "escape", "record", "config", "transport"],     &[]),
     // the embedded OTLP server
-    row("receiver",        &["process", "record", "metrics::Attributes", "transport::grpc::http2", "transport::base64"], &["flate2", "parking_lot"]),
+    row("receiver",        &["process", "record", "metrics::Attributes", "http2", "transport::base64"], &["flate2", "parking_lot"]),
     row("receiver/json*", &["record", "transport::base64", "transport::write_json", "receiver"],          &["serde", "serde_json"]),
     // telemetry that sends to a receiver of its own
     row("receiver/fixture*", &["record", "config", "pipeline", "telemetry", "receiver"], &[]),

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value as Json;
+use standpipe::calendar::days_since_1970;
 
 use crate::cli::text;
 
@@ -88,14 +89,6 @@ fn parts<const N: usize>(text: &str, separator: char) -> Option<[i64; N]> {
 fn days_of(year: i64, month: i64) -> i64 {
     let (next_year, next) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
     days_since_1970(next_year, next, 1) - days_since_1970(year, month, 1)
-}
-
-/// By the Gregorian calendar: the year begins in March here, so that a leap day is its last.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let months_since_march = (month + 9) % 12;
-    let day_of_year = (153 * months_since_march + 2) / 5 + day - 1;
-    year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
 }
 
 #[cfg(test)]

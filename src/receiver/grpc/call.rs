@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
+use crate::http2::flow_control::{ReceiveWindow, Window};
+use crate::http2::hpack::Field;
 use crate::receiver::budget::Share;
 use crate::receiver::content::{Coding, Content};
 use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::record::Signal;
-use crate::transport::grpc::http2::flow_control::{ReceiveWindow, Window};
-use crate::transport::grpc::http2::hpack::Field;
 
 /// A flag and a length stand before every message.
 const PREFIX: usize = 5;

@@ -1,15 +1,16 @@
-//! An answer on its way out: whole, slow, cut short, far too large, or not at all.
+//! Answers in the terms of gRPC, and their delivery: whole, slow, cut short, far too large, or not at all.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::outgoing::Gone;
-use super::reply::{Ending, Reply, message_prefix};
+use super::session::{Fields, Gone};
 use super::shared_connection::SharedConnection;
-use crate::receiver::answer::{Answer, DeliveryMode, GoAwayTiming};
+use crate::http2::frame::{self, Code, MAX_STREAM, MIN_MAX_FRAME, flag, kind};
+use crate::http2::hpack;
+use crate::receiver::answer::{Answer, Body, DeliveryMode, GoAwayTiming, GrpcFraming};
 use crate::receiver::answer_body::Sendable;
-use crate::transport::grpc::http2::frame::{self, Code, LARGEST_STREAM, LEAST_MAX_FRAME, flag, kind};
-use crate::transport::grpc::http2::hpack;
+use crate::receiver::rpc;
+use crate::transport::base64::encode as encode_base64;
 
 /// How much more than it sends an answer announces that is cut short.
 const MISSING: u64 = 1024;
@@ -66,7 +67,7 @@ impl Delivery<'_> {
             })?;
         }
         if self.answer.go_away == GoAwayTiming::BeforeAnswer {
-            self.send_go_away(LARGEST_STREAM, Code::NO_ERROR)?;
+            self.send_go_away(MAX_STREAM, Code::NO_ERROR)?;
         }
         self.send(&Reply::of(self.answer))?;
         if self.answer.go_away != GoAwayTiming::Never {
@@ -163,7 +164,7 @@ impl Delivery<'_> {
     fn write_padded(&self, block: &[u8], out: &mut dyn Write) -> io::Result<()> {
         let mut field = Vec::new();
         hpack::encode("x-padding", "x".repeat(1000).as_bytes(), &mut field);
-        let fields = field.repeat(LEAST_MAX_FRAME / field.len());
+        let fields = field.repeat(MIN_MAX_FRAME / field.len());
         let mut frame = Vec::new();
         frame::write_head(kind::HEADERS, 0, self.stream, block.len(), &mut frame);
         out.write_all(&[&frame, block].concat())?;
@@ -221,4 +222,118 @@ impl Write for Writer<'_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// The parts of an answer.
+struct Reply<'a> {
+    head: Fields,
+    /// Flag and length of the message, if there is one.
+    prefix: Vec<u8>,
+    body: Option<Sendable<'a>>,
+    end: Ending,
+}
+
+enum Ending {
+    /// The head was the last part.
+    Head,
+    /// The body was the last part.
+    Body,
+    Trailers(Fields),
+}
+
+impl<'a> Reply<'a> {
+    fn of(answer: &'a Answer) -> Self {
+        let is_success = answer.grpc_code() == 0;
+        match answer.grpc_framing {
+            GrpcFraming::BareHttp => Self::bare(answer),
+            GrpcFraming::TrailersOnly => Self::trailers_only(answer),
+            GrpcFraming::Usual if !is_success => Self::trailers_only(answer),
+            GrpcFraming::HeadersFirst if !is_success => Self {
+                head: head(answer, "200"),
+                prefix: Vec::new(),
+                body: None,
+                end: Ending::Trailers(status(answer)),
+            },
+            GrpcFraming::Usual | GrpcFraming::HeadersFirst => Self::success(answer),
+        }
+    }
+
+    fn success(answer: &'a Answer) -> Self {
+        let body = Sendable::of(&answer.body).at_most(u64::from(u32::MAX));
+        let is_packed = matches!(answer.body, Body::GzipBomb(_));
+        let mut head = head(answer, "200");
+        if is_packed {
+            head.push(field("grpc-encoding", "gzip"));
+        }
+        head.extend(metadata(answer));
+        let prefix = message_prefix(is_packed, body.len());
+        Self { head, prefix, body: Some(body), end: Ending::Trailers(status(answer)) }
+    }
+
+    fn trailers_only(answer: &Answer) -> Self {
+        let mut head = head(answer, "200");
+        head.extend(status(answer));
+        Self { head, prefix: Vec::new(), body: None, end: Ending::Head }
+    }
+
+    fn bare(answer: &'a Answer) -> Self {
+        let mut head = head(answer, &answer.status.to_string());
+        head.extend(metadata(answer));
+        let body = Sendable::of(&answer.body);
+        match body.len() {
+            0 => Self { head, prefix: Vec::new(), body: None, end: Ending::Head },
+            _ => Self { head, prefix: Vec::new(), body: Some(body), end: Ending::Body },
+        }
+    }
+}
+
+/// Returns flag and length, which precede every message.
+fn message_prefix(is_packed: bool, length: u64) -> Vec<u8> {
+    let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+    [&[u8::from(is_packed)][..], &length].concat()
+}
+
+fn field(name: &str, value: impl Into<String>) -> (String, String) {
+    (name.to_owned(), value.into())
+}
+
+fn head(answer: &Answer, status: &str) -> Fields {
+    let usual = match answer.grpc_framing {
+        GrpcFraming::BareHttp => "application/x-protobuf",
+        _ => "application/grpc",
+    };
+    let set = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let content_type = set.map_or(usual, |(_, value)| value);
+    vec![field(":status", status), field("content-type", content_type)]
+}
+
+fn status(answer: &Answer) -> Fields {
+    let code = answer.grpc_code();
+    let mut fields = vec![field("grpc-status", code.to_string())];
+    if let Some(message) = &answer.message {
+        fields.push(field("grpc-message", rpc::percent_encoded(message)));
+    }
+    if answer.retry.is_some() {
+        let message = answer.message.as_deref().unwrap_or_default();
+        let details = rpc::encode_status(code, message, answer.retry);
+        fields.push(field("grpc-status-details-bin", encode_base64(&details)));
+    }
+    if code != 0 {
+        fields.extend(metadata(answer));
+    }
+    fields
+}
+
+/// The headers of an answer, without those that are about HTTP/1 alone.
+fn metadata(answer: &Answer) -> impl Iterator<Item = (String, String)> + '_ {
+    const OF_HTTP: [&str; 6] = [
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "retry-after",
+        "transfer-encoding",
+    ];
+    let fields = answer.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+    fields.filter(|(name, _)| !OF_HTTP.contains(&name.as_str()))
 }

@@ -2,13 +2,11 @@
 
 use std::time::Instant;
 
-use super::call::{Head, Plan, announced_length, fits};
-use super::call::{Incoming, Stream};
-use super::session::{Call, End, Event, MOST_STREAMS, Outcome, Session};
+use super::call::{Head, Incoming, Plan, Stream, announced_length, fits};
+use super::session::{Call, End, Event, MAX_STREAMS, Outcome, Session};
+use crate::http2::frame::{self, Code, Fault};
+use crate::http2::hpack::List;
 use crate::receiver::refusal::Refusal;
-use crate::transport::grpc::http2::frame::{self, Code, Fault};
-use crate::transport::grpc::http2::hpack::{List, Malformed};
-use crate::transport::grpc::http2::peer::HeaderBlock;
 
 /// Calls on their way in or in hand may take this many times the memory of the largest.
 const LARGEST_CALLS: usize = 2;
@@ -23,17 +21,17 @@ pub(super) struct Data<'a> {
 }
 
 impl Session {
-    pub(super) fn end_block(&mut self, events: &mut Vec<Event>) -> Result<(), Fault> {
-        let Some(HeaderBlock { stream: id, ends_stream, bytes, .. }) = self.block.take() else {
-            return Ok(());
-        };
-        // also for cancelled calls: the HPACK table must stay the same on both sides
-        let list = self.decoder.decode(&bytes);
-        let list = list.map_err(|Malformed(what)| Fault { code: Code::COMPRESSION, what })?;
+    pub(super) fn take_headers(
+        &mut self,
+        id: u32,
+        list: List,
+        ends_stream: bool,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Fault> {
         if id > self.newest {
             return self.begin(id, list, ends_stream, events);
         }
-        let Some(stream) = self.streams.get_mut(&id) else { return self.bear_nuisance() };
+        let Some(stream) = self.streams.get_mut(&id) else { return self.connection.count_noise() };
         if stream.is_heard || !ends_stream {
             return Err(Fault::protocol("headers in the middle of a stream"));
         }
@@ -56,7 +54,7 @@ impl Session {
         if self.is_leaving {
             return Ok(());
         }
-        if self.streams.len() >= MOST_STREAMS {
+        if self.streams.len() >= MAX_STREAMS {
             return self.drop_stream(id, Code::REFUSED_STREAM);
         }
         let head = match list {
@@ -66,7 +64,7 @@ impl Session {
                 Err(_) => return self.drop_stream(id, Code::PROTOCOL),
             },
         };
-        self.streams.insert(id, Stream::new(self.initial_window, ends_stream));
+        self.streams.insert(id, Stream::new(self.connection.peer.initial_window, ends_stream));
         let Some(head) = head else {
             self.refuse(id, None, Refusal::new(431, "request header fields too large"), events);
             return Ok(());
@@ -95,22 +93,14 @@ impl Session {
         events: &mut Vec<Event>,
     ) -> Result<(), Fault> {
         self.not_idle(id)?;
-        // what comes on a stream that is gone counts as well
-        if let Some(increment) = self.receive_window.receive(data.flow)? {
-            frame::write_window_update(0, increment, &mut self.out);
-        }
-        let Some(stream) = self.streams.get_mut(&id) else { return self.bear_nuisance() };
+        let Some(stream) = self.streams.get_mut(&id) else { return self.connection.count_noise() };
         if stream.is_heard {
             return self.drop_stream(id, STREAM_CLOSED);
         }
         stream.is_heard = data.ends_stream;
         if let Some(increment) = stream.receive_window.receive(data.flow)? {
-            frame::write_window_update(id, increment, &mut self.out);
+            frame::write_window_update(id, increment, &mut self.connection.out);
         }
-        if data.content.is_empty() && !data.ends_stream {
-            self.bear_nuisance()?;
-        }
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         let Some(incoming) = &mut stream.incoming else { return Ok(()) };
         let (limit, body) = (self.limits.body_bytes, &mut incoming.body);
         let before = body.capacity();
@@ -151,7 +141,7 @@ impl Session {
     /// The call of this stream is there.
     fn hand_over(&mut self, id: u32, events: &mut Vec<Event>) {
         let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return };
-        self.nuisances = 0;
+        self.connection.noise = 0;
         // it takes its memory until its handler is done with it, which may be long
         self.buffered += body.capacity();
         self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.capacity());
@@ -180,9 +170,9 @@ impl Session {
 
     /// Ends a stream from our side, in any state.
     pub(super) fn drop_stream(&mut self, id: u32, code: Code) -> Result<(), Fault> {
-        frame::write_reset(id, code, &mut self.out);
+        frame::write_reset(id, code, &mut self.connection.out);
         self.forget(id);
-        self.bear_nuisance()
+        self.connection.count_noise()
     }
 
     /// Nothing more will come of this stream. If a handler works on its answer, it is kept, and goes on being

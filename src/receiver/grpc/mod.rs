@@ -1,26 +1,231 @@
 //! OTLP over gRPC: the server's side of HTTP/2 in cleartext, as far as unary calls need it.
 //!
 //! ```text
-//! socket → connection → session → call → handler ── request_sink          what the client sent
-//!             │            ▲ incoming, outgoing (pure)
-//!             └── shared_connection ◄── delivery ◄ reply ◄ answer              what it receives
+//! socket → reader → session → call → handler ── request_sink        the client's calls
+//!             │        ▲ incoming, over http2 (pure)
+//!             └── shared_connection ◄── delivery ◄ answer               the answers
 //! ```
 //!
 //! One thread reads; each call at a time has a thread to be answered on, so that one that waits keeps no other waiting. All
 //! connections share a bound of such threads, beyond the one that each has for itself; a thread without a call ends.
 
 mod call;
-mod connection;
 mod delivery;
 mod handler;
 mod incoming;
-mod outgoing;
-mod reply;
 mod session;
 mod shared_connection;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
-mod worker_pool;
 
-pub(super) use connection::serve;
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::Instant;
+
+use self::handler::{Handler, WorkerPool};
+use self::session::{Call, End, Event, Limits, Outcome, Session};
+use self::shared_connection::SharedConnection;
+use crate::http2::frame::Code;
+use crate::receiver::answer::{Answer, DeliveryMode};
+use crate::receiver::refusal::{Refusal, RefusalKind};
+use crate::receiver::state::{ActiveRequest, Shared};
+use crate::receiver::wire::{FAREWELL, TLS_HANDSHAKE, Wire};
+
+const READ: usize = 64 * 1024;
+
+/// Serves a connection to its end. The caller closes the socket.
+pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u64) {
+    let settings = &shared.settings;
+    let limits = Limits {
+        header_bytes: settings.max_header_bytes,
+        body_bytes: settings.max_body_bytes,
+        hosts: shared.addresses.grpc_hosts,
+        time: settings.read_timeout,
+    };
+    let connection =
+        SharedConnection::new(shared, socket, Session::new(limits, shared.budget.clone(), Instant::now()));
+    let handler = Handler { connection: &connection, number };
+    let worker_pool = WorkerPool::new(shared.threads.clone());
+    thread::scope(|scope| {
+        let _reading = Reading { connection: &connection, worker_pool: &worker_pool };
+        let mut reader = Reader::new(&handler, socket);
+        while let Ok(calls) = reader.read() {
+            for call in calls {
+                worker_pool.add(
+                    call,
+                    scope,
+                    || format!("standpipe-in-{number}"),
+                    |call| handler.answer(call),
+                );
+            }
+        }
+    });
+}
+
+/// Stops the threads that answer when this one no longer reads, be it for a callback that panicked: they would wait for calls for
+/// ever, and the scope for them.
+struct Reading<'a> {
+    connection: &'a SharedConnection<'a>,
+    worker_pool: &'a WorkerPool<Call>,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.connection.stop_reading();
+        self.worker_pool.close();
+    }
+}
+
+struct Reader<'a> {
+    handler: &'a Handler<'a>,
+    socket: &'a TcpStream,
+    wire: Wire<'a>,
+    buffer: Vec<u8>,
+    /// What the client began with.
+    first_byte: Option<u8>,
+    /// Whether the connection can be reset: the last byte is still in the socket.
+    holds_back: bool,
+    /// Answers that were taken when their calls began.
+    decided: HashMap<u32, Answer>,
+}
+
+/// The connection is over, for one reason or another.
+struct ConnectionOver;
+
+impl<'a> Reader<'a> {
+    fn new(handler: &'a Handler<'a>, socket: &'a TcpStream) -> Self {
+        Self {
+            handler,
+            socket,
+            wire: Wire::new(socket),
+            buffer: vec![0; READ],
+            first_byte: None,
+            holds_back: false,
+            decided: HashMap::new(),
+        }
+    }
+
+    /// Reads what there is, and gives the calls that are there now.
+    fn read(&mut self) -> Result<Vec<Call>, ConnectionOver> {
+        let connection = self.handler.connection;
+        // a client that goes on sending would keep it from seeing the end
+        if connection.shared.read(|state| state.stopped) {
+            return Err(self.stop_reading());
+        }
+        // an answer that is under way may be finished any time: then the clock of the next call starts
+        self.wire.set_deadline(connection.deadline().or_else(|| connection.shared.read_deadline()));
+        let (events, result) = match self.read_bytes() {
+            Ok(length @ 1..) => {
+                self.first_byte.get_or_insert(self.buffer[0]);
+                connection.receive(&self.buffer[..length])
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+                connection.expire()
+            }
+            Ok(_) | Err(_) => return Err(self.stop_reading()),
+        };
+        let calls = self.sort(events)?;
+        result.map(|()| calls).map_err(|end| self.conclude(end))
+    }
+
+    fn read_bytes(&mut self) -> io::Result<usize> {
+        self.wire.wait_for_byte()?;
+        if !self.holds_back && self.handler.connection.shared.read(|state| state.script.has_preceding()) {
+            self.wire.hold_back_last_byte();
+            self.holds_back = true;
+        }
+        self.wire.read(&mut self.buffer)
+    }
+
+    /// Applies the answers that are taken when a call begins.
+    fn sort(&mut self, events: Vec<Event>) -> Result<Vec<Call>, ConnectionOver> {
+        let shared = self.handler.connection.shared;
+        let mut calls = Vec::new();
+        for event in events {
+            match event {
+                Event::Begun(stream) if self.holds_back => {
+                    let Some(answer) = shared.change(|state| state.script.take_preceding()) else { continue };
+                    match answer.delivery_mode {
+                        DeliveryMode::NeverRead => shared.rest_for_good(),
+                        // there is unread data, so closing sends RST
+                        DeliveryMode::Reset => {}
+                        _ => {
+                            self.decided.insert(stream, answer);
+                            continue;
+                        }
+                    }
+                    return Err(ConnectionOver);
+                }
+                Event::Begun(_) => {}
+                Event::Call(Call { stream, outcome }) => match self.decided.remove(&stream) {
+                    Some(answer) if matches!(outcome, Outcome::Whole { .. }) => {
+                        self.handler.judge(outcome, Some(answer));
+                        return Err(ConnectionOver);
+                    }
+                    _ => calls.push(Call { stream, outcome }),
+                },
+            }
+        }
+        Ok(calls)
+    }
+
+    /// The client has left, or the receiver was stopped.
+    fn stop_reading(&self) -> ConnectionOver {
+        let connection = self.handler.connection;
+        if connection.shared.read(|state| state.stopped) {
+            // answers may still follow
+            self.send_go_away(Code::NO_ERROR);
+        }
+        ConnectionOver
+    }
+
+    fn conclude(&mut self, end: End) -> ConnectionOver {
+        match end {
+            End::NotHttp2 => self.point_the_way(),
+            End::Fault(fault) => {
+                let _active = self.report(&Refusal::new(400, fault.what));
+                self.send_go_away(fault.code);
+            }
+            End::Idle => self.send_go_away(Code::NO_ERROR),
+        }
+        // closing with unread data resets the connection, and the client may lose the GOAWAY
+        self.handler.connection.stop_sending();
+        self.wire.set_deadline(Instant::now().checked_add(FAREWELL));
+        while matches!(self.wire.read(&mut self.buffer), Ok(1..)) {}
+        ConnectionOver
+    }
+
+    fn send_go_away(&self, code: Code) {
+        // an error means that the client was faster
+        let _ = self.handler.connection.send(|session| {
+            session.send_go_away(session.newest, code);
+            Ok(())
+        });
+    }
+
+    fn report(&self, refusal: &Refusal) -> ActiveRequest<'a> {
+        self.handler.turn_down(None, refusal, &Answer::status(refusal.status))
+    }
+
+    /// Answers a client that speaks HTTP/1 with the address of the HTTP listener.
+    fn point_the_way(&mut self) {
+        let (kind, what) = match self.first_byte {
+            Some(TLS_HANDSHAKE) => (RefusalKind::Tls, "a tls handshake, where plain http/2 is spoken"),
+            Some(b'A'..=b'Z') => (RefusalKind::HttpAtGrpcPort, "http/1, where gRPC is spoken"),
+            _ => (RefusalKind::Malformed, "neither http nor gRPC"),
+        };
+        let _active = self.report(&Refusal::new(505, what).of_kind(kind));
+        let place = self.handler.connection.shared.addresses.http;
+        let text = format!("this is the gRPC port; OTLP over HTTP is at http://{place}\n");
+        let answer = format!(
+            "HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n{text}",
+            text.len()
+        );
+        // a client that speaks another protocol does not read the answer either
+        let _ = self.socket.write_all(answer.as_bytes());
+    }
+}

@@ -1,28 +1,23 @@
-//! One connection as its frames describe it: bytes in, calls out; answers in, bytes out. Knows no socket.
+//! The server's side of a connection, pure: bytes in, calls out; answers in, bytes out. The calls are in `incoming`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::call::Stream;
-use super::call::{Head, Plan};
+use super::call::{Head, Plan, Stream};
 use super::incoming::Data;
+use crate::http2::connection::{Connection, Event as FrameEvent, MAX_BLOCK_BYTES};
+use crate::http2::frame::{self, Code, Fault, Frame, MIN_MAX_FRAME, Setting, flag, kind};
+use crate::http2::hpack;
 use crate::receiver::budget::{Budget, Share};
 use crate::receiver::hosts::Hosts;
 use crate::receiver::refusal::Refusal;
-use crate::transport::grpc::http2::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
-use crate::transport::grpc::http2::frame::{self, Code, Fault, Frame, Setting, Settings};
-use crate::transport::grpc::http2::hpack::Decoder;
-use crate::transport::grpc::http2::peer::FrameBuffer;
-use crate::transport::grpc::http2::peer::{HeaderBlock, MOST_BYTES};
 
 /// Calls that a client may have open at a time.
-pub(super) const MOST_STREAMS: usize = 100;
-/// What everyone starts with; there is no reason to want another.
-const HEADER_TABLE: usize = 4096;
+pub(super) const MAX_STREAMS: usize = 100;
 /// Frames that bring no call further, between two calls. A client may send a few per call for a stream that the receiver has
 /// just closed.
-const MOST_NUISANCES: u32 = 1000;
+const MAX_NOISE: u32 = 1000;
 
 /// What a client may send.
 #[derive(Debug, Clone, Copy)]
@@ -38,32 +33,20 @@ pub(super) struct Session {
     pub(super) limits: Limits,
     /// The memory for the calls of all connections.
     pub(super) budget: Arc<Budget>,
-    /// What is still missing of the client's connection preface.
+    /// The part of the client's connection preface that is still missing.
     preface: &'static [u8],
-    is_greeted: bool,
-    inbox: FrameBuffer,
-    pub(super) decoder: Decoder,
-    pub(super) block: Option<HeaderBlock>,
+    pub(super) connection: Connection,
     pub(super) streams: HashMap<u32, Stream>,
     /// The last stream that the client began.
     pub(super) newest: u32,
-    /// Whether what begins now is left unheard, because the connection is about to be closed.
+    /// True if streams that begin now are ignored, because the connection is about to be closed.
     pub(super) is_leaving: bool,
-    pub(super) receive_window: ReceiveWindow,
-    /// What we may send on all streams together.
-    pub(super) window: Window,
-    /// What we may send on a stream that begins now.
-    pub(super) initial_window: u32,
-    /// Whether the client must be informed that we use no table, before the next header.
-    pub(super) owes_table_size: bool,
     /// Capacity of the buffers of calls on their way in, or in hand.
     pub(super) buffered: usize,
-    pub(super) nuisances: u32,
     /// The time that was last set.
     pub(super) now: Instant,
     /// When the last stream ended, or the connection began.
     pub(super) idle_since: Instant,
-    pub(super) out: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -93,6 +76,13 @@ pub(super) enum Outcome {
     Refused { head: Option<Head>, refusal: Refusal },
 }
 
+/// No client waits for this answer any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gone;
+
+/// Names in lower case, pseudo-headers first.
+pub(super) type Fields = Vec<(String, String)>;
+
 /// Why a connection cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
@@ -115,22 +105,13 @@ impl Session {
             limits,
             budget,
             preface: frame::PREFACE,
-            is_greeted: false,
-            inbox: FrameBuffer::default(),
-            decoder: Decoder::new(HEADER_TABLE, limits.header_bytes),
-            block: None,
+            connection: Connection::new(limits.header_bytes, MAX_NOISE),
             streams: HashMap::new(),
             newest: 0,
             is_leaving: false,
-            receive_window: ReceiveWindow::default(),
-            window: Window::new(INITIAL_WINDOW),
-            initial_window: INITIAL_WINDOW,
-            owes_table_size: false,
             buffered: 0,
-            nuisances: 0,
             now,
             idle_since: now,
-            out: Vec::new(),
         }
     }
 
@@ -152,13 +133,13 @@ impl Session {
     /// Takes in what came.
     pub(super) fn receive(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), End> {
         let bytes = self.take_preface(bytes)?;
-        let mut inbox = std::mem::take(&mut self.inbox);
-        inbox.push(bytes);
+        let mut inbox = self.connection.take_inbox(bytes);
         while let Some((head, payload)) = inbox.take()? {
-            let frame = Frame::read(head, payload)?;
-            self.take_frame(frame, events)?;
+            if let Some(event) = self.connection.handle(Frame::read(head, payload)?)? {
+                self.handle(event, events)?;
+            }
         }
-        self.inbox = inbox;
+        self.connection.put_back(inbox);
         Ok(())
     }
 
@@ -173,88 +154,41 @@ impl Session {
         }
         self.preface = left;
         if left.is_empty() {
-            let header_bytes = self.limits.header_bytes.min(MOST_BYTES) as u32;
-            let settings = [
-                Setting::MaxConcurrentStreams(MOST_STREAMS as u32),
-                Setting::MaxHeaderListSize(header_bytes),
-            ];
-            frame::write_settings(&settings, &mut self.out);
+            let header_bytes = self.limits.header_bytes.min(MAX_BLOCK_BYTES) as u32;
+            let settings =
+                [Setting::MaxConcurrentStreams(MAX_STREAMS as u32), Setting::MaxHeaderListSize(header_bytes)];
+            frame::write_settings(&settings, &mut self.connection.out);
         }
         Ok(rest)
     }
 
-    fn take_frame(&mut self, frame: Frame<'_>, events: &mut Vec<Event>) -> Result<(), Fault> {
-        if self.block.is_some() && !matches!(frame, Frame::Continuation { .. }) {
-            return Err(Fault::protocol("a header block that is broken off"));
-        }
-        if !self.is_greeted && !matches!(frame, Frame::Settings(_)) {
-            return Err(Fault::protocol("no settings at first"));
-        }
-        match frame {
-            Frame::Data { stream, content, flow, ends_stream } => {
+    fn handle(&mut self, event: FrameEvent<'_>, events: &mut Vec<Event>) -> Result<(), Fault> {
+        match event {
+            FrameEvent::Data { stream, content, flow, ends_stream } => {
                 self.take_data(stream, Data { content, flow, ends_stream }, events)
             }
-            Frame::Headers { stream, block, ends_stream, ends_block } => {
-                self.block = Some(HeaderBlock::begin(stream, ends_stream, block));
-                if ends_block { self.end_block(events) } else { Ok(()) }
+            FrameEvent::Headers { stream, list, ends_stream } => {
+                self.take_headers(stream, list, ends_stream, events)
             }
-            Frame::Continuation { stream, block: piece, ends_block } => {
-                let block = self.block.as_mut();
-                block.ok_or(Fault::protocol("a header block without a beginning"))?.add(stream, piece)?;
-                if ends_block { self.end_block(events) } else { Ok(()) }
+            FrameEvent::WindowUpdate { stream, increment } => self.take_window_update(stream, increment),
+            FrameEvent::WindowsShift(growth) => {
+                self.streams.values_mut().try_for_each(|stream| stream.window.shift(growth))
             }
-            Frame::Settings(settings) => self.take_settings(settings),
-            Frame::WindowUpdate { stream, increment } => self.take_window_update(stream, increment),
-            Frame::Reset { stream, .. } => self.take_reset(stream),
-            Frame::Ping(payload) => {
-                frame::write_ping_ack(payload, &mut self.out);
-                self.bear_nuisance()
+            FrameEvent::Reset { stream, .. } => {
+                self.not_idle(stream)?;
+                self.forget(stream);
+                Ok(())
             }
-            Frame::PushPromise => Err(Fault::protocol("a promise of a client")),
             // A client that leaves waits for its answers first, so GOAWAY ends nothing here.
-            Frame::GoAway { .. } | Frame::SettingsAck | Frame::PingAck | Frame::Meaningless => {
-                self.bear_nuisance()
-            }
+            FrameEvent::GoAway { .. } => Ok(()),
         }
-    }
-
-    /// Counts a frame that brings no call further.
-    pub(super) fn bear_nuisance(&mut self) -> Result<(), Fault> {
-        self.nuisances += 1;
-        match self.nuisances > MOST_NUISANCES {
-            true => Err(Fault { code: Code::ENHANCE_YOUR_CALM, what: "frames without end or purpose" }),
-            false => Ok(()),
-        }
-    }
-
-    fn take_settings(&mut self, settings: Settings<'_>) -> Result<(), Fault> {
-        self.is_greeted = true;
-        for setting in settings.each() {
-            match setting? {
-                Setting::HeaderTableSize(_) => self.owes_table_size = true,
-                Setting::InitialWindowSize(bytes) => {
-                    let change = i64::from(bytes) - i64::from(self.initial_window);
-                    self.initial_window = bytes;
-                    for stream in self.streams.values_mut() {
-                        stream.window.shift(change)?;
-                    }
-                }
-                // we send no longer frames than everyone takes, few headers and no promises
-                _ => {}
-            }
-        }
-        frame::write_settings_ack(&mut self.out);
-        self.bear_nuisance()
     }
 
     /// Widens a send window. A client needs few updates for each answer, so more of them count as a flood.
     fn take_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Fault> {
-        self.bear_nuisance()?;
+        self.connection.count_noise()?;
         if stream == 0 {
-            if increment == 0 {
-                return Err(Fault::protocol("a window update of nothing"));
-            }
-            return self.window.shift(i64::from(increment));
+            return Ok(());
         }
         self.not_idle(stream)?;
         let Some(open) = self.streams.get_mut(&stream) else { return Ok(()) };
@@ -274,10 +208,96 @@ impl Session {
             false => Ok(()),
         }
     }
+}
 
-    fn take_reset(&mut self, stream: u32) -> Result<(), Fault> {
-        self.not_idle(stream)?;
-        self.forget(stream);
-        self.bear_nuisance()
+/// The answers, on their way out as fast as the client allows.
+impl Session {
+    /// Sends headers, or trailers if they end the stream.
+    pub(super) fn send_headers(&mut self, id: u32, fields: &Fields, ends_stream: bool) -> Result<(), Gone> {
+        // First, because a table size update is encoded once, and would be lost with a block that is not sent.
+        self.unanswered(id)?;
+        let block = self.encode(fields);
+        frame::write_headers(id, &block, ends_stream, MIN_MAX_FRAME, &mut self.connection.out);
+        if ends_stream {
+            self.end_answer(id);
+        }
+        Ok(())
     }
+
+    /// Encodes a header block, which may have to announce a change of the table.
+    pub(super) fn encode(&mut self, fields: &Fields) -> Vec<u8> {
+        let mut block = self.connection.begin_block();
+        for (name, value) in fields {
+            hpack::encode(name, value.as_bytes(), &mut block);
+        }
+        block
+    }
+
+    /// Sends as much of `content` as the client has room for, and returns how much that is.
+    pub(super) fn send_data(&mut self, id: u32, content: &[u8]) -> Result<usize, Gone> {
+        let stream = unanswered(&mut self.streams, id)?;
+        let sent = self.connection.spend(&mut stream.window, content.len());
+        for piece in content[..sent].chunks(MIN_MAX_FRAME) {
+            frame::write_head(kind::DATA, 0, id, piece.len(), &mut self.connection.out);
+            self.connection.out.extend_from_slice(piece);
+        }
+        Ok(sent)
+    }
+
+    /// Ends an answer that has no trailers.
+    pub(super) fn send_end(&mut self, id: u32) -> Result<(), Gone> {
+        self.unanswered(id)?;
+        frame::write_head(kind::DATA, flag::END_STREAM, id, 0, &mut self.connection.out);
+        self.end_answer(id);
+        Ok(())
+    }
+
+    pub(super) fn send_reset(&mut self, id: u32, code: Code) -> Result<(), Gone> {
+        let stream = self.unanswered(id)?;
+        (stream.is_heard, stream.is_answered) = (true, true);
+        frame::write_reset(id, code, &mut self.connection.out);
+        Ok(())
+    }
+
+    /// Ignores streams that begin from now on.
+    pub(super) fn take_no_more(&mut self) {
+        self.is_leaving = true;
+    }
+
+    /// Announces that the answer to `last_stream` is the last one.
+    pub(super) fn send_go_away(&mut self, last_stream: u32, code: Code) {
+        frame::write_go_away(last_stream, code, &mut self.connection.out);
+    }
+
+    /// Notes that no handler works on this answer any more, finished or not.
+    pub(super) fn let_go(&mut self, id: u32) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.in_hand = false;
+            self.buffered -= std::mem::take(&mut stream.in_hand_bytes);
+        }
+        self.remove_if_done(id);
+    }
+
+    pub(super) fn take_out(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.connection.out)
+    }
+
+    pub(super) fn unanswered(&mut self, id: u32) -> Result<&mut Stream, Gone> {
+        unanswered(&mut self.streams, id)
+    }
+
+    pub(super) fn end_answer(&mut self, id: u32) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.is_answered = true;
+        if !std::mem::replace(&mut stream.is_heard, true) {
+            // The rest of the call is of no use: there is an answer.
+            frame::write_reset(id, Code::NO_ERROR, &mut self.connection.out);
+        }
+        // At once: as soon as the client has its answer, it may begin another.
+        self.let_go(id);
+    }
+}
+
+fn unanswered(streams: &mut HashMap<u32, Stream>, id: u32) -> Result<&mut Stream, Gone> {
+    streams.get_mut(&id).filter(|stream| !stream.is_answered).ok_or(Gone)
 }

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::outgoing::Gone;
-use super::session::{End, Event, Session};
+use super::session::{End, Event, Gone, Session};
+use crate::http2::frame::Code;
 use crate::receiver::state::Shared;
 use crate::receiver::wire::FAREWELL;
-use crate::transport::grpc::http2::frame::Code;
 
 /// The thread that writes holds the lock meanwhile, so that frames stay whole and in order.
 pub(super) struct SharedConnection<'a> {

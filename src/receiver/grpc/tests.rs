@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::outgoing::Gone;
-use super::session::{Call, End, Event, Limits, Outcome, Session};
+use super::session::{Call, End, Event, Gone, Limits, Outcome, Session};
+use crate::http2::frame::{self, Code, Frame, Head, Setting, flag, kind};
+use crate::http2::hpack;
 use crate::receiver::budget::Budget;
 use crate::receiver::hosts::Hosts;
-use crate::transport::grpc::http2::frame::{self, Code, Frame, Head, Setting, flag, kind};
-use crate::transport::grpc::http2::hpack;
 
 const TIME: Duration = Duration::from_secs(30);
 

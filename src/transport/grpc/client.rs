@@ -1,18 +1,15 @@
-//! Calls over one connection, which is kept between calls, and the stream under it: TCP or TLS.
+//! Calls over one connection, which is kept between calls.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::deadline_stream::DeadlineStream;
-use super::super::happy_eyeballs::Dialer;
-use super::super::lookup::Lookup;
-use super::super::tcp::{Interrupter, is_hang_up};
-use super::super::tls::Session;
+use super::super::connect::{Connector, Timeline};
+use super::super::dial::Interrupter;
+use super::super::stream::Stream;
+use super::PROTOCOL;
 use super::failure::CallFailure;
-use super::http2::conn::{Conn, End, Message, Progress, Response};
-use super::target::{Target, is_agreed};
-use crate::process::Driver;
+use crate::http2::conn::{Conn, End, Message, Progress, Response};
 
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
 /// servers end connections over unsolicited pings.
@@ -35,22 +32,15 @@ pub(super) struct Request<'a> {
 }
 
 pub(super) struct Client {
-    target: Target,
-    lookup: Lookup,
-    dialer: Dialer,
+    connector: Connector,
+    interrupter: Arc<Interrupter>,
     connection: Option<Connection>,
     buffer: Vec<u8>,
 }
 
 impl Client {
-    pub(super) fn new(target: Target, interrupter: Arc<Interrupter>, driver: Driver) -> Self {
-        let (host, port) = match &target.tunnel {
-            Some(tunnel) => (&tunnel.host, tunnel.port),
-            None => (&target.host, target.port),
-        };
-        let lookup = Lookup::new(host, port, driver);
-        let dialer = Dialer::new(interrupter, driver);
-        Self { target, lookup, dialer, connection: None, buffer: vec![0; READ_BYTES] }
+    pub(super) fn new(connector: Connector, interrupter: Arc<Interrupter>) -> Self {
+        Self { connector, interrupter, connection: None, buffer: vec![0; READ_BYTES] }
     }
 
     /// One call. It is made again over a new connection if the server has surely not processed it, or if it went into an old
@@ -58,25 +48,25 @@ impl Client {
     pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let mut refusals = 0;
         loop {
-            if self.dialer.interrupter.is_broken() {
-                return Err(CallFailure::Io(ErrorKind::ConnectionAborted.into()));
+            if self.interrupter.is_broken() {
+                return Err(io::Error::from(ErrorKind::ConnectionAborted).into());
             }
             let kept = self.take_kept(deadline);
             let is_kept = kept.is_some();
             let mut connection = match kept {
                 Some(connection) => connection,
-                None => self.connect(deadline)?,
+                None => self.connect(deadline, &mut Timeline::default())?,
             };
             match connection.exchange(request, deadline, &mut self.buffer) {
                 Ok(answer) => {
-                    self.connection = Some(connection).filter(Connection::is_good);
+                    self.connection = connection.is_good().then_some(connection);
                     return Ok(answer);
                 }
                 Err(CallFailure::Unprocessed(_)) if refusals < MOST_REFUSALS => refusals += 1,
                 Err(failure) if is_kept && failure.is_break() && !connection.conn.has_answer_begun() => {}
                 Err(failure) => {
-                    self.connection = Some(connection)
-                        .filter(|connection| failure.spares_connection() && connection.is_good());
+                    let is_kept = failure.spares_connection() && connection.is_good();
+                    self.connection = is_kept.then_some(connection);
                     return Err(failure);
                 }
             }
@@ -92,26 +82,25 @@ impl Client {
         (connection.is_good() && connection.conn.has_room()).then_some(connection)
     }
 
-    fn connect(&mut self, deadline: Instant) -> Result<Connection, CallFailure> {
-        let addresses = self.lookup.addresses(Some(deadline)).map_err(CallFailure::of_lookup)?;
-        let socket = self.dialer.connect(&addresses, Some(deadline))?;
-        let mut wire = DeadlineStream::new(socket, deadline);
-        if let Some(tunnel) = &self.target.tunnel {
-            tunnel.open(&mut wire, &self.target.authority).map_err(CallFailure::of_proxy)?;
+    /// Opens a connection and waits for the server's settings. The next call uses the connection.
+    #[cfg(feature = "probe")]
+    pub(super) fn greet(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<(), CallFailure> {
+        let mut connection = self.connect(deadline, timeline)?;
+        let greeted = connection.greet(&mut self.buffer);
+        timeline.first_bytes = connection.conn.unread().to_vec();
+        self.connection = Some(connection);
+        greeted
+    }
+
+    fn connect(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Connection, CallFailure> {
+        let stream = self.connector.connect(deadline, timeline).map_err(CallFailure::Network)?;
+        match &stream {
+            // The TLS of a connection to a plaintext server is the proxy's.
+            Stream::Tls(tls) if self.connector.route.is_tls() && tls.session.protocol() != Some(PROTOCOL) => {
+                Err(CallFailure::no_http2())
+            }
+            _ => Ok(Connection { conn: Conn::new(), stream, used: Instant::now() }),
         }
-        let session = match &self.target.tls {
-            Some(connector) => Some(connector.connect(&mut wire).map_err(CallFailure::of_stream)?),
-            None => None,
-        };
-        if session.as_ref().is_some_and(|session| !is_agreed(session.protocol())) {
-            return Err(CallFailure::NoHttp2);
-        }
-        Ok(Connection {
-            conn: Conn::new(),
-            stream: Stream::new(wire, session),
-            used: Instant::now(),
-            hung_up: None,
-        })
     }
 }
 
@@ -121,13 +110,20 @@ struct Connection {
     stream: Stream,
     /// When the last call ended.
     used: Instant,
-    /// The peer reads no more. It may have sent the reason, which is still read.
-    hung_up: Option<io::Error>,
 }
 
 impl Connection {
-    fn is_good(&self) -> bool {
-        self.hung_up.is_none() && self.conn.is_open()
+    fn is_good(&mut self) -> bool {
+        !self.stream.is_write_closed() && self.conn.is_open()
+    }
+
+    #[cfg(feature = "probe")]
+    fn greet(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
+        while !self.conn.has_greeted() {
+            self.flush()?;
+            self.read(buffer)?;
+        }
+        Ok(())
     }
 
     fn exchange(
@@ -175,7 +171,7 @@ impl Connection {
             self.flush()?;
             let received = match progress {
                 // the server may have answered already
-                Progress::GoesOn if self.hung_up.is_none() => self.catch_up(buffer),
+                Progress::GoesOn if !self.stream.is_write_closed() => self.catch_up(buffer),
                 _ => self.read(buffer),
             };
             // A response counts, also if an error follows it.
@@ -190,58 +186,40 @@ impl Connection {
         }
     }
 
-    /// Writes all that is to be written.
+    /// Writes all output. A peer that reads no more may have sent the reason, which is still read.
     fn flush(&mut self) -> Result<(), CallFailure> {
-        if self.conn.output().is_empty() || self.hung_up.is_some() {
-            return Ok(());
-        }
-        match self.stream.write_all(self.conn.output()) {
-            Ok(()) => self.conn.clear_output(),
-            Err(error) if is_hang_up(&error) => self.hung_up = Some(error),
-            // A part of a frame may have been sent: nothing can follow it.
-            Err(error) => {
-                self.hung_up = Some(error.kind().into());
-                return Err(error.into());
-            }
-        }
+        self.stream.write_all(self.conn.output())?;
+        self.conn.clear_output();
         Ok(())
     }
 
     /// Waits for the peer and takes in what it sends.
     fn read(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
-        let count = match self.stream.read(buffer) {
-            Ok(count) => count,
-            Err(error) => {
-                let is_timeout = error.kind() == ErrorKind::TimedOut;
-                return Err(match self.conn.go_away() {
-                    Some(go_away) if is_timeout && self.conn.goes_away_in_error() => {
-                        CallFailure::left(Some(go_away))
-                    }
-                    _ => CallFailure::of_stream(error),
-                });
-            }
-        };
-        if count == 0 {
-            return Err(match self.hung_up.take() {
-                Some(error) => error.into(),
-                None => CallFailure::left(self.conn.go_away()),
-            });
+        match self.stream.read(buffer) {
+            Ok(count) => self.take_in(&buffer[..count]),
+            Err(error) => Err(match self.conn.go_away() {
+                Some(go_away) if error.kind() == ErrorKind::TimedOut && self.conn.goes_away_in_error() => {
+                    CallFailure::left(Some(go_away))
+                }
+                go_away if error.kind() == ErrorKind::UnexpectedEof => CallFailure::left(go_away),
+                _ => error.into(),
+            }),
         }
-        self.take_in(&buffer[..count])
     }
 
     /// Takes in what the peer has already sent.
     fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
-        while let Some(count) = self.stream.read_waiting(buffer).map_err(CallFailure::of_stream)? {
-            if count == 0 {
-                return Err(CallFailure::left(self.conn.go_away()));
-            }
+        while let Some(count) = self.stream.read_waiting(buffer)? {
             self.take_in(&buffer[..count])?;
         }
         Ok(())
     }
 
+    /// Takes in bytes of the peer; none are its end.
     fn take_in(&mut self, bytes: &[u8]) -> Result<(), CallFailure> {
+        if bytes.is_empty() {
+            return Err(CallFailure::left(self.conn.go_away()));
+        }
         self.conn.receive(bytes).map_err(|fault| {
             // the peer may as well know what it did
             let _ = self.flush();
@@ -250,56 +228,12 @@ impl Connection {
     }
 }
 
-/// A connection on which every read and write is over by its deadline.
-#[derive(Debug)]
-struct Stream {
-    wire: DeadlineStream,
-    session: Option<Box<Session>>,
-}
-
-impl Stream {
-    fn new(wire: DeadlineStream, session: Option<Session>) -> Self {
-        Self { wire, session: session.map(Box::new) }
-    }
-
-    fn set_deadline(&mut self, deadline: Instant) {
-        self.wire.set_deadline(deadline);
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.session {
-            Some(session) => session.write_all(&mut self.wire, bytes),
-            None => self.wire.write_all(bytes),
-        }
-    }
-
-    /// Waits for something to read; gives 0 when the peer has left.
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match &mut self.session {
-            Some(session) => session.read(&mut self.wire, into),
-            None => self.wire.read(into),
-        }
-    }
-
-    /// Reads what is there already; `None` if nothing is.
-    fn read_waiting(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        let Self { wire, session } = self;
-        let read = wire.without_waiting(|mut socket| match session {
-            Some(session) => session.read(&mut socket, into),
-            None => socket.read(into),
-        });
-        match read {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
-            read => read.map(Some),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
+    use super::super::super::connect::NetworkError;
     use super::*;
 
     fn pair() -> (Arc<TcpStream>, TcpStream) {
@@ -310,7 +244,7 @@ mod tests {
     }
 
     fn stream(socket: &Arc<TcpStream>) -> Stream {
-        Stream::new(DeadlineStream::new(Arc::clone(socket), Instant::now() + Duration::from_secs(20)), None)
+        Stream::new(Arc::clone(socket), Instant::now() + Duration::from_secs(20))
     }
 
     #[test]
@@ -382,8 +316,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_peer, _) = listener.accept().unwrap();
-        let stream = Stream::new(DeadlineStream::new(Arc::new(socket), Instant::now()), None);
-        let mut connection = Connection { conn: Conn::new(), stream, used: Instant::now(), hung_up: None };
+        let stream = Stream::new(Arc::new(socket), Instant::now());
+        let mut connection = Connection { conn: Conn::new(), stream, used: Instant::now() };
         // The peer does not read, so that sooner or later all buffers are full.
         let failure = loop {
             assert!(connection.is_good());
@@ -395,23 +329,26 @@ mod tests {
                 break failure;
             }
         };
-        assert!(matches!(failure, CallFailure::TimedOut), "{failure:?}");
+        assert!(matches!(failure, CallFailure::Network(NetworkError::TimedOut)), "{failure:?}");
         assert!(!connection.is_good());
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn connects_beside_a_black_holed_address() {
-        use super::super::super::happy_eyeballs::tests::ipv6_black_hole;
+        use super::super::super::connect::Route;
+        use super::super::super::dial::Lookup;
+        use super::super::super::dial::tests::race::ipv6_black_hole;
         use crate::config::{Exporter, Proxy};
+        use crate::process::Driver;
         let Some(hole) = ipv6_black_hole() else { return };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let exporter = Exporter::grpc("http://collector.test:4317").proxy(Proxy::Off);
-        let mut client =
-            Client::new(Target::new(&exporter.connection).unwrap(), Arc::default(), Driver::OwnThread);
-        client.lookup = Lookup::answering(&[hole.address, listener.local_addr().unwrap()]);
+        let route = Route::new(&exporter.connection, Some(PROTOCOL)).unwrap();
+        let mut connector = route.open(&Arc::default(), Driver::OwnThread);
+        connector.lookup = Lookup::answering(&[hole.address, listener.local_addr().unwrap()]);
         let begun = Instant::now();
-        let connection = client.connect(begun + Duration::from_secs(40));
+        let connection = connector.connect(begun + Duration::from_secs(40), &mut Timeline::default());
         assert!(connection.is_ok() && begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         listener.accept().unwrap();
     }

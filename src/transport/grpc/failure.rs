@@ -2,24 +2,16 @@
 
 use std::io::{self, ErrorKind};
 
+use super::super::connect::NetworkError;
 use super::super::response::printable;
-use super::super::{TlsFault, TlsFaultKind, Verdict, lower_first, tcp, tls};
-use super::http2::conn::{GoAway, HeadTooLong};
-use super::http2::frame::{Code, Fault};
+use super::super::{TlsFault, TlsFaultKind, Verdict};
 use super::status::Status;
-
-/// Of a handshake that led to something else.
-pub(super) const NO_HTTP2: &str = "the server offers no HTTP/2, which gRPC needs";
+use crate::http2::conn::{GoAway, HeadTooLong};
+use crate::http2::frame::{Code, Fault};
 
 #[derive(Debug)]
 pub(super) enum CallFailure {
-    TimedOut,
-    HostNotFound,
-    Io(io::Error),
-    Proxy(io::Error),
-    Tls(TlsFault),
-    /// The server does not speak HTTP/2 over TLS.
-    NoHttp2,
+    Network(NetworkError),
     /// The server closed the connection, with this reason.
     Left(String),
     /// The server broke a rule of HTTP/2.
@@ -33,26 +25,12 @@ pub(super) enum CallFailure {
 }
 
 impl CallFailure {
-    pub(super) fn of_lookup(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::TimedOut => Self::TimedOut,
-            // The lookup could not even begin: no thread or no file was left for it.
-            _ if error.raw_os_error().is_some() => Self::Io(error),
-            // Each system words it differently.
-            _ => Self::HostNotFound,
-        }
-    }
+    pub(super) const TIMED_OUT: Self = Self::Network(NetworkError::TimedOut);
 
-    pub(super) fn of_proxy(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::TimedOut => Self::TimedOut,
-            _ => Self::Proxy(error),
-        }
-    }
-
-    /// Of a connection that may be encrypted: servers refuse a client's certificate after the handshake, too.
-    pub(super) fn of_stream(error: io::Error) -> Self {
-        tls::fault(&error).map_or_else(|| error.into(), Self::Tls)
+    /// The failure of a TLS handshake that led to another protocol.
+    pub(super) fn no_http2() -> Self {
+        let what = "the server offers no HTTP/2, which gRPC needs".to_owned();
+        Self::Network(NetworkError::Tls(TlsFault { kind: TlsFaultKind::NoHttp2, what }))
     }
 
     pub(super) fn left(go_away: Option<&GoAway>) -> Self {
@@ -63,64 +41,47 @@ impl CallFailure {
         Self::Unprocessed(quote("the server takes no calls", go_away))
     }
 
-    /// The same for a call that this side ended: its time is up, and the server is not to blame.
+    /// Returns the failure of a call that this side ended: its time is up, and the server is not to blame.
     pub(super) fn broken_off(self) -> Self {
         match self {
-            Self::Io(_) | Self::Left(_) | Self::Proxy(_) => Self::TimedOut,
-            // a handshake that breaks off may be taken for that of a server that misses a client certificate
-            Self::Tls(TlsFault { kind: TlsFaultKind::ClientCertificateWanted, .. }) => Self::TimedOut,
+            // A handshake that breaks off may be taken for that of a server that misses a client certificate.
+            Self::Network(NetworkError::Tls(ref fault))
+                if fault.kind != TlsFaultKind::ClientCertificateWanted =>
+            {
+                self
+            }
+            Self::Network(_) | Self::Left(_) => Self::TIMED_OUT,
             other => other,
         }
     }
 
-    /// Whether the connection broke, without an answer.
+    /// Returns whether the connection broke, without an answer.
     pub(super) fn is_break(&self) -> bool {
-        matches!(self, Self::Io(_) | Self::Left(_))
+        matches!(self, Self::Network(NetworkError::Io(_)) | Self::Left(_))
     }
 
-    /// Whether only this call failed.
+    /// Returns whether only this call failed.
     pub(super) fn spares_connection(&self) -> bool {
-        matches!(
-            self,
-            Self::HeadTooLong(_)
-                | Self::Reset(_)
-                | Self::TooLong(_)
-                | Self::Malformed(_)
-                | Self::Unprocessed(_)
-        )
+        !matches!(self, Self::Network(_) | Self::Left(_) | Self::Fault(_))
     }
 
-    /// A problem of the network is retryable; one of certificates or of the protocol is not.
+    /// Returns the verdict. Problems of the network are retryable; those of certificates or of the protocol are not.
     pub(super) fn verdict(self, target: &str) -> Verdict {
-        let what = self.what();
-        let reason = format!("call {target}: {what}");
+        let reason = format!("call {target}: {}", self.what());
         match self {
-            Self::Tls(fault) if fault.is_passing() => Verdict::TryLater { after: None, reason },
-            Self::HostNotFound => Verdict::Unreachable { reason },
-            Self::Io(error) => tcp::failure_verdict(&error, reason),
-            Self::Proxy(why) if why.kind() == ErrorKind::PermissionDenied => Verdict::ProxyRefused { reason },
-            Self::TimedOut | Self::Proxy(_) | Self::Left(_) | Self::Unprocessed(_) => {
-                Verdict::TryLater { after: None, reason }
+            Self::Network(error) => error.verdict(&format!("call {target}")),
+            Self::Left(_) | Self::Unprocessed(_) => Verdict::TryLater { after: None, reason },
+            Self::Fault(_) | Self::HeadTooLong(_) | Self::TooLong(_) | Self::Malformed(_) => {
+                Verdict::Refused { reason }
             }
-            Self::Tls(_)
-            | Self::NoHttp2
-            | Self::Fault(_)
-            | Self::HeadTooLong(_)
-            | Self::TooLong(_)
-            | Self::Malformed(_) => Verdict::Refused { reason },
-            Self::Reset(code) => Status::of_reset(code).verdict(target, &what, None),
+            Self::Reset(code) => Status::of_reset(code).verdict(target, &self.what(), None),
         }
     }
 
-    /// In words.
+    /// Describes the failure, in one line.
     pub(super) fn what(&self) -> String {
         match self {
-            Self::TimedOut => "no answer in time".to_owned(),
-            Self::HostNotFound => "host not found".to_owned(),
-            Self::Io(error) => lower_first(&printable(&error.to_string())),
-            Self::Proxy(error) => format!("proxy: {}", lower_first(&printable(&error.to_string()))),
-            Self::Tls(fault) => format!("tls: {}", printable(&fault.what)),
-            Self::NoHttp2 => format!("tls: {NO_HTTP2}"),
+            Self::Network(error) => error.what(),
             Self::Left(what) | Self::Unprocessed(what) => what.clone(),
             Self::Fault(fault) => format!("no HTTP/2 as it should be: {}", fault.what),
             Self::HeadTooLong(HeadTooLong { limit }) => {
@@ -132,7 +93,7 @@ impl CallFailure {
     }
 }
 
-/// What happened, and the reason in the server's GOAWAY.
+/// Returns what happened, and the reason in the server's GOAWAY.
 fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     match go_away {
         None => what.to_owned(),
@@ -141,11 +102,12 @@ fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     }
 }
 
+/// A connection that ends without the farewell of TLS has ended all the same.
 impl From<io::Error> for CallFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            ErrorKind::TimedOut => Self::TimedOut,
-            _ => Self::Io(error),
+            ErrorKind::UnexpectedEof => Self::left(None),
+            _ => Self::Network(error.into()),
         }
     }
 }
@@ -158,8 +120,8 @@ impl From<HeadTooLong> for CallFailure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::http2::conn::Conn;
     use super::*;
+    use crate::http2::conn::Conn;
 
     const TARGET: &str = "http://localhost:4317";
 
@@ -178,34 +140,37 @@ mod tests {
     #[test]
     fn trouble_on_the_way_is_for_trying_again() {
         let refusal = || io::Error::new(ErrorKind::ConnectionRefused, "Connection refused");
-        // the system's message
-        let no_file = lower_first(&io::Error::from_raw_os_error(24).to_string());
-        let passing = TlsFault {
-            kind: TlsFaultKind::Passing,
-            what: "the server ended the handshake: InternalError".to_owned(),
-        };
-        let wanted = TlsFault {
-            kind: TlsFaultKind::ClientCertificateWanted,
-            what: "client certificate required".to_owned(),
+        let tls = |kind, what: &str| NetworkError::Tls(TlsFault { kind, what: what.to_owned() });
+        let passing = tls(TlsFaultKind::Passing, "the server ended the handshake: InternalError");
+        let wanted = || tls(TlsFaultKind::ClientCertificateWanted, "client certificate required");
+        let network = CallFailure::Network;
+        let at_proxy = |error| {
+            network(NetworkError::AtProxy {
+                proxy: "proxy p:1 (HTTP_PROXY)".to_owned(),
+                error: Box::new(error),
+            })
         };
         for (failure, expected) in [
-            (CallFailure::TimedOut, later("no answer in time")),
-            (CallFailure::Tls(passing), later("tls: the server ended the handshake: InternalError")),
-            (CallFailure::HostNotFound, unreachable("host not found")),
-            (CallFailure::Io(refusal()), unreachable("connection refused")),
-            (CallFailure::Proxy(refusal()), later("proxy: connection refused")),
+            (CallFailure::TIMED_OUT, later("no answer in time")),
+            (network(passing), later("tls: the server ended the handshake: InternalError")),
+            (network(NetworkError::HostNotFound(ErrorKind::NotFound.into())), unreachable("host not found")),
+            (refusal().into(), unreachable("connection refused")),
+            (
+                at_proxy(NetworkError::Io(refusal())),
+                unreachable("proxy p:1 (HTTP_PROXY): connection refused"),
+            ),
+            (
+                at_proxy(NetworkError::ProxyStatus { status: "502 Bad Gateway".to_owned(), advice: None }),
+                later("proxy p:1 (HTTP_PROXY): 502 Bad Gateway"),
+            ),
             (CallFailure::left(None), later("the server closed the connection")),
             (CallFailure::unprocessed(None), later("the server takes no calls")),
             (CallFailure::Reset(Code::CANCEL), later("CANCELLED: the server broke the call off: CANCEL")),
-            (CallFailure::of_lookup(ErrorKind::NotFound.into()), unreachable("host not found")),
-            (CallFailure::of_lookup(ErrorKind::TimedOut.into()), later("no answer in time")),
-            (CallFailure::Io(io::Error::from_raw_os_error(24)).broken_off(), later("no answer in time")),
+            (CallFailure::from(refusal()).broken_off(), later("no answer in time")),
             (CallFailure::left(None).broken_off(), later("no answer in time")),
-            (CallFailure::Proxy(ErrorKind::InvalidData.into()).broken_off(), later("no answer in time")),
-            (CallFailure::Tls(wanted).broken_off(), later("no answer in time")),
-            (CallFailure::of_lookup(io::Error::from_raw_os_error(24)), later(&no_file)),
-            (CallFailure::of_proxy(ErrorKind::TimedOut.into()), later("no answer in time")),
-            (CallFailure::of_stream(ErrorKind::TimedOut.into()), later("no answer in time")),
+            (at_proxy(wanted()).broken_off(), later("no answer in time")),
+            (network(wanted()).broken_off(), later("no answer in time")),
+            (CallFailure::from(io::Error::from(ErrorKind::TimedOut)), later("no answer in time")),
         ] {
             assert_eq!(failure.verdict(TARGET), expected);
         }
@@ -216,8 +181,11 @@ mod tests {
         let expired =
             TlsFault { kind: TlsFaultKind::Expired, what: "the server's certificate has expired".to_owned() };
         for (failure, expected) in [
-            (CallFailure::Tls(expired), refused("tls: the server's certificate has expired")),
-            (CallFailure::NoHttp2, refused("tls: the server offers no HTTP/2, which gRPC needs")),
+            (
+                CallFailure::Network(NetworkError::Tls(expired)),
+                refused("tls: the server's certificate has expired"),
+            ),
+            (CallFailure::no_http2(), refused("tls: the server offers no HTTP/2, which gRPC needs")),
             (
                 CallFailure::Fault(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?")),
                 refused("no HTTP/2 as it should be: the peer speaks HTTP/1: is this the HTTP port, 4318?"),
@@ -267,9 +235,10 @@ mod tests {
             CallFailure::Malformed(""),
         ];
         assert!(spares.iter().all(|failure| failure.spares_connection() && !failure.is_break()));
-        let breaks = [CallFailure::Io(ErrorKind::BrokenPipe.into()), CallFailure::left(None)];
+        let breaks = [CallFailure::from(io::Error::from(ErrorKind::BrokenPipe)), CallFailure::left(None)];
         assert!(breaks.iter().all(|failure| failure.is_break() && !failure.spares_connection()));
-        let neither = [CallFailure::TimedOut, CallFailure::Fault(Fault::protocol("")), CallFailure::NoHttp2];
+        let neither =
+            [CallFailure::TIMED_OUT, CallFailure::Fault(Fault::protocol("")), CallFailure::no_http2()];
         assert!(!neither.iter().any(|failure| failure.is_break() || failure.spares_connection()));
     }
 }

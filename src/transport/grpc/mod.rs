@@ -1,35 +1,36 @@
 //! OTLP over gRPC: unary calls over HTTP/2, by hand, without an async runtime.
 //!
 //! ```text
-//! payload → Grpc ─ client ─ target (TLS, proxy) ─ socket     what touches the network
+//! payload → Grpc ─ client ─ connect (proxy, TLS) ─ socket    the network
 //!             │       └ http2 (conn, hpack, frame)           pure: bytes in, bytes out
-//!             └ status, failure → Verdict                    what came of it
+//!             └ status, failure → Verdict                    the result
 //! ```
 
 mod client;
 mod failure;
-pub(crate) mod http2;
 #[cfg(feature = "probe")]
 mod probe_request;
 mod status;
-mod target;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::client::{Client, Request};
 use self::failure::CallFailure;
-use self::http2::conn::{Message, Response};
-use self::http2::hpack;
-use self::target::{Target, Tunnel};
+use super::connect::Route;
+use super::dial::Interrupter;
 use super::gzip::compress;
+use super::proxy::Proxy;
 use super::redact::Secrets;
-use super::tcp::Interrupter;
-use super::{Payload, Transport, Verdict};
-use crate::config::{Compression, ConnectionSettings, Secret, is_reserved_by_grpc};
+use super::{Payload, SetupError, Transport, Verdict};
+use crate::config::{Compression, ConnectionSettings, is_reserved_by_grpc};
+use crate::http2::conn::{Message, Response};
+use crate::http2::hpack;
 use crate::process::Driver;
 use crate::record::Signal;
 
+/// The protocol that a TLS handshake must lead to.
+const PROTOCOL: &[u8] = b"h2";
 /// What HTTP/2 counts for a field beside its name and value.
 const FIELD_OVERHEAD: usize = 32;
 
@@ -41,7 +42,9 @@ const MOST_TIMEOUT_UNITS: u128 = 99_999_999;
 /// Everything needed to open a gRPC transport, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct GrpcSpec {
-    target: Target,
+    route: Route,
+    /// The URL of the server, for messages.
+    shown: String,
     heads: [Head; Signal::COUNT],
     /// What servers and proxies could repeat.
     secrets: Arc<Secrets>,
@@ -60,37 +63,44 @@ impl GrpcSpec {
     /// Checks what only this transport can check: certificates, metadata and the proxy.
     ///
     /// # Errors
-    /// What is wrong, as a message without secrets.
-    pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
-        settings.check_head().map_err(|error| error.to_string())?;
-        let target = Target::new(settings)?;
-        for (name, _) in &settings.headers {
-            if is_reserved_by_grpc(name) {
-                return Err(format!("header {name}: gRPC has its own; remove it"));
-            }
-        }
-        let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &target));
-        let of_proxy = target.tunnel.iter().flat_map(Tunnel::secrets).map(Secret::expose);
-        let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
-        let secrets = Secrets::new(of_proxy.chain(of_headers).chain(settings.hidden_texts()));
-        Ok(Self { target, heads, secrets: Arc::new(secrets), compression: settings.compression })
+    /// When a setting cannot be used.
+    pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
+        Self::with(settings, Route::new(settings, Some(PROTOCOL))?)
     }
 
-    /// A transport of its own; no connection is made yet.
+    fn with(settings: &ConnectionSettings, route: Route) -> Result<Self, SetupError> {
+        settings.check_head().map_err(|error| error.to_string())?;
+        if let Some((name, _)) = settings.headers.iter().find(|(name, _)| is_reserved_by_grpc(name)) {
+            return Err(format!("header {name}: gRPC has its own; remove it").into());
+        }
+        let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &route));
+        let of_proxy: Vec<String> = route.proxy.iter().flat_map(Proxy::secrets).collect();
+        let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
+        let all = of_proxy.iter().map(String::as_str).chain(of_headers);
+        Ok(Self {
+            route,
+            shown: settings.shown_url(Signal::Traces),
+            heads,
+            secrets: Arc::new(Secrets::new(all.chain(settings.hidden_texts()))),
+            compression: settings.compression,
+        })
+    }
+
+    /// Opens a transport of its own; no connection is made yet.
     pub(crate) fn open(&self, driver: Driver) -> Grpc {
         let interrupter = Arc::new(Interrupter::default());
-        let client = Client::new(self.target.without_sessions(), Arc::clone(&interrupter), driver);
+        let client = Client::new(self.route.open(&interrupter, driver), Arc::clone(&interrupter));
         Grpc { spec: self.clone(), client, interrupter, block: Vec::new(), compressed: Vec::new() }
     }
 }
 
 impl Head {
-    fn of(signal: Signal, settings: &ConnectionSettings, target: &Target) -> Self {
+    fn of(signal: Signal, settings: &ConnectionSettings, route: &Route) -> Self {
         let mut head = Self::default();
         head.add(":method", "POST");
-        head.add(":scheme", if target.is_tls() { "https" } else { "http" });
+        head.add(":scheme", if route.is_tls() { "https" } else { "http" });
         head.add(":path", signal.grpc_path());
-        head.add(":authority", &target.authority);
+        head.add(":authority", &route.authority());
         head.add("te", "trailers");
         head.add("content-type", "application/grpc");
         match settings.compression {
@@ -145,7 +155,7 @@ impl Grpc {
     fn call(&mut self, payload: &Payload<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(CallFailure::TimedOut);
+            return Err(CallFailure::TIMED_OUT);
         }
         let head = &self.spec.heads[payload.signal as usize];
         let timeout = timeout_text(left);
@@ -180,20 +190,18 @@ impl Transport for Grpc {
 
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let verdict = match self.call(payload, deadline) {
-            Ok(answer) => status::judge(&answer, &self.spec.target.shown),
-            Err(failure) => failure.verdict(&self.spec.target.shown),
+            Ok(answer) => status::judge(&answer, &self.spec.shown),
+            Err(failure) => failure.verdict(&self.spec.shown),
         };
         verdict.map_text(|text| self.redact(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let interrupter = Arc::clone(&self.interrupter);
-        Box::new(move || interrupter.interrupt_for_good())
+        self.interrupter.interrupting()
     }
 
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let interrupter = Arc::clone(&self.interrupter);
-        Box::new(move || interrupter.cut())
+        self.interrupter.cutting()
     }
 }
 

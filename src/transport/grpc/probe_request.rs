@@ -1,19 +1,45 @@
-//! One empty call of a probe, and its response or failure in detail.
+//! A probe over gRPC: its connection, and an empty call for each signal.
 
 use std::io::ErrorKind;
 use std::time::Instant;
 
+use super::super::connect::{Route, Timeline};
 use super::super::response::printable;
-use super::super::tcp::is_hang_up;
-use super::super::{CallResponse, Payload, ProbeFailure, TlsFault, TlsFaultKind, Verdict, lower_first};
-use super::Grpc;
-use super::failure::{self, NO_HTTP2};
-use super::http2::conn::Response;
+use super::super::{CallResponse, Payload, ProbeEnd, ProbeFailure, ProbeRequest, SetupError, Verdict};
+use super::failure::CallFailure;
 use super::status::{self, NO_NUMBER, ReceivedStatus, Status};
+use super::{Grpc, GrpcSpec, PROTOCOL};
+use crate::config::ConnectionSettings;
+use crate::http2::conn::Response;
 use crate::record::Signal;
 
+impl GrpcSpec {
+    /// Prepares a probe, which keeps the certificates of servers.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn for_probe(settings: &ConnectionSettings) -> Result<Self, SetupError> {
+        Self::with(settings, Route::recording(settings, Some(PROTOCOL))?)
+    }
+
+    /// Returns host and port of the proxy on the way to the server.
+    pub(crate) fn proxy(&self) -> Option<String> {
+        self.route.proxy.as_ref().map(super::Proxy::shown)
+    }
+}
+
 impl Grpc {
-    /// Calls the method of a signal with nothing. It is over by the deadline; the connection is kept for the next.
+    /// Opens a connection, and waits until the server has spoken HTTP/2. The first call uses the connection.
+    pub(crate) fn try_connect(&mut self, deadline: Instant) -> ProbeRequest {
+        let mut timeline = Timeline::default();
+        let end = match self.client.greet(deadline, &mut timeline) {
+            Ok(()) => ProbeEnd::Connected,
+            Err(failure) => ProbeEnd::Failed(self.shown(failure)),
+        };
+        ProbeRequest { timeline, ended: Instant::now(), end }
+    }
+
+    /// Calls the method of a signal with nothing. It is over by the deadline; the connection is kept for the next call.
     ///
     /// # Errors
     /// Why there is no answer.
@@ -24,13 +50,19 @@ impl Grpc {
     ) -> Result<CallResponse, ProbeFailure> {
         let reply = match self.call(&Payload { signal, body: &[] }, deadline) {
             Ok(answer) => reply(&answer),
-            // the server did answer, in its way
-            Err(failure @ failure::CallFailure::Reset(code)) => {
-                response_of(Status::of_reset(code), failure.what())
-            }
-            Err(failure) => return Err(shown(failure, |text| self.redact(text))),
+            // The server did answer, in its way.
+            Err(failure @ CallFailure::Reset(code)) => response_of(Status::of_reset(code), failure.what()),
+            Err(failure) => return Err(self.shown(failure)),
         };
         Ok(CallResponse { message: self.redact(reply.message), ..reply })
+    }
+
+    /// Servers may repeat what they were sent when they fail, too.
+    fn shown(&self, failure: CallFailure) -> ProbeFailure {
+        match failure {
+            CallFailure::Network(error) => error.into_probe(),
+            other => ProbeFailure::Io { kind: ErrorKind::Other, text: self.redact(other.what()) },
+        }
     }
 }
 
@@ -53,22 +85,4 @@ fn success(answer: &Response) -> CallResponse {
         Err(odd) => (String::new(), Some(odd)),
     };
     CallResponse { odd, ..response_of(Status::OK, message) }
-}
-
-/// Servers and proxies may repeat what they were sent when they fail, too.
-fn shown(failure: failure::CallFailure, redact: impl FnOnce(String) -> String) -> ProbeFailure {
-    match failure {
-        failure::CallFailure::TimedOut => ProbeFailure::TimedOut,
-        failure::CallFailure::Proxy(error) => {
-            ProbeFailure::Proxy(redact(lower_first(&printable(&error.to_string()))))
-        }
-        failure::CallFailure::Tls(fault) => {
-            ProbeFailure::Tls(TlsFault { what: printable(&fault.what), ..fault })
-        }
-        failure::CallFailure::NoHttp2 => {
-            ProbeFailure::Tls(TlsFault { kind: TlsFaultKind::NoHttp2, what: NO_HTTP2.to_owned() })
-        }
-        failure::CallFailure::Io(error) if is_hang_up(&error) => ProbeFailure::Closed,
-        other => ProbeFailure::Io { kind: ErrorKind::Other, text: redact(other.what()) },
-    }
 }

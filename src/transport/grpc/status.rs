@@ -6,15 +6,15 @@ mod tests;
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
+use super::super::calendar::retry_after;
 use super::super::gzip::{Fault, decompress};
-use super::super::http_status::{self, StatusClass};
 use super::super::response::{
-    self, printable, read_partial_success, read_partial_success_prefix, read_status,
+    self, CUT_SHORT, StatusClass, Success, printable, read_partial_success, read_status,
 };
-use super::super::{Verdict, base64, retry_after};
-use super::http2::conn::{ANSWER_BYTES, Response};
-use super::http2::frame::Code;
-use super::http2::hpack::Field;
+use super::super::{Verdict, base64};
+use crate::http2::conn::{ANSWER_BYTES, Response};
+use crate::http2::frame::Code;
+use crate::http2::hpack::Field;
 
 const PROTOCOL: &str = "application/grpc";
 /// Whether it is compressed, and its length.
@@ -58,7 +58,7 @@ impl Status {
             401 => Self::UNAUTHENTICATED,
             403 => Self::PERMISSION_DENIED,
             404 => Self::UNIMPLEMENTED,
-            status if http_status::RETRYABLE.contains(&status) => Self::UNAVAILABLE,
+            status if response::RETRYABLE.contains(&status) => Self::UNAVAILABLE,
             _ => Self::UNKNOWN,
         }
     }
@@ -192,21 +192,15 @@ pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
         0 => (Cow::Borrowed(message), is_whole),
         _ => unpack(*flag, message, is_whole, &answer.head)?,
     };
-    let (read, odd) = match (is_whole, is_all) {
-        (_, true) => (read_partial_success(&message), "the answer cannot be read"),
-        (true, false) => (read_partial_success_prefix(&message), TOO_LONG),
-        (false, false) => (read_partial_success_prefix(&message), CUT_SHORT),
-    };
-    match read {
-        response::ExportResponse::Accepted => Ok(Verdict::Accepted),
-        response::ExportResponse::Partly { rejected, message } => {
-            Ok(Verdict::AcceptedPartly { rejected, message })
-        }
-        response::ExportResponse::Unreadable => Err(odd),
+    match (read_partial_success(&message, !is_all), is_whole) {
+        (Success::Accepted, _) => Ok(Verdict::Accepted),
+        (Success::Partly { rejected, message }, _) => Ok(Verdict::AcceptedPartly { rejected, message }),
+        (Success::Odd(odd), _) if is_all => Err(odd),
+        (_, true) => Err(TOO_LONG),
+        (_, false) => Err(CUT_SHORT),
     }
 }
 
-const CUT_SHORT: &str = "the answer was cut short";
 const TOO_LONG: &str = "the answer is longer than 64 KiB when it is unpacked";
 
 /// Servers answer a gzip request in gzip, some of them regardless of `grpc-accept-encoding`. No more is unpacked than is kept of
@@ -237,7 +231,7 @@ fn read_without_status(answer: &Response) -> ReceivedStatus {
         status => format!("HTTP status {status} and {}, no gRPC", printable(&content_type)),
     };
     let after = find(&answer.head, "retry-after").map(lossy);
-    let after = after.and_then(|after| retry_after::parse(&after, SystemTime::now()));
+    let after = after.and_then(|after| retry_after(&after, SystemTime::now()));
     let (status, http) = (Status::of_http(answer.status), Some(StatusClass::of(answer.status)));
     ReceivedStatus { status, message: what, after, http }
 }

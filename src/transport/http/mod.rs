@@ -1,17 +1,12 @@
 //! OTLP over HTTP/1.1, through ureq.
 //!
-//! Layers of a connection, from the network up: `socket` (TCP with deadlines), `tls`, `forward` (request lines for a proxy
-//! that forwards plain HTTP), ureq. `response` turns an answer into a verdict.
+//! `connection` has the connections under ureq, `response` turns an answer into a verdict, `probe_request` posts nothing and
+//! reports what came of it.
 
-mod forward;
+mod connection;
 #[cfg(feature = "probe")]
 mod probe_request;
 mod response;
-mod socket;
-#[cfg(feature = "probe")]
-mod timeline;
-#[cfg(feature = "tls")]
-mod tls;
 
 use std::fmt;
 use std::io::{self, Read};
@@ -19,23 +14,18 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ureq::http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use ureq::unversioned::transport::Connector;
-use ureq::{Agent, ProxyProtocol, SendBody};
+use ureq::{Agent, SendBody};
 
-use self::forward::Forward;
+use self::connection::{HttpConnector, Unresolved};
 #[cfg(feature = "probe")]
 pub(crate) use self::probe_request::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
-use self::socket::Unresolved;
-use super::base64::basic_credentials;
+use super::connect::{NetworkError, Route, Timeline};
+use super::dial::Interrupter;
 use super::gzip::compress;
-use super::happy_eyeballs::Dialer;
-use super::lookup::Lookup;
+use super::proxy::Proxy;
 use super::redact::Secrets;
-use super::tcp::Interrupter;
-#[cfg(feature = "tls")]
-use super::tls::Handshakes;
-use super::{Payload, Transport, Verdict, proxy};
-use crate::config::{self, Compression, ConnectionSettings, Secret};
+use super::{Payload, SetupError, Transport, Verdict};
+use crate::config::{Compression, ConnectionSettings};
 use crate::process::{Driver, first_use};
 use crate::record::Signal;
 
@@ -53,19 +43,13 @@ const WRITE_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct HttpSpec {
     config: ureq::config::Config,
-    #[cfg(feature = "tls")]
-    tls: Handshakes,
-    /// Host and port of the server, or of the proxy in front of it.
-    peer: (String, u16),
-    /// A proxy that makes the requests itself; one that only leads to the server is in `config`.
-    forwarded: Option<ureq::Proxy>,
-    /// Environment variable that names the proxy. Empty without a proxy.
-    proxy_variable: &'static str,
+    route: Route,
     urls: [Url; Signal::COUNT],
     headers: Vec<(HeaderName, HeaderValue)>,
     secrets: Arc<Secrets>,
-    forward: Forward,
     compression: Compression,
+    /// Scheme and authority of the server behind a proxy that forwards requests.
+    origin: Option<Arc<str>>,
 }
 
 /// Where a signal is posted to.
@@ -85,32 +69,22 @@ impl fmt::Debug for Url {
 }
 
 impl HttpSpec {
-    /// Checks what only this transport can check: certificates and header text.
+    /// Checks what only this transport can check: certificates, header text and the proxy.
     ///
     /// # Errors
-    /// What is wrong, as a message without secrets.
-    pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, String> {
+    /// When a setting cannot be used.
+    pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
+        Self::with(settings, Route::new(settings, None)?)
+    }
+
+    fn with(settings: &ConnectionSettings, route: Route) -> Result<Self, SetupError> {
         let real = settings.url(Signal::Traces);
-        let proxy = proxy::choose(settings.proxy, &real, |name| std::env::var(name).ok())?;
-        let (proxy_variable, proxy) = proxy.unzip();
-        let (server, port) = proxy::host_and_port(&real).ok_or("the endpoint cannot be read")?;
-        let peer = match &proxy {
-            Some(proxy) => (proxy.host().to_owned(), proxy.port()),
-            None => (server.to_owned(), port),
-        };
-        // over a tunnel HTTP/2 can follow, which has no other way through a proxy
-        let is_forwarded = settings.transport == config::Transport::Http && real.starts_with("http:");
-        let (forwarded, tunnelled) = if is_forwarded { (proxy, None) } else { (None, proxy) };
-        let mut headers = headers(settings)?;
-        if let Some(proxy) = &forwarded {
-            check_tls_to(proxy)?;
-            forward::add_headers(proxy, split_target(&real).0, &mut headers)?;
-        }
-        let of_proxy = forwarded.as_ref().or(tunnelled.as_ref()).map(proxy_secrets).unwrap_or_default();
+        let origin = route.forwarder().map(|_| Arc::from(split_target(&real).0));
+        let of_proxy: Vec<String> = route.proxy.iter().flat_map(Proxy::secrets).collect();
         let hidden_targets: Vec<String> =
             Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal)).collect();
         let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
-        let all = of_proxy.iter().map(Secret::expose).chain(hidden_targets.iter().map(String::as_str));
+        let all = of_proxy.iter().chain(&hidden_targets).map(String::as_str);
         let secrets = Secrets::new(all.chain(of_headers).chain(settings.hidden_texts()));
         let config = Agent::config_builder()
             .user_agent(settings.full_user_agent())
@@ -122,7 +96,8 @@ impl HttpSpec {
             // a redirect would carry telemetry and credentials to wherever it points
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .proxy(tunnelled.clone())
+            // the connector goes through proxies
+            .proxy(None)
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
             .max_idle_age(IDLE_AGE)
@@ -132,63 +107,42 @@ impl HttpSpec {
             .max_response_header_size(READ_BYTES - 1);
         Ok(Self {
             config: config.build(),
-            #[cfg(feature = "tls")]
-            tls: Handshakes::new(&settings.tls, None)?,
-            peer,
-            urls: Signal::ALL.map(|signal| url(settings, signal, forwarded.as_ref())),
-            forward: Forward::new(forwarded.is_some().then(|| split_target(&real).0)),
-            forwarded,
-            proxy_variable: proxy_variable.unwrap_or_default(),
-            headers,
+            urls: Signal::ALL.map(|signal| url(settings, signal, route.forwarder())),
+            headers: headers(settings, route.forwarder())?,
+            route,
             secrets: Arc::new(secrets),
             compression: settings.compression,
+            origin,
         })
     }
 
-    /// A transport of its own; no connection is made yet.
+    /// Opens a transport of its own; no connection is made yet.
     pub(crate) fn open(&self, driver: Driver) -> Http {
+        self.open_with(driver, None)
+    }
+
+    fn open_with(&self, driver: Driver, timeline: Option<Arc<Mutex<Timeline>>>) -> Http {
         let interrupter = Arc::new(Interrupter::default());
-        let connector =
-            socket::plain_connector(self.lookup(driver), Dialer::new(Arc::clone(&interrupter), driver));
-        #[cfg(feature = "tls")]
-        let connector = connector.chain(tls::connector(self));
-        let connector = connector.chain(self.forward.clone());
+        let connector = Mutex::new(self.route.open(&interrupter, driver));
+        let connector = HttpConnector { connector, origin: self.origin.clone(), timeline };
         let agent = Agent::with_parts(self.config.clone(), connector, Unresolved);
-        let compressed = Vec::new();
-        Http { spec: self.clone(), agent, compressed, interrupter }
+        Http { spec: self.clone(), agent, compressed: Vec::new(), interrupter }
     }
 
-    /// Whether it is the proxy that does not take a request, rather than the server.
-    fn is_refused_by_proxy(&self, answer: &Response<ureq::Body>) -> bool {
-        self.forwarded.is_some() && answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
-    }
-
-    /// Finds the peer for one agent of one process.
-    fn lookup(&self, driver: Driver) -> Mutex<Lookup> {
-        let (host, port) = &self.peer;
-        Mutex::new(Lookup::new(host, *port, driver))
+    /// Returns the proxy that refuses a request, if it is the proxy rather than the server.
+    fn refusing_proxy(&self, answer: &Response<ureq::Body>) -> Option<&Proxy> {
+        let is_refusal = answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
+        self.route.forwarder().filter(|_| is_refusal)
     }
 }
 
-/// # Errors
-/// When the proxy wants TLS, and this build has none.
-fn check_tls_to(proxy: &ureq::Proxy) -> Result<(), String> {
-    match proxy.protocol() {
-        ProxyProtocol::Https if !cfg!(feature = "tls") => {
-            Err("this build cannot speak to an https proxy; build standpipe with its feature \"tls\""
-                .to_owned())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Where a signal is posted to. A proxy that forwards requests is called itself, with the path of the server's URL.
-fn url(settings: &ConnectionSettings, signal: Signal, forwarded: Option<&ureq::Proxy>) -> Url {
+/// Returns where a signal is posted to. A proxy that forwards requests is called itself, with the path of the server's URL.
+fn url(settings: &ConnectionSettings, signal: Signal, forwarder: Option<&Proxy>) -> Url {
     let (url, shown) = (settings.url(signal), settings.shown_url(signal));
-    let called = match forwarded {
+    let called = match forwarder {
         Some(proxy) => {
-            let scheme = if proxy.protocol() == ProxyProtocol::Https { "https" } else { "http" };
-            format!("{scheme}://{}:{}{}", proxy.host(), proxy.port(), split_target(&url).1)
+            let scheme = if proxy.is_tls() { "https" } else { "http" };
+            format!("{scheme}://{}{}", proxy.shown(), split_target(&url).1)
         }
         None => url,
     };
@@ -209,23 +163,31 @@ fn hidden_words(settings: &ConnectionSettings, signal: Signal) -> Vec<String> {
     words.chain(target.split_once('?').map(|(_, query)| query)).map(str::to_owned).collect()
 }
 
-/// The secrets in a proxy's credentials, which the proxy could repeat.
-fn proxy_secrets(proxy: &ureq::Proxy) -> Vec<Secret> {
-    let (user, password) = (proxy.username().unwrap_or_default(), proxy.password().unwrap_or_default());
-    match password.is_empty() {
-        true => Vec::new(),
-        false => vec![Secret::new(password), Secret::new(basic_credentials(user, password))],
-    }
-}
-
-fn headers(settings: &ConnectionSettings) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+/// Returns the headers of every request. A proxy that forwards requests gets the server's host and its own credentials, unless headers of
+/// these names are configured: two of them would make the request invalid.
+fn headers(
+    settings: &ConnectionSettings,
+    forwarder: Option<&Proxy>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, SetupError> {
     settings.check_head().map_err(|error| error.to_string())?;
     let all = settings.headers.iter();
-    all.map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose())).collect()
+    let configured = all.map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose()));
+    let mut headers = configured.collect::<Result<Vec<_>, _>>()?;
+    if let Some(proxy) = forwarder {
+        let url = settings.url(Signal::Traces);
+        let host = split_target(&url).0.trim_start_matches("http://");
+        let mut added = vec![sensitive_header("host", host)?];
+        if let Some(value) = proxy.authorization() {
+            added.push(sensitive_header("proxy-authorization", &value)?);
+        }
+        added.retain(|(name, _)| headers.iter().all(|(given, _)| given != name));
+        headers.extend(added);
+    }
+    Ok(headers)
 }
 
 /// A header whose value ureq and `Debug` do not show.
-fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), SetupError> {
     let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
     let (name, mut value) =
         header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?;
@@ -277,28 +239,25 @@ impl Transport for Http {
         }
         let answer = self.post(payload, left);
         let is_broken = self.interrupter.is_broken();
-        let (url, variable) = (&self.spec.urls[payload.signal as usize], self.spec.proxy_variable);
+        let request = format!("post {}", self.spec.urls[payload.signal as usize].shown);
         let verdict = match answer {
-            Ok(answer) if self.spec.is_refused_by_proxy(&answer) => {
-                response::by_proxy(&response::status_text(answer.status()), variable, &url.shown)
-            }
-            Ok(answer) => response::judge(answer, &url.shown),
+            Ok(answer) => match self.spec.refusing_proxy(&answer) {
+                Some(proxy) => proxy.name(proxy.refusal(answer.status())).verdict(&request),
+                None => response::judge(answer, &request),
+            },
             // An error after this side ended the attempt is not the server's.
-            Err(_) if is_broken => response::late(&url.shown),
-            Err(error) => response::failure_verdict(&error, variable, &url.shown),
+            Err(_) if is_broken => NetworkError::TimedOut.verdict(&request),
+            Err(error) => response::failure_verdict(error, &request),
         };
         verdict.map_text(|text| self.spec.secrets.redact(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
-        // not by the agent: whatever holds this would keep its connection open
-        let interrupter = Arc::clone(&self.interrupter);
-        Box::new(move || interrupter.interrupt_for_good())
+        self.interrupter.interrupting()
     }
 
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        let interrupter = Arc::clone(&self.interrupter);
-        Box::new(move || interrupter.cut())
+        self.interrupter.cutting()
     }
 }
 
@@ -367,5 +326,24 @@ mod tests {
             }
             assert_eq!(all, b"abcdefgh");
         }
+    }
+
+    #[test]
+    fn a_forwarding_proxy_gets_host_and_credentials_unless_they_are_configured() {
+        let variable =
+            |name: &str| (name == "http_proxy").then(|| "http://shop:hunter2@proxy:3128".to_owned());
+        let url = "http://collector:4318/v1/traces";
+        let proxy = super::Proxy::choose(Proxy::FromEnvironment, url, variable).unwrap().unwrap();
+        let headers = |exporter: Exporter| {
+            let headers = headers(&exporter.connection, Some(&proxy)).unwrap();
+            assert!(!format!("{headers:?}").contains("c2hvcDpodW50ZXIy"), "{headers:?}");
+            let shown = headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+            shown.collect::<Vec<_>>()
+        };
+        let exporter = Exporter::http("http://collector:4318");
+        let added = ["host: collector:4318", "proxy-authorization: Basic c2hvcDpodW50ZXIy"];
+        assert_eq!(headers(exporter.clone()), added);
+        let exporter = exporter.header("Host", "x").header("proxy-authorization", "y");
+        assert_eq!(headers(exporter), ["host: x", "proxy-authorization: y"]);
     }
 }

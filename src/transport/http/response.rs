@@ -3,32 +3,35 @@
 use std::io::{ErrorKind, Read};
 use std::time::SystemTime;
 
-use ureq::http::{HeaderName, Response, StatusCode, header};
+use ureq::http::{HeaderName, Response, header};
 
+use super::connection::network_error;
 use super::{ANSWER_BYTES, PROTOBUF};
+use crate::transport::calendar::retry_after;
 use crate::transport::gzip::decompress;
-use crate::transport::http_status::StatusClass;
-use crate::transport::response::{self, Extent, is_media_type, read_status};
-use crate::transport::{TlsFault, Verdict, lower_first, proxy, retry_after, tcp, tls};
+use crate::transport::proxy::status_text;
+use crate::transport::response::{self, Extent, StatusClass, Success, is_media_type, read_status};
+use crate::transport::{Verdict, lower_first};
 
-/// An answer longer than this is none.
-const LONGEST_ANSWER: u64 = 4 << 20;
+/// Longest answer. A longer one is refused.
+const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
 /// The verdict on a response.
-pub(super) fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
+pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict {
     let status = answer.status();
     if status.is_success() {
-        return judge_success(&mut answer, url);
+        return judge_success(&mut answer, request);
     }
     if status.is_redirection() {
-        return Verdict::Refused { reason: redirected(&answer, url) };
+        return Verdict::Refused { reason: redirected(&answer, request) };
     }
     let after = header_text(&answer, header::RETRY_AFTER);
-    let after = after.and_then(|after| retry_after::parse(after, SystemTime::now()));
-    let text = error_text(&mut answer);
-    let reason = match text.is_empty() {
-        true => format!("post {url}: {}", status_text(status)),
-        false => format!("post {url}: {}: {text}", status_text(status)),
+    let after = after.and_then(|after| retry_after(after, SystemTime::now()));
+    let content_type = content_type(&answer);
+    let text = error_text(&mut answer, &content_type);
+    let reason = match text.is_empty() || !is_text(&content_type) {
+        true => format!("{request}: {}", status_text(status)),
+        false => format!("{request}: {}: {text}", status_text(status)),
     };
     let class = match status.as_u16() {
         // the official collector's way of saying 413
@@ -38,33 +41,35 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, url: &str) -> Verdict {
     class.verdict(after, reason)
 }
 
-/// The message in an error's body: of a `google.rpc.Status`, or plain text.
-fn error_text(answer: &mut Response<ureq::Body>) -> String {
-    let content_type = content_type(answer);
+/// Returns the message in an error's body: of a `google.rpc.Status`, or the body as text.
+pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) -> String {
     let is_packed = is_packed(answer);
     let mut body = Vec::new();
-    // what was read before an error may still say why
+    // Bytes that were read before an error may still give the reason.
     let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut body);
     let (body, _) = unpacked(body, is_packed, Extent::Whole);
-    if is_media_type(&content_type, PROTOBUF) {
-        return read_status(&body).map(|status| status.message).unwrap_or_default();
+    match is_media_type(content_type, PROTOBUF) {
+        true => printable(&read_status(&body).map(|status| status.message).unwrap_or_default()),
+        false => printable(&String::from_utf8_lossy(&body)),
     }
-    let is_text = content_type.is_empty()
-        || is_media_type(&content_type, "text/plain")
-        || content_type.to_ascii_lowercase().contains("json");
-    if is_text { printable(&String::from_utf8_lossy(&body)) } else { String::new() }
 }
 
-fn redirected(answer: &Response<ureq::Body>, url: &str) -> String {
+/// Returns whether a message shows bodies of this type. A page in HTML explains nothing.
+fn is_text(content_type: &str) -> bool {
+    let is = |name| is_media_type(content_type, name);
+    is("") || is("text/plain") || is(PROTOBUF) || content_type.to_ascii_lowercase().contains("json")
+}
+
+fn redirected(answer: &Response<ureq::Body>, request: &str) -> String {
     let status = status_text(answer.status());
     match header_text(answer, header::LOCATION) {
         Some(location) => {
             let location = shown_location(location);
             format!(
-                "post {url}: {status} to {location}: redirects are not followed; set the endpoint to where it should go"
+                "{request}: {status} to {location}: redirects are not followed; set the endpoint to where it should go"
             )
         }
-        None => format!("post {url}: {status}: redirects are not followed"),
+        None => format!("{request}: {status}: redirects are not followed"),
     }
 }
 
@@ -77,13 +82,6 @@ pub(super) fn shown_location(location: &str) -> String {
     printable(&format!("{}{}", &location[..start], &location[start_of_host..]))
 }
 
-pub(super) fn status_text(status: StatusCode) -> String {
-    match status.canonical_reason() {
-        Some(reason) => format!("{} {reason}", status.as_u16()),
-        None => status.as_u16().to_string(),
-    }
-}
-
 pub(super) fn header_text(answer: &Response<ureq::Body>, name: HeaderName) -> Option<&str> {
     answer.headers().get(name)?.to_str().ok()
 }
@@ -94,36 +92,25 @@ pub(super) fn printable(text: &str) -> String {
     line.take(200).collect()
 }
 
-/// The response message of a success.
-#[derive(Debug)]
-pub(super) enum Success {
-    Read(response::Success),
-    TooLong,
-}
-
-/// In words.
+/// The message for [`Success::TooLong`].
 pub(super) fn too_long() -> String {
-    format!("the answer is longer than {} MiB", LONGEST_ANSWER >> 20)
+    format!("the answer is longer than {} MiB", MAX_ANSWER_BYTES >> 20)
 }
 
 /// The collector has the batch, also if the rest of its answer is lost; but it must have been a collector.
-fn judge_success(answer: &mut Response<ureq::Body>, url: &str) -> Verdict {
+fn judge_success(answer: &mut Response<ureq::Body>, request: &str) -> Verdict {
     match read_success(answer) {
-        Success::Read(response::Success::Accepted) => Verdict::Accepted,
-        Success::Read(response::Success::Partly { rejected, message }) => {
-            Verdict::AcceptedPartly { rejected, message }
-        }
-        Success::Read(response::Success::Odd(what)) => {
-            Verdict::AcceptedPartly { rejected: 0, message: format!("post {url}: {what}") }
-        }
-        Success::Read(response::Success::Foreign) => {
+        Success::Accepted => Verdict::Accepted,
+        Success::Partly { rejected, message } => Verdict::AcceptedPartly { rejected, message },
+        Success::Odd(what) => Verdict::AcceptedPartly { rejected: 0, message: format!("{request}: {what}") },
+        Success::Foreign => {
             let (status, kind) = (status_text(answer.status()), printable(&content_type(answer)));
             let reason = format!(
-                "post {url}: {status}: the server answers, but not as a collector would: with {kind}; are host, port and path right?"
+                "{request}: {status}: the server answers, but not as a collector would: with {kind}; are host, port and path right?"
             );
             Verdict::Refused { reason }
         }
-        Success::TooLong => Verdict::Refused { reason: format!("post {url}: {}", too_long()) },
+        Success::TooLong => Verdict::Refused { reason: format!("{request}: {}", too_long()) },
     }
 }
 
@@ -143,7 +130,7 @@ pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Success {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => has_ended = false,
         }
-        if length > LONGEST_ANSWER {
+        if length > MAX_ANSWER_BYTES {
             return Success::TooLong;
         }
     }
@@ -153,7 +140,7 @@ pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Success {
         false => Extent::BrokenOff,
     };
     let (body, extent) = unpacked(body, is_packed, extent);
-    Success::Read(response::read_success(&content_type, &body, extent))
+    response::read_success(&content_type, &body, extent)
 }
 
 /// Whether the server compressed its answer, although that was not asked for.
@@ -180,65 +167,23 @@ pub(super) fn content_type(answer: &Response<ureq::Body>) -> String {
     value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
 }
 
-/// The time of an attempt is up.
-pub(super) fn late(url: &str) -> Verdict {
-    Verdict::TryLater { after: None, reason: format!("post {url}: no answer in time") }
-}
-
-/// The verdict on an error of the proxy that `variable` names. It is retryable, since proxies can be corrected.
-pub(super) fn by_proxy(status: &str, variable: &str, url: &str) -> Verdict {
-    let reason = format!("post {url}: proxy: {status}");
-    match proxy::advice(variable, status) {
-        Some(advice) => Verdict::ProxyRefused { reason: format!("{reason}; {advice}") },
-        None => Verdict::TryLater { after: None, reason },
-    }
-}
-
-/// A problem of the network is retryable; one of certificates or of the protocol is not.
-pub(super) fn failure_verdict(error: &ureq::Error, proxy_variable: &str, url: &str) -> Verdict {
-    let later = |what: String| Verdict::TryLater { after: None, reason: format!("post {url}: {what}") };
-    let refused = |what: String| Verdict::Refused { reason: format!("post {url}: {what}") };
-    if let Some(fault) = tls_fault(error) {
-        let what = format!("tls: {}", printable(&fault.what));
-        return if fault.is_passing() { later(what) } else { refused(what) };
-    }
+/// Returns the verdict on a request without an answer. Problems of the network are retryable, those of certificates or of the protocol are not.
+pub(super) fn failure_verdict(error: ureq::Error, request: &str) -> Verdict {
+    let refused = |what: String| Verdict::Refused { reason: format!("{request}: {what}") };
+    let error = match network_error(error) {
+        Ok(error) => return error.verdict(request),
+        Err(error) => error,
+    };
     match error {
-        // the one time-out that is set is for the whole attempt
-        ureq::Error::Timeout(_) => late(url),
-        ureq::Error::Io(error) => {
-            let reason = format!("post {url}: {}", lower_first(&printable(&error.to_string())));
-            tcp::failure_verdict(error, reason)
+        ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => {
+            Verdict::TryLater { after: None, reason: format!("{request}: connection failed") }
         }
-        ureq::Error::HostNotFound => Verdict::Unreachable { reason: format!("post {url}: host not found") },
-        ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => later("connection failed".to_owned()),
-        ureq::Error::ConnectProxyFailed(why) => by_proxy(&of_proxy(why), proxy_variable, url),
         ureq::Error::LargeResponseHeader(..) => refused("the head of the answer is too long".to_owned()),
         ureq::Error::Protocol(why) => {
             let why = printable(&why.to_string());
             refused(format!("the answer is not HTTP: {why}; OTLP over HTTP is usually at port 4318"))
         }
         other => refused(lower_first(&printable(&other.to_string()))),
-    }
-}
-
-/// Why a proxy opens no tunnel. ureq says `407/407` where a status has a name.
-pub(super) fn of_proxy(why: &str) -> String {
-    let status = why.strip_prefix("proxy server responded ").and_then(|status| status.split('/').next());
-    match status.and_then(|status| status.parse().ok()) {
-        Some(status) => status_text(status),
-        None => printable(why),
-    }
-}
-
-/// What an error says of TLS. ureq gives it as it is, within an error of a socket, or within one of its own in there.
-pub(super) fn tls_fault(error: &ureq::Error) -> Option<TlsFault> {
-    match error {
-        #[cfg(feature = "tls")]
-        ureq::Error::Rustls(error) => Some(tls::fault_of(error)),
-        ureq::Error::Io(error) => {
-            tls::fault(error).or_else(|| tls_fault(error.get_ref()?.downcast_ref::<ureq::Error>()?))
-        }
-        _ => None,
     }
 }
 
@@ -250,6 +195,7 @@ mod tests {
     use rustls::{AlertDescription, Error};
 
     use super::*;
+    use crate::transport::connect::NetworkError;
 
     #[test]
     fn a_redirect_is_shown_without_query_and_user() {
@@ -265,28 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_tls_is_found_wherever_ureq_puts_it() {
-        let alert = || Error::AlertReceived(AlertDescription::InternalError);
-        let within = || ureq::Error::Io(io::Error::other(alert()));
-        for error in [
-            ureq::Error::Rustls(alert()),
-            within(),
-            ureq::Error::Io(io::Error::other(within())),
-            ureq::Error::Io(io::Error::other(ureq::Error::Rustls(alert()))),
-        ] {
+    fn errors_of_tls_are_found_wherever_they_come_from() {
+        let alert = || io::Error::other(Error::AlertReceived(AlertDescription::InternalError));
+        for error in [ureq::Error::Io(alert()), ureq::Error::Other(Box::new(NetworkError::from(alert())))] {
             let reason = "post http://a: tls: the server ended the handshake: InternalError".to_owned();
-            assert_eq!(
-                failure_verdict(&error, "", "http://a"),
-                Verdict::TryLater { after: None, reason },
-                "{error:?}"
-            );
+            assert_eq!(failure_verdict(error, "post http://a"), Verdict::TryLater { after: None, reason });
         }
-        let expired = Error::InvalidCertificate(rustls::CertificateError::Expired);
+        let expired = io::Error::other(Error::InvalidCertificate(rustls::CertificateError::Expired));
         let reason = "post http://a: tls: the server's certificate has expired".to_owned();
-        assert_eq!(
-            failure_verdict(&ureq::Error::Rustls(expired), "", "http://a"),
-            Verdict::Refused { reason }
-        );
-        assert_eq!(tls_fault(&ureq::Error::HostNotFound), None);
+        assert_eq!(failure_verdict(expired.into(), "post http://a"), Verdict::Refused { reason });
     }
 }

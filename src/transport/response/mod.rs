@@ -1,10 +1,5 @@
-//! Pure: the body of a collector's response. It reads untrusted bytes.
+//! Pure: the status and the body of a collector's response. It reads untrusted bytes.
 
-// What tests hold this module to: the message types as prost-build writes them, which a test compares byte for byte.
-#[cfg(test)]
-#[rustfmt::skip]
-#[allow(unreachable_pub)]
-mod generated;
 mod json;
 #[cfg(test)]
 mod tests;
@@ -12,26 +7,14 @@ mod tests;
 use std::time::Duration;
 
 use self::json::{Fault, PartialSuccess};
+use super::Verdict;
 use crate::record::wire::{Fields, Raw};
 
 /// Long enough for any honest explanation, short enough for a log line.
-const LONGEST_MESSAGE: usize = 512;
+const MAX_MESSAGE_CHARS: usize = 512;
 
 /// Ten thousand years: protobuf allows no longer `Duration`.
-const LONGEST_DELAY_SECONDS: u64 = 315_576_000_000;
-
-/// The body of a successful answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ExportResponse {
-    Accepted,
-    /// `rejected` may be 0, then the message is a warning.
-    Partly {
-        rejected: u64,
-        message: String,
-    },
-    /// Not an export answer at all: cut short, or from something that is no collector.
-    Unreadable,
-}
+const MAX_DELAY_SECONDS: u64 = 315_576_000_000;
 
 /// The body of a failed answer, beside its status line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,21 +25,9 @@ pub(crate) struct StatusMessage {
     pub(crate) retry_delay: Option<Duration>,
 }
 
-/// Reads the body of a successful answer, of any signal.
-pub(crate) fn read_partial_success(body: &[u8]) -> ExportResponse {
-    response_of(partial_success(body, false))
-}
-
-/// The same for the beginning of one that is too long to be kept: the count comes first, and the message is cut.
-pub(crate) fn read_partial_success_prefix(body: &[u8]) -> ExportResponse {
-    response_of(partial_success(body, true))
-}
-
-fn response_of(partial: Option<PartialSuccess>) -> ExportResponse {
-    match partial {
-        Some(partial) => partly(partial.rejected, &partial.error_message),
-        None => ExportResponse::Unreadable,
-    }
+/// Reads the body of a successful answer, of any signal. Of a prefix the count is read, which comes first, and the start of the message.
+pub(crate) fn read_partial_success(body: &[u8], is_prefix: bool) -> Success {
+    partial_success(body, is_prefix).map_or(Success::Odd(UNREADABLE), Success::from)
 }
 
 /// `Export…ServiceResponse`; `None` if it is none.
@@ -88,15 +59,6 @@ fn partial_success(body: &[u8], is_prefix: bool) -> Option<PartialSuccess> {
         }
     }
     Some(partial)
-}
-
-fn partly(rejected: u64, message: &str) -> ExportResponse {
-    let message = printable(message);
-    // Some collectors send a partial success that is present but empty when all is well.
-    if rejected == 0 && message.is_empty() {
-        return ExportResponse::Accepted;
-    }
-    ExportResponse::Partly { rejected, message }
 }
 
 /// Reads the body of a failed answer; `None` if it is no status, or an empty one.
@@ -157,7 +119,7 @@ fn delay_of(info: &[u8]) -> Option<Duration> {
 
 fn sensible(seconds: i64, nanos: i32) -> Option<Duration> {
     let (seconds, nanos) = (u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
-    if seconds > LONGEST_DELAY_SECONDS || nanos >= 1_000_000_000 {
+    if seconds > MAX_DELAY_SECONDS || nanos >= 1_000_000_000 {
         return None;
     }
     Some(Duration::new(seconds, nanos))
@@ -165,24 +127,36 @@ fn sensible(seconds: i64, nanos: i32) -> Option<Duration> {
 
 /// A stranger's text made fit for one line of a log: a terminal must not obey it.
 pub(super) fn printable(text: &str) -> String {
-    let mut line = String::with_capacity(text.len().min(LONGEST_MESSAGE));
-    line.extend(text.chars().take(LONGEST_MESSAGE).map(|c| if c.is_control() { ' ' } else { c }));
+    let mut line = String::with_capacity(text.len().min(MAX_MESSAGE_CHARS));
+    line.extend(text.chars().take(MAX_MESSAGE_CHARS).map(|c| if c.is_control() { ' ' } else { c }));
     line
 }
 
-/// What a success says.
+/// The meaning of a successful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Success {
     Accepted,
-    /// `rejected` may be 0, then the message is a warning.
+    /// If `rejected` is 0, the message is a warning.
     Partly {
         rejected: u64,
         message: String,
     },
     /// The collector has the batch, but something is wrong with its answer.
     Odd(&'static str),
-    /// No collector answered.
+    /// The answer is not a collector's.
     Foreign,
+    TooLong,
+}
+
+impl From<PartialSuccess> for Success {
+    fn from(partial: PartialSuccess) -> Self {
+        let (rejected, message) = (partial.rejected, printable(&partial.error_message));
+        // Some collectors send a partial success that is present but empty when all is well.
+        match rejected == 0 && message.is_empty() {
+            true => Self::Accepted,
+            false => Self::Partly { rejected, message },
+        }
+    }
 }
 
 /// How much there is of an answer.
@@ -197,43 +171,32 @@ pub(crate) enum Extent {
 
 /// Reads the body of a success, of any signal.
 pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> Success {
-    let read = match extent {
-        Extent::Prefix => read_partial_success_prefix,
-        Extent::Whole | Extent::BrokenOff => read_partial_success,
-    };
+    let read = || read_partial_success(body, extent == Extent::Prefix);
     match Kind::of(content_type) {
         Kind::Protobuf if extent == Extent::BrokenOff => Success::Odd(CUT_SHORT),
-        Kind::Protobuf => of_response(read(body)),
+        Kind::Protobuf => read(),
         _ if extent == Extent::Whole && body.is_empty() => Success::Accepted,
         Kind::Json => match json::read(body) {
-            (partial, Ok(())) if extent == Extent::Whole => of_response(response_of(Some(partial))),
+            (partial, Ok(())) if extent == Extent::Whole => partial.into(),
             (partial, Err(Fault::CutShort)) if extent == Extent::Prefix && partial.rejected > 0 => {
-                of_response(response_of(Some(partial)))
+                partial.into()
             }
             (_, Ok(()) | Err(Fault::CutShort)) => Success::Odd(CUT_SHORT),
             (_, Err(Fault::Foreign)) => Success::Foreign,
         },
-        // servers that set no content type let their library guess it; text can pass for unknown fields only
-        Kind::Other if extent != Extent::BrokenOff && body.starts_with(PARTIAL_SUCCESS) => match read(body) {
-            ExportResponse::Unreadable => Success::Foreign,
-            answer => of_response(answer),
+        // Servers that set no content type let their library guess it. Text can pass for unknown fields only.
+        Kind::Other if extent != Extent::BrokenOff && body.starts_with(PARTIAL_SUCCESS) => match read() {
+            Success::Odd(_) => Success::Foreign,
+            answer => answer,
         },
         Kind::Other => Success::Foreign,
     }
 }
 
-const CUT_SHORT: &str = "the answer was cut short";
+pub(super) const CUT_SHORT: &str = "the answer was cut short";
 const UNREADABLE: &str = "the answer cannot be read";
-/// What an answer in protobuf begins with if it is not empty: field 1, a message.
+/// The first byte of an answer in protobuf that is not empty: field 1, a message.
 const PARTIAL_SUCCESS: &[u8] = b"\x0a";
-
-fn of_response(answer: ExportResponse) -> Success {
-    match answer {
-        ExportResponse::Accepted => Success::Accepted,
-        ExportResponse::Partly { rejected, message } => Success::Partly { rejected, message },
-        ExportResponse::Unreadable => Success::Odd(UNREADABLE),
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -257,4 +220,38 @@ impl Kind {
 /// Whether a content type is of this name, whatever its letters' case and its parameters.
 pub(crate) fn is_media_type(content_type: &str, name: &str) -> bool {
     content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(name)
+}
+
+/// The statuses after which the same batch is sent again. OTLP names these four and says that no other may be retried.
+pub(super) const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
+
+/// What a status other than success asks of the exporter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StatusClass {
+    TryLater,
+    TooLarge,
+    NotTaken,
+    Refused,
+}
+
+impl StatusClass {
+    pub(super) fn of(status: u16) -> Self {
+        match status {
+            status if RETRYABLE.contains(&status) => Self::TryLater,
+            413 => Self::TooLarge,
+            // Each signal has a path of its own: this one is unknown there, takes no POST, or is not built in.
+            404 | 405 | 501 => Self::NotTaken,
+            _ => Self::Refused,
+        }
+    }
+
+    /// `after` is the delay that the server asked for; only a retry uses it.
+    pub(super) fn verdict(self, after: Option<Duration>, reason: String) -> Verdict {
+        match self {
+            Self::TryLater => Verdict::TryLater { after, reason },
+            Self::TooLarge => Verdict::TooLarge { reason },
+            Self::NotTaken => Verdict::NotTaken { reason },
+            Self::Refused => Verdict::Refused { reason },
+        }
+    }
 }

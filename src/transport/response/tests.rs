@@ -1,68 +1,73 @@
 use proptest::prelude::*;
 use prost::Message as _;
 
-use super::generated::{Delay, Detail, ExportAnswer, PartialSuccess, RetryInfo, RpcStatus};
+use self::generated::{Delay, Detail, ExportAnswer, PartialSuccess, RetryInfo, RpcStatus};
 use super::*;
+
+// The message types as prost-build writes them; a test compares them byte for byte.
+#[rustfmt::skip]
+#[allow(unreachable_pub)]
+mod generated;
 
 #[test]
 fn an_empty_answer_is_plain_success() {
-    assert_eq!(read_partial_success(b""), ExportResponse::Accepted);
+    assert_eq!(read_partial_success(b"", false), Success::Accepted);
 }
 
 #[test]
 fn an_empty_partial_success_is_plain_success() {
-    assert_eq!(read_partial_success(&[0x0a, 0x00]), ExportResponse::Accepted);
+    assert_eq!(read_partial_success(&[0x0a, 0x00], false), Success::Accepted);
 }
 
 #[test]
 fn rejected_records_are_counted_with_the_reason() {
     // Bytes by hand: partial_success { rejected: 300, error_message: "too old" }.
     let body = b"\x0a\x0c\x08\xac\x02\x12\x07too old";
-    assert_eq!(read_partial_success(body), rejecting(300, "too old"));
+    assert_eq!(read_partial_success(body, false), rejecting(300, "too old"));
 }
 
 #[test]
 fn rejected_records_need_no_reason() {
-    assert_eq!(read_partial_success(&partial_success(7, "")), rejecting(7, ""));
+    assert_eq!(read_partial_success(&partial_success(7, ""), false), rejecting(7, ""));
 }
 
 #[test]
 fn a_message_without_rejected_records_is_a_warning() {
-    assert_eq!(read_partial_success(&partial_success(0, "use v2")), rejecting(0, "use v2"));
+    assert_eq!(read_partial_success(&partial_success(0, "use v2"), false), rejecting(0, "use v2"));
 }
 
 #[test]
 fn a_negative_count_rejects_nothing() {
-    assert_eq!(read_partial_success(&partial_success(-3, "odd")), rejecting(0, "odd"));
-    assert_eq!(read_partial_success(&partial_success(i64::MIN, "")), ExportResponse::Accepted);
+    assert_eq!(read_partial_success(&partial_success(-3, "odd"), false), rejecting(0, "odd"));
+    assert_eq!(read_partial_success(&partial_success(i64::MIN, ""), false), Success::Accepted);
 }
 
 #[test]
 fn fields_of_a_later_protocol_are_passed_over() {
     let mut body = partial_success(2, "x");
     body.extend_from_slice(&[0x7a, 0x01, 0x00]);
-    assert_eq!(read_partial_success(&body), rejecting(2, "x"));
+    assert_eq!(read_partial_success(&body, false), rejecting(2, "x"));
 }
 
 #[test]
 fn an_answer_cut_anywhere_inside_is_unreadable() {
     let body = partial_success(300, "too old");
     for end in 1..body.len() {
-        assert_eq!(read_partial_success(&body[..end]), ExportResponse::Unreadable, "cut at {end}");
+        assert_eq!(read_partial_success(&body[..end], false), Success::Odd(UNREADABLE), "cut at {end}");
     }
 }
 
 #[test]
 fn a_web_page_is_neither_answer_nor_status() {
     let page = b"<html><body>502 Bad Gateway</body></html>";
-    assert_eq!(read_partial_success(page), ExportResponse::Unreadable);
+    assert_eq!(read_partial_success(page, false), Success::Odd(UNREADABLE));
     assert_eq!(read_status(page), None);
     assert_eq!(read_status(br#"{"code":14,"message":"unavailable"}"#), None);
 }
 
 #[test]
 fn the_reason_of_a_partial_success_is_fit_for_a_log_line() {
-    let answer = read_partial_success(&partial_success(1, "a\r\nb\u{1b}[31m"));
+    let answer = read_partial_success(&partial_success(1, "a\r\nb\u{1b}[31m"), false);
     assert_eq!(answer, rejecting(1, "a  b [31m"));
 }
 
@@ -111,13 +116,13 @@ fn retry_info_is_found_among_other_details() {
 fn retry_info_needs_no_message_and_may_ask_for_no_delay() {
     assert_eq!(delay_read_from(delay(0, 0)), Some(Duration::ZERO));
     assert_eq!(delay_read_from(delay(0, 1)), Some(Duration::from_nanos(1)));
-    let longest = i64::try_from(LONGEST_DELAY_SECONDS).expect("fits");
-    assert_eq!(delay_read_from(delay(longest, 0)), Some(Duration::from_secs(LONGEST_DELAY_SECONDS)));
+    let longest = i64::try_from(MAX_DELAY_SECONDS).expect("fits");
+    assert_eq!(delay_read_from(delay(longest, 0)), Some(Duration::from_secs(MAX_DELAY_SECONDS)));
 }
 
 #[test]
 fn negative_and_absurd_delays_are_ignored() {
-    let past_the_longest = i64::try_from(LONGEST_DELAY_SECONDS).expect("fits") + 1;
+    let past_the_longest = i64::try_from(MAX_DELAY_SECONDS).expect("fits") + 1;
     for odd in [
         delay(-1, 0),
         delay(0, -1),
@@ -152,8 +157,8 @@ fn control_characters_in_a_message_are_replaced() {
     assert_eq!(read_status(&body).expect("a status").message, "a b c  d");
 }
 
-fn rejecting(rejected: u64, message: &str) -> ExportResponse {
-    ExportResponse::Partly { rejected, message: message.to_owned() }
+fn rejecting(rejected: u64, message: &str) -> Success {
+    Success::Partly { rejected, message: message.to_owned() }
 }
 
 fn partial_success(rejected: i64, message: &str) -> Vec<u8> {
@@ -263,6 +268,25 @@ fn what_breaks_off_is_delivered_if_it_was_a_collectors() {
     ] {
         assert_eq!(read_success(content_type, body, Extent::BrokenOff), expected, "{content_type} {body:?}");
     }
+}
+
+#[test]
+fn what_otlp_does_not_name_is_not_tried_again() {
+    let retried: Vec<u16> =
+        (0..1000).filter(|status| StatusClass::of(*status) == StatusClass::TryLater).collect();
+    assert_eq!(retried, [429, 502, 503, 504]);
+    let refused: Vec<u16> =
+        (400..600).filter(|status| StatusClass::of(*status) == StatusClass::Refused).collect();
+    assert_eq!(refused.len(), 200 - retried.len() - [413].len() - [404, 405, 501].len());
+}
+
+#[test]
+fn a_delay_is_kept_only_for_what_is_tried_again() {
+    let after = Some(Duration::from_secs(7));
+    let later = Verdict::TryLater { after, reason: "why".to_owned() };
+    assert_eq!(StatusClass::TryLater.verdict(after, "why".to_owned()), later);
+    let refused = Verdict::Refused { reason: "why".to_owned() };
+    assert_eq!(StatusClass::Refused.verdict(after, "why".to_owned()), refused);
 }
 
 proptest! {

@@ -1,64 +1,72 @@
-//! Stands in for TLS in a build without the feature "tls", where nothing can be wrong with TLS and there is nothing to see.
+//! Stands in for TLS in a build without the feature "tls": there are no connections, and no faults.
 
 use std::io;
-#[cfg(feature = "probe")]
-use std::net::SocketAddr;
-#[cfg(feature = "probe")]
-use std::time::Instant;
 
 use super::TlsFault;
-#[cfg(feature = "probe")]
-use super::TlsPeek;
-#[cfg(feature = "probe")]
-use crate::config::ConnectionSettings;
-#[cfg(feature = "grpc")]
 use crate::config::TlsSettings;
+use crate::transport::SetupError;
+use crate::transport::stream::Stream;
 
 pub(crate) fn fault(_: &io::Error) -> Option<TlsFault> {
     None
 }
 
-#[cfg(feature = "probe")]
-pub(crate) fn peek(_: &ConnectionSettings, _: &str, _: SocketAddr, _: Option<&[u8]>, _: Instant) -> TlsPeek {
-    TlsPeek::none(io::ErrorKind::Unsupported.into())
+pub(crate) fn check(_: &TlsSettings) -> Result<(), SetupError> {
+    Ok(())
 }
 
-/// There is none.
-#[cfg(feature = "grpc")]
+/// Cannot be made.
 #[derive(Debug, Clone)]
-pub(crate) enum Connector {}
+pub(crate) enum TlsConnector {}
 
-#[cfg(feature = "grpc")]
-impl Connector {
-    pub(crate) fn new(_: &TlsSettings, _: &str, _: &[u8]) -> Result<Self, String> {
-        Err("https needs the feature \"tls\"".to_owned())
+impl TlsConnector {
+    pub(crate) fn new(_: &TlsSettings, _: &str, _: Option<&[u8]>) -> Result<Self, SetupError> {
+        Err("https needs the feature \"tls\"".into())
+    }
+
+    #[cfg(feature = "probe")]
+    pub(crate) fn recording(
+        settings: &TlsSettings,
+        host: &str,
+        protocol: Option<&[u8]>,
+    ) -> Result<Self, SetupError> {
+        Self::new(settings, host, protocol)
+    }
+
+    #[cfg(feature = "probe")]
+    pub(crate) fn take_certificate(&self) -> Option<Vec<u8>> {
+        match *self {}
     }
 
     pub(crate) fn without_sessions(&self) -> Self {
         match *self {}
     }
 
-    pub(crate) fn connect<W>(&self, _: &mut W) -> io::Result<Session> {
+    pub(crate) fn connect(&self, _: Stream) -> io::Result<Stream> {
         match *self {}
     }
 }
 
-/// There is none.
-#[cfg(feature = "grpc")]
+/// Cannot be made.
 #[derive(Debug)]
 pub(crate) enum Session {}
 
-#[cfg(feature = "grpc")]
 impl Session {
+    #[cfg(feature = "grpc")]
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         match *self {}
     }
 
-    pub(crate) fn read<W>(&mut self, _: &mut W, _: &mut [u8]) -> io::Result<usize> {
+    #[cfg(feature = "probe")]
+    pub(crate) fn version(&self) -> &'static str {
         match *self {}
     }
 
-    pub(crate) fn write_all<W>(&mut self, _: &mut W, _: &[u8]) -> io::Result<()> {
+    pub(crate) fn read(&mut self, _: &mut Stream, _: &mut [u8]) -> io::Result<usize> {
+        match *self {}
+    }
+
+    pub(crate) fn write(&mut self, _: &mut Stream, _: &[u8]) -> io::Result<usize> {
         match *self {}
     }
 }

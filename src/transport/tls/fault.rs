@@ -7,6 +7,7 @@ use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 use super::{TlsFault, TlsFaultKind};
+use crate::transport::calendar::date_of;
 
 /// How many names of a certificate are shown.
 const MOST_NAMES: usize = 5;
@@ -31,7 +32,7 @@ pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
 }
 
 /// What an error of TLS means.
-pub(crate) fn fault_of(error: &Error) -> TlsFault {
+fn fault_of(error: &Error) -> TlsFault {
     use TlsFaultKind as Kind;
     match error {
         Error::InvalidCertificate(fault) => certificate_fault(fault),
@@ -141,38 +142,16 @@ fn ended(alert: AlertDescription) -> String {
     format!("the server ended the handshake: {alert:?}")
 }
 
-/// The day in UTC, counted with years that begin in March, so that a leap day is a year's last.
+/// Returns the day in UTC, such as `2027-01-31`.
 fn date(time: UnixTime) -> String {
-    let days = time.as_secs() / SECONDS_OF_A_DAY + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    // Certificates end before the year 10000.
+    let (year, month, day) = date_of((time.as_secs() / SECONDS_OF_A_DAY) as i64);
     format!("{year:04}-{month:02}-{day:02}")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    #[test]
-    fn a_day_is_written_year_first() {
-        for (seconds, shown) in [
-            (0, "1970-01-01"),
-            (951_782_400, "2000-02-29"),
-            (951_868_800, "2000-03-01"),
-            (1_009_843_199, "2001-12-31"),
-            (1_709_164_800, "2024-02-29"),
-            (32_535_216_000, "3001-01-01"),
-        ] {
-            assert_eq!(date(UnixTime::since_unix_epoch(Duration::from_secs(seconds))), shown);
-        }
-    }
 
     #[test]
     fn only_faults_of_certificates_and_of_configuration_are_for_good() {

@@ -108,13 +108,13 @@ fn credentials_are_for_the_proxy_alone() {
 }
 
 #[test]
-fn a_proxy_that_fails_is_quoted_and_asked_again() {
-    let no = "HTTP/1.1 502 Not YWxpOm9wZW4tc2VzYW1l, open-sesame\r\n\r\n";
+fn a_proxy_that_fails_is_named_without_its_words_and_asked_again() {
+    let no = "HTTP/1.1 502 Not YWxpOnNlc2FtZQ==, sesame\n\n";
     let receiver = Receiver::start().unwrap();
     let (proxy, heads) = proxy([no, no, YES], receiver.grpc_address());
-    let reports = export_through(&format!("http://ali:open-sesame@{proxy}"));
+    let reports = export_through(&format!("http://ali:sesame@{proxy}"));
     assert_eq!(reports[0], "delivered 1", "it may change its mind");
-    assert!(reports[1].contains("proxy: the proxy says \"HTTP/1.1 502 Not ***, ***\""), "{reports:?}");
+    assert!(reports[1].ends_with(&format!(": proxy {proxy} (http_proxy): 502 Bad Gateway")), "{reports:?}");
     assert!(!reports.concat().contains("sesame") && !reports.concat().contains("YWxp"), "{reports:?}");
     assert_eq!(heads.try_iter().count(), 3);
 }

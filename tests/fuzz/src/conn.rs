@@ -1,9 +1,9 @@
 //! What must hold for the client's side of every connection.
 
 use crate::http2::conn::{Conn, End, Message, Progress, Response};
-use crate::http2::frame::{HEAD_BYTES, Head, LEAST_MAX_FRAME, PREFACE, flag, kind};
+use crate::http2::frame::{HEAD_BYTES, Head, MIN_MAX_FRAME, PREFACE, flag, kind};
 use crate::http2::hpack::{Field, encode};
-use crate::http2::peer::FrameBuffer;
+use crate::http2::connection::FrameBuffer;
 
 /// An answer's body, and the fields of its head and of its trailers.
 const MOST_OF_BODY: usize = 64 << 10;
@@ -203,7 +203,7 @@ impl Model {
                                 self.initial_window = value;
                             }
                             // what is out of range ends the connection
-                            [0, 5] => self.max_frame = LEAST_MAX_FRAME.max(value as usize),
+                            [0, 5] => self.max_frame = MIN_MAX_FRAME.max(value as usize),
                             _ => {}
                         }
                     }
@@ -220,15 +220,15 @@ impl Model {
             }
         }
         let waiting = self.heard.inbox.waiting();
-        let is_fault = waiting.first_chunk().is_some_and(|head| Head::read(head).length > LEAST_MAX_FRAME);
-        assert!(is_fault || waiting.len() < HEAD_BYTES + LEAST_MAX_FRAME, "{} bytes wait", waiting.len());
+        let is_fault = waiting.first_chunk().is_some_and(|head| Head::read(head).length > MIN_MAX_FRAME);
+        assert!(is_fault || waiting.len() < HEAD_BYTES + MIN_MAX_FRAME, "{} bytes wait", waiting.len());
     }
 
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.heard.has_begun, true) {
             self.window = INITIAL_WINDOW;
             self.initial_window = INITIAL_WINDOW;
-            self.max_frame = LEAST_MAX_FRAME;
+            self.max_frame = MIN_MAX_FRAME;
         }
     }
 

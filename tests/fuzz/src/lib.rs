@@ -9,11 +9,12 @@ pub mod receiver;
 pub mod retry_after;
 pub mod trace_context;
 
-/// The part of the gRPC transport that never touches a socket. It is no public part of the crate, so it is built in.
+/// HTTP/2 without a socket. It is no public part of the crate, so it is built in.
 #[allow(dead_code, unused_imports, reason = "targets do not use everything")]
-#[path = "../../../src/transport/grpc/http2/mod.rs"]
+#[path = "../../../src/http2/mod.rs"]
 mod http2;
 
 /// The reader of `Retry-After`, which is pure and no public part of the crate either.
-#[path = "../../../src/transport/retry_after.rs"]
-mod parser;
+#[allow(dead_code, reason = "targets do not use everything")]
+#[path = "../../../src/transport/calendar.rs"]
+mod calendar;

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::parser::parse;
+use crate::calendar::retry_after;
 
 /// When the header is read. A date beyond it says how long to wait.
 const NOW: u64 = 1_800_000_000;
 
 pub fn check(text: &str) {
     let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-    let pause = parse(text, at(NOW));
-    assert_eq!(pause, parse(&format!(" {text}\t"), at(NOW)), "white space around it changes it");
-    let later = parse(text, at(NOW + 1));
+    let pause = retry_after(text, at(NOW));
+    assert_eq!(pause, retry_after(&format!(" {text}\t"), at(NOW)), "white space around it changes it");
+    let later = retry_after(text, at(NOW + 1));
     assert_eq!(pause.is_some(), later.is_some(), "whether it makes sense depends on the time");
     let (Some(pause), Some(later)) = (pause, later) else { return };
     let is_date = text.contains("GMT");

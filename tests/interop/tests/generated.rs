@@ -7,7 +7,7 @@ use std::path::Path;
 use std::{env, fs};
 
 const SCHEMAS: [&str; 2] = ["proto/export_answer.proto", "proto/rpc_status.proto"];
-const COMMITTED: &str = "src/transport/response/generated.rs";
+const COMMITTED: &str = "src/transport/response/tests/generated.rs";
 
 #[test]
 fn committed_message_types_are_what_the_schemas_generate() {

@@ -768,7 +768,7 @@ mod integers {
 
     use proptest::prelude::*;
 
-    use super::primitives::take_integer;
+    use super::take_integer;
     use super::*;
 
     fn taken(block: &[u8], prefix: u32) -> Result<(usize, usize), Malformed> {
@@ -1213,8 +1213,8 @@ mod strings {
 
     use proptest::prelude::*;
 
+    use super::Text;
     use super::codes::{Bits, CODES, encoded};
-    use super::primitives::Text;
     use super::*;
 
     /// A whole string with its length in front.

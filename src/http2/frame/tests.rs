@@ -33,7 +33,7 @@ fn a_head_is_nine_bytes_and_its_reserved_bit_means_nothing() {
     let bytes = [0x01, 0x02, 0x03, 0x09, 0x04, 0x80, 0x00, 0x00, 0x05];
     let head = Head { length: 0x01_02_03, kind: kind::CONTINUATION, flags: flag::END_HEADERS, stream: 5 };
     assert_eq!(Head::read(&bytes), head);
-    assert_eq!(Head::read(&[0xff; HEAD_BYTES]).stream, LARGEST_STREAM);
+    assert_eq!(Head::read(&[0xff; HEAD_BYTES]).stream, MAX_STREAM);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn every_setting_has_its_range() {
         (2, 1, Setting::EnablePush(true)),
         (3, u32::MAX, Setting::MaxConcurrentStreams(u32::MAX)),
         (4, 0, Setting::InitialWindowSize(0)),
-        (4, LARGEST_STREAM, Setting::InitialWindowSize(LARGEST_STREAM)),
+        (4, MAX_STREAM, Setting::InitialWindowSize(MAX_STREAM)),
         (5, 16_384, Setting::MaxFrameSize(16_384)),
         (5, 16_777_215, Setting::MaxFrameSize(16_777_215)),
         (6, u32::MAX, Setting::MaxHeaderListSize(u32::MAX)),
@@ -201,7 +201,7 @@ fn every_setting_has_its_range() {
     }
     for (id, value, code) in [
         (2, 2, Code::PROTOCOL),
-        (4, LARGEST_STREAM + 1, Code::FLOW_CONTROL),
+        (4, MAX_STREAM + 1, Code::FLOW_CONTROL),
         (4, u32::MAX, Code::FLOW_CONTROL),
         (5, 0, Code::PROTOCOL),
         (5, 16_383, Code::PROTOCOL),
@@ -263,7 +263,7 @@ proptest! {
         length in 0..1usize << 24,
         kind: u8,
         flags: u8,
-        stream in 0..=LARGEST_STREAM,
+        stream in 0..=MAX_STREAM,
     ) {
         let mut out = Vec::new();
         write_head(kind, flags, stream, length, &mut out);
@@ -276,7 +276,7 @@ proptest! {
         block in prop::collection::vec(any::<u8>(), 0..200),
         max_frame in 1usize..50,
         ends_stream: bool,
-        stream in 1..=LARGEST_STREAM,
+        stream in 1..=MAX_STREAM,
     ) {
         let mut out = Vec::new();
         write_headers(stream, &block, ends_stream, max_frame, &mut out);
@@ -302,8 +302,8 @@ proptest! {
 
     #[test]
     fn small_frames_are_read_as_they_were_written(
-        stream in 1..=LARGEST_STREAM,
-        number in 0..=LARGEST_STREAM,
+        stream in 1..=MAX_STREAM,
+        number in 0..=MAX_STREAM,
         code: u32,
         payload: [u8; 8],
     ) {

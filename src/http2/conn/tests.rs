@@ -195,10 +195,10 @@ fn calls_follow_each_other_on_odd_streams_until_there_are_none() {
     conn.receive(&Script::default().answer(3).0).unwrap();
     assert_eq!(conn.take_end(), Some(answered()));
     // two thousand million calls later
-    conn.next_stream = LARGEST_STREAM;
+    conn.next_stream = MAX_STREAM;
     assert!(conn.is_open() && conn.may_start());
     begin(&mut conn);
-    conn.receive(&Script::default().answer(LARGEST_STREAM).0).unwrap();
+    conn.receive(&Script::default().answer(MAX_STREAM).0).unwrap();
     assert_eq!(conn.take_end(), Some(answered()));
     assert!(!conn.is_open() && !conn.may_start(), "there is no further number");
 }
@@ -235,7 +235,7 @@ fn after_a_fault_the_peer_gets_a_goaway_and_the_connection_is_over() {
 
 #[test]
 fn streams_that_we_never_opened_cannot_be_spoken_on() {
-    for stream in [2, 3, LARGEST_STREAM] {
+    for stream in [2, 3, MAX_STREAM] {
         for script in [
             Script::greeting().data(0, stream, b"x"),
             Script::greeting().headers(0, stream, &[(":status", "200")]),
@@ -450,7 +450,7 @@ mod farewells {
 
     #[test]
     fn a_farewell_that_spares_the_call_lets_it_finish_and_no_other_begin() {
-        for last_stream in [1, LARGEST_STREAM] {
+        for last_stream in [1, MAX_STREAM] {
             let mut conn = calling();
             conn.receive(&Script::greeting().go_away(last_stream, Code::NO_ERROR, b"").0).unwrap();
             assert!(!conn.is_open() && !conn.may_start() && !conn.goes_away_in_error());
@@ -471,7 +471,7 @@ mod farewells {
     #[test]
     fn a_second_farewell_can_leave_out_what_the_first_did_not() {
         let mut conn = calling();
-        conn.receive(&Script::greeting().go_away(LARGEST_STREAM, Code::NO_ERROR, b"").0).unwrap();
+        conn.receive(&Script::greeting().go_away(MAX_STREAM, Code::NO_ERROR, b"").0).unwrap();
         conn.receive(&Script::default().go_away(0, Code::NO_ERROR, b"").0).unwrap();
         assert_eq!(conn.take_end(), Some(End::Unprocessed));
     }
@@ -519,7 +519,7 @@ mod farewells {
     fn the_window_of_a_call_that_has_ended_cannot_overflow() {
         let mut conn = calling();
         let script =
-            Script::greeting().window_update(1, LARGEST_STREAM - 65_535).answer(1).settings(&[(4, 70_000)]);
+            Script::greeting().window_update(1, MAX_STREAM - 65_535).answer(1).settings(&[(4, 70_000)]);
         assert_eq!(conn.receive(&script.0), Ok(()));
         assert_eq!(conn.take_end(), Some(answered()));
     }
@@ -569,7 +569,7 @@ mod random {
 
     /// Frames that make sense more often than random bytes do.
     fn frame() -> impl Strategy<Value = Vec<u8>> {
-        let number = prop_oneof![0u32..4, Just(65_535), Just(LARGEST_STREAM), any::<u32>()];
+        let number = prop_oneof![0u32..4, Just(65_535), Just(MAX_STREAM), any::<u32>()];
         let stream = prop_oneof![4 => Just(1u32), 1 => 0u32..4];
         let status = prop_oneof![Just("200"), Just("100"), Just("x")];
         prop_oneof![
@@ -799,8 +799,8 @@ mod sending {
         let message = Message::new(&pieces, false);
         let mut conn = Conn::new();
         conn.start(&[], 0).unwrap();
-        let generous = Script::greeting().settings(&[(4, LARGEST_STREAM), (5, (1 << 24) - 1)]);
-        conn.receive(&generous.window_update(0, LARGEST_STREAM - 65_535).0).unwrap();
+        let generous = Script::greeting().settings(&[(4, MAX_STREAM), (5, (1 << 24) - 1)]);
+        conn.receive(&generous.window_update(0, MAX_STREAM - 65_535).0).unwrap();
         let mut frames = Vec::new();
         loop {
             let progress = conn.send(&message);
@@ -840,17 +840,16 @@ mod sending {
 
     #[test]
     fn windows_that_are_too_large_end_what_they_belong_to() {
-        let overflow = Script::greeting().window_update(0, LARGEST_STREAM);
+        let overflow = Script::greeting().window_update(0, MAX_STREAM);
         assert_eq!(code_of(calling().receive(&overflow.0)), Some(Code::FLOW_CONTROL));
         let nothing = Script::greeting().window_update(0, 0);
         assert_eq!(code_of(calling().receive(&nothing.0)), Some(Code::PROTOCOL));
-        let by_settings =
-            Script::greeting().window_update(1, LARGEST_STREAM - 65_535).settings(&[(4, 70_000)]);
+        let by_settings = Script::greeting().window_update(1, MAX_STREAM - 65_535).settings(&[(4, 70_000)]);
         let mut conn = Conn::new();
         conn.start(&[], 0).unwrap();
         assert_eq!(code_of(conn.receive(&by_settings.0)), Some(Code::FLOW_CONTROL));
 
-        for (increment, code) in [(LARGEST_STREAM, 3), (0, 1)] {
+        for (increment, code) in [(MAX_STREAM, 3), (0, 1)] {
             let mut conn = calling();
             conn.receive(&Script::greeting().window_update(1, increment).0).unwrap();
             assert_eq!(resets(&written(&mut conn)), [(1, vec![0, 0, 0, code])]);
@@ -974,7 +973,7 @@ mod settings {
             let one = Script::default().frame(kind, 0, stream, payload).0;
             // data needs a head before it
             conn.receive(&Script::default().headers(0, 1, &[(":status", "200")]).0).unwrap();
-            for number in 2..=MOST_NOISE {
+            for number in 2..=MAX_NOISE {
                 assert_eq!(conn.receive(&one), Ok(()), "kind {kind}, frame {number}");
                 conn.clear_output();
             }
@@ -987,12 +986,12 @@ mod settings {
         let mut conn = calling();
         conn.receive(&Script::greeting().0).unwrap();
         let update = Script::default().window_update(1, 1).window_update(0, 1).0;
-        for _ in 0..2 * MOST_NOISE {
+        for _ in 0..2 * MAX_NOISE {
             conn.receive(&update).unwrap();
         }
         let ping = Script::default().frame(kind::PING, 0, 0, &[0; 8]).0;
         for stream in [1, 3, 5] {
-            for _ in 0..MOST_NOISE / 2 {
+            for _ in 0..MAX_NOISE / 2 {
                 conn.receive(&ping).unwrap();
             }
             conn.clear_output();

@@ -1,6 +1,6 @@
 //! Credit-based flow control: how much each side may still send.
 
-use super::frame::{Fault, LARGEST_STREAM};
+use super::frame::{Fault, MAX_STREAM};
 
 /// The initial size of every window.
 pub(crate) const INITIAL_WINDOW: u32 = 65_535;
@@ -30,7 +30,7 @@ impl Window {
     /// Adds `bytes` to the window; negative if new settings shrink it.
     pub(crate) fn shift(&mut self, bytes: i64) -> Result<(), Fault> {
         self.0 += bytes;
-        match self.0 > i64::from(LARGEST_STREAM) {
+        match self.0 > i64::from(MAX_STREAM) {
             true => Err(Fault::flow("a window that is too large")),
             false => Ok(()),
         }
@@ -94,16 +94,16 @@ mod tests {
 
     #[test]
     fn a_window_has_31_bits() {
-        let mut window = Window::new(LARGEST_STREAM - 1);
+        let mut window = Window::new(MAX_STREAM - 1);
         assert_eq!(window.shift(1), Ok(()));
-        assert_eq!(window.available(), LARGEST_STREAM as usize);
+        assert_eq!(window.available(), MAX_STREAM as usize);
         assert_eq!(window.shift(1).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
         // from as far below as settings can bring it
         let mut window = Window::new(0);
-        window.shift(-i64::from(LARGEST_STREAM)).unwrap();
-        window.shift(i64::from(LARGEST_STREAM)).unwrap();
-        window.shift(i64::from(LARGEST_STREAM)).unwrap();
-        assert_eq!(window.available(), LARGEST_STREAM as usize);
+        window.shift(-i64::from(MAX_STREAM)).unwrap();
+        window.shift(i64::from(MAX_STREAM)).unwrap();
+        window.shift(i64::from(MAX_STREAM)).unwrap();
+        assert_eq!(window.available(), MAX_STREAM as usize);
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
 
         #[test]
         fn a_window_is_what_was_given_less_what_was_spent(
-            start in 0..=LARGEST_STREAM,
+            start in 0..=MAX_STREAM,
             steps in prop::collection::vec((any::<bool>(), 0u32..1 << 20), 0..100),
         ) {
             let mut window = Window::new(start);

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::primitives::{Text, take_integer};
 use super::table::{Entry, Table};
-use super::{Field, Malformed, OVERHEAD};
+use super::{Field, Malformed, OVERHEAD, Text, take_integer};
 
 /// Decodes the header blocks of a connection. One for its whole life: each block builds on those before it.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use std::fmt;
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(crate) const HEAD_BYTES: usize = 9;
 /// The longest payload that everyone must take, and the longest that we do.
-pub(crate) const LEAST_MAX_FRAME: usize = 16_384;
-const LARGEST_MAX_FRAME: u32 = (1 << 24) - 1;
-pub(crate) const LARGEST_STREAM: u32 = (1 << 31) - 1;
+pub(crate) const MIN_MAX_FRAME: usize = 16_384;
+const MAX_MAX_FRAME: u32 = (1 << 24) - 1;
+pub(crate) const MAX_STREAM: u32 = (1 << 31) - 1;
 
 pub(crate) mod flag {
     pub(crate) const END_STREAM: u8 = 0x1;
@@ -120,7 +120,7 @@ impl Head {
             kind,
             flags,
             // the first bit is reserved
-            stream: u32::from_be_bytes(stream) & LARGEST_STREAM,
+            stream: u32::from_be_bytes(stream) & MAX_STREAM,
         }
     }
 
@@ -227,12 +227,12 @@ impl<'a> Frame<'a> {
                 let Some(([a, b, c, d, code @ ..], debug)) = payload.split_first_chunk::<8>() else {
                     return Err(Fault::size("a farewell of a wrong length"));
                 };
-                let last_stream = u32::from_be_bytes([*a, *b, *c, *d]) & LARGEST_STREAM;
+                let last_stream = u32::from_be_bytes([*a, *b, *c, *d]) & MAX_STREAM;
                 Frame::GoAway { last_stream, code: Code(u32::from_be_bytes(*code)), debug }
             }
             kind::WINDOW_UPDATE => {
                 let increment = exactly(payload, "a window update of a wrong length")?;
-                let increment = u32::from_be_bytes(increment) & LARGEST_STREAM;
+                let increment = u32::from_be_bytes(increment) & MAX_STREAM;
                 Frame::WindowUpdate { stream, increment }
             }
             _ => Frame::Meaningless,
@@ -301,9 +301,9 @@ impl Setting {
             2 if value <= 1 => Self::EnablePush(value == 1),
             2 => return Err(Fault::protocol("a setting for push that is neither on nor off")),
             3 => Self::MaxConcurrentStreams(value),
-            4 if value <= LARGEST_STREAM => Self::InitialWindowSize(value),
+            4 if value <= MAX_STREAM => Self::InitialWindowSize(value),
             4 => return Err(Fault::flow("a setting for windows that are too large")),
-            5 if (LEAST_MAX_FRAME as u32..=LARGEST_MAX_FRAME).contains(&value) => Self::MaxFrameSize(value),
+            5 if (MIN_MAX_FRAME as u32..=MAX_MAX_FRAME).contains(&value) => Self::MaxFrameSize(value),
             5 => return Err(Fault::protocol("a setting for frames that are too small or too large")),
             6 => Self::MaxHeaderListSize(value),
             _ => Self::Unknown,

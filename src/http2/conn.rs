@@ -1,0 +1,323 @@
+//! The client's side of a connection, without a socket: bytes in, bytes and the end of a call out.
+//!
+//! There is one call at a time. The owner of the socket repeats: [`send`](Conn::send), write
+//! [`output`](Conn::output), read, [`receive`](Conn::receive), until [`take_end`](Conn::take_end) gives something.
+
+mod call;
+#[cfg(test)]
+mod tests;
+
+use self::call::Call;
+pub(crate) use self::call::{ANSWER_BYTES, End, Message, Response};
+use super::connection::{Connection, Event, FrameBuffer, HEADER_TABLE_BYTES};
+use super::flow_control::INITIAL_WINDOW;
+use super::frame::{self, Code, Fault, Frame, MAX_STREAM, PREFACE, Setting, kind};
+use super::hpack::List;
+
+/// All fields of an answer's head or trailers, each with 32 bytes on top.
+const HEADER_LIST_BYTES: usize = 32 << 10;
+/// Frames during a call that bring it no further: pings, settings, empty data. An honest server sends a few.
+const MAX_NOISE: u32 = 10_000;
+/// Data is framed up to this, then it must be written.
+const OUTPUT_BYTES: usize = 64 << 10;
+/// Servers give back what they took when half of the window is used up, or three quarters.
+const MIN_ROOM: usize = INITIAL_WINDOW as usize / 8;
+/// How much of the debug data of a GOAWAY is kept.
+const GO_AWAY_BYTES: usize = 200;
+
+/// The client's side of a connection, from its preface to whatever ends it.
+pub(crate) struct Conn {
+    connection: Connection,
+    call: Option<Call>,
+    next_stream: u32,
+    go_away: Option<GoAway>,
+    is_broken: bool,
+}
+
+/// How far the sending of a message has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// There is more to be framed once the output was written.
+    GoesOn,
+    /// It is the server's turn: to give room, or an answer.
+    Waits,
+}
+
+/// The server accepts no further calls on this connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GoAway {
+    pub(crate) code: Code,
+    /// What it says of the reason.
+    pub(crate) text: String,
+}
+
+/// The head is longer than the server's SETTINGS_MAX_HEADER_LIST_SIZE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeadTooLong {
+    pub(crate) limit: usize,
+}
+
+impl Conn {
+    /// Returns a connection whose first bytes are ready to be written together with the first call.
+    pub(crate) fn new() -> Self {
+        let mut connection = Connection::new(HEADER_LIST_BYTES, MAX_NOISE);
+        connection.announce_table();
+        connection.out = PREFACE.to_vec();
+        let settings = [
+            Setting::HeaderTableSize(HEADER_TABLE_BYTES as u32),
+            Setting::EnablePush(false),
+            Setting::MaxHeaderListSize(HEADER_LIST_BYTES as u32),
+        ];
+        frame::write_settings(&settings, &mut connection.out);
+        Self { connection, call: None, next_stream: 1, go_away: None, is_broken: false }
+    }
+
+    /// Returns whether the server's first settings have come. Calls need not wait for them.
+    pub(crate) fn has_greeted(&self) -> bool {
+        self.connection.peer.has_greeted
+    }
+
+    /// Returns the bytes that came after the last whole frame, or that broke a rule.
+    #[cfg(feature = "probe")]
+    pub(crate) fn unread(&self) -> &[u8] {
+        self.connection.unread()
+    }
+
+    /// Whether a further call can ever be made.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.is_broken && self.go_away.is_none() && self.next_stream <= MAX_STREAM
+    }
+
+    /// Whether the server allows a call now. It may change its mind.
+    pub(crate) fn may_start(&self) -> bool {
+        self.is_open() && self.connection.peer.max_streams > 0
+    }
+
+    /// Whether the server gives back what was sent: a connection whose window was starved would stall the next call.
+    pub(crate) fn has_room(&self) -> bool {
+        self.connection.window.available() >= MIN_ROOM
+    }
+
+    /// Whether the server takes a head of this length, by the settings received so far.
+    pub(crate) fn check_head(&self, list_bytes: usize) -> Result<(), HeadTooLong> {
+        match self.connection.peer.max_header_list {
+            limit if list_bytes > limit => Err(HeadTooLong { limit }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins a call with a header block without references, whose fields take `list_bytes` by the peer's count.
+    pub(crate) fn start(&mut self, block: &[u8], list_bytes: usize) -> Result<(), HeadTooLong> {
+        self.check_head(list_bytes)?;
+        let stream = self.next_stream;
+        self.next_stream += 2;
+        self.connection.noise = 0;
+        self.call = Some(Call::new(stream, self.connection.peer.initial_window));
+        let mut whole = self.connection.begin_block();
+        let max_frame = self.connection.peer.max_frame;
+        let block = match whole.is_empty() {
+            true => block,
+            false => {
+                whole.extend_from_slice(block);
+                &whole
+            }
+        };
+        frame::write_headers(stream, block, false, max_frame, &mut self.connection.out);
+        Ok(())
+    }
+
+    /// Frames as much of the message as there is room for.
+    pub(crate) fn send(&mut self, message: &Message<'_>) -> Progress {
+        let Self { call: Some(call), connection, .. } = self else { return Progress::Waits };
+        while !call.is_sent && call.end.is_none() {
+            let left = message.len() - call.sent;
+            if left > 0 && call.window.available().min(connection.window.available()) == 0 {
+                return Progress::Waits;
+            }
+            if connection.out.len() >= OUTPUT_BYTES {
+                return Progress::GoesOn;
+            }
+            // A server may take frames of 16 MiB; that is no reason to hold one.
+            let most = left.min(connection.peer.max_frame).min(OUTPUT_BYTES);
+            let length = connection.spend(&mut call.window, most);
+            call.is_sent = length == left;
+            let flags = if call.is_sent { frame::flag::END_STREAM } else { 0 };
+            frame::write_head(kind::DATA, flags, call.stream, length, &mut connection.out);
+            message.copy(call.sent, length, &mut connection.out);
+            call.sent += length;
+        }
+        Progress::Waits
+    }
+
+    /// What is to be written; forget it with [`clear_output`](Self::clear_output) when it was.
+    pub(crate) fn output(&self) -> &[u8] {
+        &self.connection.out
+    }
+
+    pub(crate) fn clear_output(&mut self) {
+        self.connection.out.clear();
+    }
+
+    /// Takes in what was read. After a fault the connection is over; its output then holds the GOAWAY for the peer.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let mut inbox = self.connection.take_inbox(bytes);
+        let taken = self.take_in(&mut inbox);
+        self.connection.put_back(inbox);
+        taken.inspect_err(|fault| {
+            self.is_broken = true;
+            frame::write_go_away(0, fault.code, &mut self.connection.out);
+        })
+    }
+
+    /// How the call ended, once it has.
+    pub(crate) fn take_end(&mut self) -> Option<End> {
+        let end = self.call.as_mut()?.end.take()?;
+        self.call = None;
+        Some(end)
+    }
+
+    /// Whether the server goes away because of an error, so that a response may never come.
+    pub(crate) fn goes_away_in_error(&self) -> bool {
+        self.go_away.as_ref().is_some_and(|go_away| go_away.code != Code::NO_ERROR)
+    }
+
+    /// The GOAWAY of the server, if it sent one.
+    pub(crate) fn go_away(&self) -> Option<&GoAway> {
+        self.go_away.as_ref()
+    }
+
+    /// Whether anything of an answer has come.
+    pub(crate) fn has_answer_begun(&self) -> bool {
+        self.call.as_ref().is_some_and(Call::has_answer_begun)
+    }
+
+    fn take_in(&mut self, inbox: &mut FrameBuffer) -> Result<(), Fault> {
+        if !self.has_greeted() {
+            check_first_bytes(inbox.waiting())?;
+        }
+        while let Some((head, payload)) = inbox.take()? {
+            if let Some(event) = self.connection.handle(Frame::read(head, payload)?)? {
+                self.handle(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, event: Event<'_>) -> Result<(), Fault> {
+        match event {
+            Event::Data { stream, content, flow, ends_stream } => {
+                self.data(stream, content, flow, ends_stream)
+            }
+            Event::Headers { stream, list, ends_stream } => self.headers(stream, list, ends_stream),
+            Event::Reset { stream, code } => self.reset(stream, code),
+            Event::GoAway { last_stream, code, debug } => {
+                self.leave(last_stream, code, debug);
+                Ok(())
+            }
+            // Not a flood: an upload against a small window takes thousands.
+            Event::WindowUpdate { stream: 0, .. } => Ok(()),
+            Event::WindowUpdate { stream, increment } => self.widen(stream, increment),
+            Event::WindowsShift(_) if self.connection.peer.wants_push => {
+                Err(Fault::protocol("a server that wants to be pushed to"))
+            }
+            Event::WindowsShift(growth) => match self.call.as_mut().filter(|call| call.end.is_none()) {
+                Some(call) => call.window.shift(growth),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn data(&mut self, stream: u32, content: &[u8], flow: usize, ends_stream: bool) -> Result<(), Fault> {
+        self.check_known(stream)?;
+        let Some(call) = self.call.as_mut().filter(|call| call.is_on(stream)) else { return Ok(()) };
+        let increment = call.data(content, flow, ends_stream)?;
+        if let Some(increment) = increment.filter(|_| call.end.is_none()) {
+            frame::write_window_update(stream, increment, &mut self.connection.out);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn headers(&mut self, stream: u32, list: List, ends_stream: bool) -> Result<(), Fault> {
+        self.check_known(stream)?;
+        let Some(call) = self.call_on(stream) else { return self.connection.count_noise() };
+        let is_interim = match list {
+            List::Fields(fields) => call.headers(fields, ends_stream),
+            List::TooLong => {
+                call.finish(End::TooLong("the head of the answer is too long"));
+                false
+            }
+        };
+        self.settle();
+        if is_interim { self.connection.count_noise() } else { Ok(()) }
+    }
+
+    fn reset(&mut self, stream: u32, code: Code) -> Result<(), Fault> {
+        self.check_known(stream)?;
+        if let Some(call) = self.call_on(stream) {
+            call.finish(match code {
+                Code::REFUSED_STREAM => End::Unprocessed,
+                code => End::Reset(code),
+            });
+        }
+        Ok(())
+    }
+
+    /// Resets a call that has ended before its request or its response has.
+    fn settle(&mut self) {
+        let Some(call) = self.call.as_ref().filter(|call| call.end.is_some()) else { return };
+        if let Some(code) = call.reset_owed() {
+            frame::write_reset(call.stream, code, &mut self.connection.out);
+        }
+    }
+
+    fn leave(&mut self, last_stream: u32, code: Code, debug: &[u8]) {
+        let text = String::from_utf8_lossy(&debug[..debug.len().min(GO_AWAY_BYTES)]).into_owned();
+        self.go_away = Some(GoAway { code, text });
+        // A server that has responded has processed the request, whatever it says now.
+        if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream && call.end.is_none())
+        {
+            call.finish(End::Unprocessed);
+        }
+    }
+
+    fn widen(&mut self, stream: u32, increment: u32) -> Result<(), Fault> {
+        self.check_known(stream)?;
+        let Some(call) = self.call_on(stream) else { return Ok(()) };
+        if increment == 0 {
+            call.break_off(Code::PROTOCOL, "a window update of nothing");
+        } else if call.window.shift(i64::from(increment)).is_err() {
+            call.break_off(Code::FLOW_CONTROL, "a window that is too large");
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn call_on(&mut self, stream: u32) -> Option<&mut Call> {
+        self.call.as_mut().filter(|call| call.is_on(stream))
+    }
+
+    /// The server may send nothing on a stream that we never opened.
+    fn check_known(&self, stream: u32) -> Result<(), Fault> {
+        match stream % 2 == 1 && stream < self.next_stream {
+            true => Ok(()),
+            false => Err(Fault::protocol("a stream that was never opened")),
+        }
+    }
+}
+
+/// Something else may listen there, and would be misread.
+fn check_first_bytes(bytes: &[u8]) -> Result<(), Fault> {
+    // an alert, for a greeting that it did not understand
+    if bytes.starts_with(&[0x15, 0x03]) {
+        return Err(Fault::protocol("the peer speaks TLS: write https:// in the endpoint"));
+    }
+    if bytes.starts_with(b"HTTP/") {
+        return Err(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?"));
+    }
+    // the fourth byte is the kind of a frame, and settings come first: this is text, or an unknown protocol
+    if matches!(bytes, [_, _, _, of, _, ..] if *of > kind::CONTINUATION) {
+        return Err(Fault::protocol("the peer speaks something else"));
+    }
+    Ok(())
+}

@@ -1,0 +1,464 @@
+//! The part of a connection that client and server share: frames, header blocks, settings, flow control and floods.
+//!
+//! The owner takes bytes out of [`Connection::receive`] as events of single streams; settings, pings and the window of the
+//! connection are dealt with here. Output collects in `out`.
+
+use super::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
+use super::frame::{self, Code, Fault, Frame, HEAD_BYTES, Head, MIN_MAX_FRAME, Setting, Settings};
+use super::hpack::{Decoder, List, Malformed, encode_size_update};
+
+/// The table size of a new connection, which we never change.
+pub(crate) const HEADER_TABLE_BYTES: usize = 4096;
+
+/// One side of a connection. Not to be printed: its output may hold secrets.
+pub(crate) struct Connection {
+    /// Bytes to be written.
+    pub(crate) out: Vec<u8>,
+    inbox: FrameBuffer,
+    decoder: Decoder,
+    /// A header block that has begun and not ended.
+    block: Option<HeaderBlock>,
+    pub(crate) peer: PeerSettings,
+    /// What all streams together may still send.
+    pub(crate) window: Window,
+    receive_window: ReceiveWindow,
+    /// Frames that brought no call further, since the owner has set it to 0.
+    pub(crate) noise: u32,
+    max_noise: u32,
+    /// The peer's table may be smaller than the one it expects of us: the next block announces that ours is empty.
+    owes_size_update: bool,
+}
+
+/// A frame that concerns streams.
+#[derive(Debug)]
+pub(crate) enum Event<'a> {
+    /// `flow` counts against the window of the stream.
+    Data {
+        stream: u32,
+        content: &'a [u8],
+        flow: usize,
+        ends_stream: bool,
+    },
+    /// A whole header block, decoded.
+    Headers {
+        stream: u32,
+        list: List,
+        ends_stream: bool,
+    },
+    Reset {
+        stream: u32,
+        code: Code,
+    },
+    GoAway {
+        last_stream: u32,
+        code: Code,
+        debug: &'a [u8],
+    },
+    /// The stream may send `increment` bytes more. An increment of 0 is an error of the stream. The window of stream 0, the
+    /// connection, is wider already.
+    WindowUpdate {
+        stream: u32,
+        increment: u32,
+    },
+    /// All streams may send this much more, or less.
+    WindowsShift(i64),
+}
+
+impl Connection {
+    /// `list_limit` bounds the decoded fields of a block, and `max_noise` the frames that bring no call further.
+    pub(crate) fn new(list_limit: usize, max_noise: u32) -> Self {
+        Self {
+            out: Vec::new(),
+            inbox: FrameBuffer::default(),
+            decoder: Decoder::new(HEADER_TABLE_BYTES, list_limit),
+            block: None,
+            peer: PeerSettings::default(),
+            window: Window::new(INITIAL_WINDOW),
+            receive_window: ReceiveWindow::default(),
+            noise: 0,
+            max_noise,
+            owes_size_update: false,
+        }
+    }
+
+    /// Takes the bytes out of the connection that were received and not taken yet, with `bytes` behind them. The owner takes
+    /// frames out of them, and gives them back with [`put_back`](Self::put_back).
+    pub(crate) fn take_inbox(&mut self, bytes: &[u8]) -> FrameBuffer {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        inbox.push(bytes);
+        inbox
+    }
+
+    pub(crate) fn put_back(&mut self, inbox: FrameBuffer) {
+        self.inbox = inbox;
+    }
+
+    /// Returns the bytes that came after the last whole frame, or that broke a rule.
+    #[cfg(feature = "probe")]
+    pub(crate) fn unread(&self) -> &[u8] {
+        self.inbox.waiting()
+    }
+
+    /// Deals with a frame; returns the event if the frame concerns streams.
+    pub(crate) fn handle<'a>(&mut self, frame: Frame<'a>) -> Result<Option<Event<'a>>, Fault> {
+        self.check_turn(&frame)?;
+        match frame {
+            Frame::Data { stream, content, flow, ends_stream } => {
+                if content.is_empty() && !ends_stream {
+                    self.count_noise()?;
+                }
+                // Data of a stream that is gone counts, too.
+                if let Some(increment) = self.receive_window.receive(flow)? {
+                    frame::write_window_update(0, increment, &mut self.out);
+                }
+                Ok(Some(Event::Data { stream, content, flow, ends_stream }))
+            }
+            Frame::Headers { stream, block, ends_stream, ends_block } => {
+                self.block = Some(HeaderBlock::begin(stream, ends_stream, block));
+                if ends_block { self.end_block() } else { Ok(None) }
+            }
+            Frame::Continuation { stream, block, ends_block } => {
+                if let Some(begun) = &mut self.block {
+                    begun.add(stream, block)?;
+                }
+                if ends_block { self.end_block() } else { Ok(None) }
+            }
+            Frame::Settings(settings) => {
+                self.count_noise()?;
+                self.apply(settings).map(Some)
+            }
+            Frame::Ping(payload) => {
+                frame::write_ping_ack(payload, &mut self.out);
+                self.count_noise().map(|()| None)
+            }
+            Frame::WindowUpdate { stream: 0, increment: 0 } => {
+                Err(Fault::protocol("a window update of nothing"))
+            }
+            Frame::WindowUpdate { stream, increment } => {
+                if stream == 0 {
+                    self.window.shift(i64::from(increment))?;
+                }
+                Ok(Some(Event::WindowUpdate { stream, increment }))
+            }
+            Frame::Reset { stream, code } => {
+                self.count_noise()?;
+                Ok(Some(Event::Reset { stream, code }))
+            }
+            Frame::GoAway { last_stream, code, debug } => {
+                self.count_noise()?;
+                Ok(Some(Event::GoAway { last_stream, code, debug }))
+            }
+            Frame::PushPromise => Err(Fault::protocol("a push, which nobody asked for")),
+            Frame::SettingsAck | Frame::PingAck | Frame::Meaningless => self.count_noise().map(|()| None),
+        }
+    }
+
+    /// Checks what may come now: settings first, and nothing within a header block but the rest of it.
+    fn check_turn(&mut self, frame: &Frame<'_>) -> Result<(), Fault> {
+        match (frame, &self.block) {
+            (Frame::Settings(_), None) => self.peer.has_greeted = true,
+            (_, _) if !self.peer.has_greeted => {
+                return Err(Fault::protocol("a first frame that is no settings"));
+            }
+            (Frame::Continuation { .. }, Some(_)) => {}
+            (Frame::Continuation { .. }, None) => {
+                return Err(Fault::protocol("a header block that goes on and never began"));
+            }
+            (_, Some(_)) => return Err(Fault::protocol("something else within a header block")),
+            (_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Decodes a block that is complete, also if its stream is gone: the table depends on it.
+    fn end_block<'a>(&mut self) -> Result<Option<Event<'a>>, Fault> {
+        let Some(HeaderBlock { stream, ends_stream, bytes, .. }) = self.block.take() else { return Ok(None) };
+        let list = self.decoder.decode(&bytes);
+        let list = list.map_err(|Malformed(what)| Fault { code: Code::COMPRESSION, what })?;
+        Ok(Some(Event::Headers { stream, list, ends_stream }))
+    }
+
+    fn apply<'a>(&mut self, settings: Settings<'_>) -> Result<Event<'a>, Fault> {
+        let before = i64::from(self.peer.initial_window);
+        for setting in settings.each() {
+            match setting? {
+                Setting::InitialWindowSize(bytes) => self.peer.initial_window = bytes,
+                Setting::HeaderTableSize(_) => self.owes_size_update = true,
+                Setting::MaxConcurrentStreams(streams) => self.peer.max_streams = streams,
+                Setting::MaxFrameSize(bytes) => self.peer.max_frame = bytes as usize,
+                Setting::MaxHeaderListSize(bytes) => self.peer.max_header_list = bytes as usize,
+                Setting::EnablePush(is_on) => self.peer.wants_push = is_on,
+                Setting::Unknown => {}
+            }
+        }
+        frame::write_settings_ack(&mut self.out);
+        Ok(Event::WindowsShift(i64::from(self.peer.initial_window) - before))
+    }
+
+    /// Counts a frame that brings no call further.
+    pub(crate) fn count_noise(&mut self) -> Result<(), Fault> {
+        self.noise += 1;
+        match self.noise > self.max_noise {
+            true => Err(Fault { code: Code::ENHANCE_YOUR_CALM, what: "a flood of frames that say nothing" }),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes the next header block announce that we use no table.
+    pub(crate) fn announce_table(&mut self) {
+        self.owes_size_update = true;
+    }
+
+    /// Begins a header block, which may have to announce a change of the table.
+    pub(crate) fn begin_block(&mut self) -> Vec<u8> {
+        let mut block = Vec::new();
+        if std::mem::take(&mut self.owes_size_update) {
+            encode_size_update(0, &mut block);
+        }
+        block
+    }
+
+    /// Takes up to `wanted` bytes out of the window of a stream and of the connection, and returns their number.
+    pub(crate) fn spend(&mut self, stream: &mut Window, wanted: usize) -> usize {
+        let bytes = wanted.min(stream.available()).min(self.window.available());
+        // Neither fails, as there is enough room.
+        let _ = self.window.spend(bytes).and(stream.spend(bytes));
+        bytes
+    }
+}
+
+/// Received bytes, up to a whole frame.
+#[derive(Debug, Default)]
+pub(crate) struct FrameBuffer {
+    bytes: Vec<u8>,
+    /// Start of the bytes that were not taken out.
+    start: usize,
+}
+
+impl FrameBuffer {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Returns the bytes that were not taken out.
+    pub(crate) fn waiting(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// Takes the next frame out, if all of it is there. A length that is too large is a fault as soon as the head is there.
+    pub(crate) fn take(&mut self) -> Result<Option<(Head, &[u8])>, Fault> {
+        let Some((head, rest)) = self.bytes[self.start..].split_first_chunk::<HEAD_BYTES>() else {
+            return Ok(None);
+        };
+        let head = Head::read(head);
+        if head.length > MIN_MAX_FRAME {
+            return Err(Fault::size("a frame that is too long"));
+        }
+        let Some(payload) = rest.get(..head.length) else { return Ok(None) };
+        self.start += HEAD_BYTES + head.length;
+        Ok(Some((head, payload)))
+    }
+}
+
+/// Frames of a header block. A peer that needs more attacks us; empty ones count.
+const MAX_BLOCK_FRAMES: u32 = 8;
+/// Bytes of a header block.
+pub(crate) const MAX_BLOCK_BYTES: usize = 32 << 10;
+
+/// A header block that has begun. Until it ends, nothing else may come.
+#[derive(Debug)]
+struct HeaderBlock {
+    stream: u32,
+    ends_stream: bool,
+    bytes: Vec<u8>,
+    frames: u32,
+}
+
+impl HeaderBlock {
+    fn begin(stream: u32, ends_stream: bool, piece: &[u8]) -> Self {
+        Self { stream, ends_stream, bytes: piece.to_vec(), frames: 1 }
+    }
+
+    fn add(&mut self, stream: u32, piece: &[u8]) -> Result<(), Fault> {
+        if stream != self.stream {
+            return Err(Fault::protocol("a header block that goes on in another stream"));
+        }
+        self.frames += 1;
+        if self.frames > MAX_BLOCK_FRAMES || self.bytes.len() + piece.len() > MAX_BLOCK_BYTES {
+            return Err(Fault { code: Code::ENHANCE_YOUR_CALM, what: "a header block without end" });
+        }
+        self.bytes.extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+/// The settings of the peer.
+#[derive(Debug)]
+pub(crate) struct PeerSettings {
+    /// Its first settings have come. Calls need not wait for them.
+    pub(crate) has_greeted: bool,
+    pub(crate) wants_push: bool,
+    pub(crate) initial_window: u32,
+    pub(crate) max_frame: usize,
+    pub(crate) max_streams: u32,
+    pub(crate) max_header_list: usize,
+}
+
+impl Default for PeerSettings {
+    fn default() -> Self {
+        Self {
+            has_greeted: false,
+            wants_push: false,
+            initial_window: INITIAL_WINDOW,
+            max_frame: MIN_MAX_FRAME,
+            max_streams: u32::MAX,
+            max_header_list: usize::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    mod frame_buffer {
+        use proptest::prelude::*;
+
+        use super::super::super::frame::{Code, write_head};
+        use super::*;
+
+        /// All frames that are whole, until a fault if there is one.
+        fn take_all(inbox: &mut FrameBuffer) -> (Vec<(Head, Vec<u8>)>, Option<Fault>) {
+            let mut frames = Vec::new();
+            loop {
+                match inbox.take() {
+                    Ok(Some((head, payload))) => frames.push((head, payload.to_vec())),
+                    Ok(None) => return (frames, None),
+                    Err(fault) => return (frames, Some(fault)),
+                }
+            }
+        }
+
+        fn written(frames: &[(u8, Vec<u8>)]) -> Vec<u8> {
+            let mut bytes = Vec::new();
+            for (kind, payload) in frames {
+                write_head(*kind, 0, 1, payload.len(), &mut bytes);
+                bytes.extend_from_slice(payload);
+            }
+            bytes
+        }
+
+        #[test]
+        fn a_frame_comes_out_when_its_last_byte_came_in() {
+            let bytes = written(&[(6, b"standing".to_vec())]);
+            let mut inbox = FrameBuffer::default();
+            for byte in &bytes[..bytes.len() - 1] {
+                inbox.push(&[*byte]);
+                assert_eq!(inbox.take(), Ok(None));
+            }
+            inbox.push(&bytes[bytes.len() - 1..]);
+            assert_eq!(
+                inbox.take().map(|frame| frame.map(|(_, payload)| payload)),
+                Ok(Some(&b"standing"[..]))
+            );
+            assert_eq!(inbox.take(), Ok(None));
+            assert!(inbox.waiting().is_empty());
+        }
+
+        #[test]
+        fn a_frame_that_is_too_long_is_a_fault_before_it_comes() {
+            let mut head = Vec::new();
+            write_head(0, 0, 1, MIN_MAX_FRAME + 1, &mut head);
+            let mut inbox = FrameBuffer::default();
+            inbox.push(&head);
+            assert_eq!(inbox.take().map_err(|fault| fault.code), Err(Code::FRAME_SIZE));
+
+            let longest = written(&[(0, vec![7; MIN_MAX_FRAME])]);
+            let mut inbox = FrameBuffer::default();
+            inbox.push(&longest);
+            assert!(inbox.take().unwrap().is_some(), "as long as it may be");
+        }
+
+        #[test]
+        fn what_was_taken_out_is_forgotten() {
+            let mut inbox = FrameBuffer::default();
+            let bytes = written(&[(0, vec![7; MIN_MAX_FRAME])]);
+            for _ in 0..100 {
+                inbox.push(&bytes);
+                assert_eq!(take_all(&mut inbox).0.len(), 1);
+            }
+            assert!(inbox.bytes.capacity() <= 4 * bytes.len(), "{} bytes are held", inbox.bytes.capacity());
+        }
+
+        proptest! {
+            #[test]
+            fn however_bytes_are_split_the_frames_are_the_same(
+                frames in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..40)), 0..10),
+                rest in prop::collection::vec(any::<u8>(), 0..30),
+                cuts in prop::collection::vec(1usize..20, 1..100),
+            ) {
+                let mut bytes = written(&frames);
+                bytes.extend_from_slice(&rest);
+                let mut whole = FrameBuffer::default();
+                whole.push(&bytes);
+                let expected = take_all(&mut whole);
+                prop_assert!(expected.0.len() >= frames.len());
+
+                let mut pieces = FrameBuffer::default();
+                let (mut taken, mut fault) = (Vec::new(), None);
+                let mut left = bytes.as_slice();
+                for cut in cuts.iter().cycle() {
+                    let (piece, after) = left.split_at(left.len().min(*cut));
+                    left = after;
+                    pieces.push(piece);
+                    let (more, found) = take_all(&mut pieces);
+                    taken.extend(more);
+                    fault = found;
+                    if left.is_empty() || fault.is_some() {
+                        break;
+                    }
+                }
+                prop_assert_eq!((taken, fault), expected);
+            }
+        }
+    }
+
+    mod header_block {
+        use super::*;
+
+        #[test]
+        fn a_block_is_its_pieces_one_after_the_other() {
+            let mut block = HeaderBlock::begin(1, true, b"ab");
+            block.add(1, b"").unwrap();
+            block.add(1, b"cd").unwrap();
+            assert_eq!((block.stream, block.ends_stream, block.bytes), (1, true, b"abcd".to_vec()));
+        }
+
+        #[test]
+        fn a_block_stays_on_its_stream() {
+            let mut block = HeaderBlock::begin(3, false, b"ab");
+            assert_eq!(block.add(1, b"cd").map_err(|fault| fault.code), Err(Code::PROTOCOL));
+        }
+
+        #[test]
+        fn the_ninth_frame_of_a_block_is_too_many_though_all_are_empty() {
+            let mut block = HeaderBlock::begin(1, false, b"");
+            for _ in 1..8 {
+                block.add(1, b"").unwrap();
+            }
+            assert_eq!(block.add(1, b"").map_err(|fault| fault.code), Err(Code::ENHANCE_YOUR_CALM));
+        }
+
+        #[test]
+        fn a_block_holds_32_kib_and_not_a_byte_more() {
+            let half = vec![7; 16 << 10];
+            let mut block = HeaderBlock::begin(1, false, &half);
+            block.add(1, &half).unwrap();
+            block.add(1, b"").unwrap();
+            assert_eq!(block.add(1, b"x").map_err(|fault| fault.code), Err(Code::ENHANCE_YOUR_CALM));
+            assert_eq!(block.bytes.len(), 32 << 10, "nothing was kept of what is too much");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The way to a server: through a proxy or directly, in plain text or over TLS. HTTP and gRPC share it.
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+#[cfg(feature = "probe")]
+use super::ProbeFailure;
+#[cfg(feature = "probe")]
+use super::dial::is_hang_up;
+use super::dial::{Dialer, Interrupter, Lookup};
+use super::proxy::{Proxy, host_and_port};
+use super::response::printable;
+use super::stream::Stream;
+use super::tls::{self, TlsConnector};
+use super::{SetupError, TlsFault, Verdict, lower_first};
+use crate::config::{ConnectionSettings, TlsSettings};
+use crate::process::Driver;
+use crate::record::Signal;
+
+/// Makes a connector for TLS.
+type MakeTls = fn(&TlsSettings, &str, Option<&[u8]>) -> Result<TlsConnector, SetupError>;
+
+/// The way to the server of an exporter, checked. All signals of an exporter have the same scheme, host and port.
+#[derive(Debug, Clone)]
+pub(super) struct Route {
+    host: String,
+    port: u16,
+    pub(super) proxy: Option<Proxy>,
+    /// The proxy opens a tunnel to the server. Otherwise the proxy forwards requests.
+    is_tunnelled: bool,
+    proxy_tls: Option<TlsConnector>,
+    tls: Option<TlsConnector>,
+}
+
+impl Route {
+    /// `protocol` is the one that TLS must lead to. HTTP/2 has no way through a proxy but a tunnel.
+    ///
+    /// # Errors
+    /// When the endpoint, the certificates or the proxy cannot be used.
+    pub(super) fn new(settings: &ConnectionSettings, protocol: Option<&[u8]>) -> Result<Self, SetupError> {
+        Self::with(settings, protocol, TlsConnector::new)
+    }
+
+    /// Returns a route that keeps the certificates of servers.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    #[cfg(feature = "probe")]
+    pub(super) fn recording(
+        settings: &ConnectionSettings,
+        protocol: Option<&[u8]>,
+    ) -> Result<Self, SetupError> {
+        Self::with(settings, protocol, TlsConnector::recording)
+    }
+
+    fn with(
+        settings: &ConnectionSettings,
+        protocol: Option<&[u8]>,
+        make_tls: MakeTls,
+    ) -> Result<Self, SetupError> {
+        let url = settings.url(Signal::Traces);
+        let (host, port) = host_and_port(&url).ok_or("the endpoint cannot be read")?;
+        let is_https = url.starts_with("https:");
+        let proxy = Proxy::choose(settings.proxy, &url, |name| std::env::var(name).ok())?;
+        let proxy_host = proxy.as_ref().filter(|proxy| proxy.is_tls()).map(|proxy| proxy.peer().0);
+        if !is_https {
+            tls::check(&settings.tls)?;
+        }
+        Ok(Self {
+            host: host.to_owned(),
+            port,
+            is_tunnelled: is_https || protocol.is_some(),
+            proxy_tls: proxy_host.map(|host| make_tls(&settings.tls, host, None)).transpose()?,
+            tls: is_https.then(|| make_tls(&settings.tls, host, protocol)).transpose()?,
+            proxy,
+        })
+    }
+
+    /// Returns the proxy that makes the requests itself.
+    pub(super) fn forwarder(&self) -> Option<&Proxy> {
+        self.proxy.as_ref().filter(|_| !self.is_tunnelled)
+    }
+
+    #[cfg(feature = "grpc")]
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Returns host and port of the server.
+    pub(super) fn authority(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    /// Returns a connector for one transport of one process.
+    pub(super) fn open(&self, interrupter: &Arc<Interrupter>, driver: Driver) -> Connector {
+        let (host, port) = self.proxy.as_ref().map_or((self.host.as_str(), self.port), Proxy::peer);
+        let without_sessions = |tls: &Option<TlsConnector>| tls.as_ref().map(TlsConnector::without_sessions);
+        let (proxy_tls, tls) = (without_sessions(&self.proxy_tls), without_sessions(&self.tls));
+        Connector {
+            lookup: Lookup::new(host, port, driver),
+            dialer: Dialer::new(Arc::clone(interrupter), driver),
+            route: Self { proxy_tls, tls, ..self.clone() },
+        }
+    }
+}
+
+/// Opens the connections of one transport.
+#[derive(Debug)]
+pub(super) struct Connector {
+    pub(super) route: Route,
+    pub(super) lookup: Lookup,
+    dialer: Dialer,
+}
+
+impl Connector {
+    /// Opens a connection, and notes in `timeline` when each step was done.
+    pub(super) fn connect(
+        &mut self,
+        deadline: Instant,
+        timeline: &mut Timeline,
+    ) -> Result<Stream, NetworkError> {
+        let stream = self.reach(deadline, timeline);
+        let stream = match &self.route.proxy {
+            Some(proxy) => stream.map_err(|error| proxy.name(error))?,
+            None => stream?,
+        };
+        timeline.connected = Some(Instant::now());
+        let Some(tls) = &self.route.tls else { return Ok(stream) };
+        let secured = tls.connect(stream);
+        #[cfg(feature = "probe")]
+        {
+            timeline.certificate = tls.take_certificate();
+        }
+        let stream = secured?;
+        timeline.secured = Some(Instant::now());
+        #[cfg(feature = "probe")]
+        if let Stream::Tls(tls) = &stream {
+            timeline.tls_version = tls.session.version();
+        }
+        Ok(stream)
+    }
+
+    /// Opens a connection that leads to the server, or to a proxy that forwards requests.
+    fn reach(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Stream, NetworkError> {
+        timeline.addresses = self.lookup.addresses(deadline).map_err(NetworkError::of_lookup)?;
+        timeline.resolved = Some(Instant::now());
+        let socket = self.dialer.connect(&timeline.addresses, deadline)?;
+        timeline.peer = socket.peer_addr().ok();
+        let mut stream = Stream::new(socket, deadline);
+        if let Some(tls) = &self.route.proxy_tls {
+            stream = tls.connect(stream)?;
+        }
+        if let Some(proxy) = self.route.proxy.as_ref().filter(|_| self.route.is_tunnelled) {
+            proxy.open_tunnel(&mut stream, &self.route.authority())?;
+        }
+        Ok(stream)
+    }
+}
+
+/// When each step of a connection was done, and what was found.
+#[cfg_attr(not(feature = "probe"), allow(dead_code, reason = "only a probe reports the steps"))]
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Timeline {
+    pub(crate) resolved: Option<Instant>,
+    /// Addresses of the server, or of the proxy.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// When the connection led to the server, or to a proxy that forwards requests.
+    pub(crate) connected: Option<Instant>,
+    /// The address that answered.
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) secured: Option<Instant>,
+    /// Certificate of the server in DER, also if it is not valid.
+    #[cfg(feature = "probe")]
+    pub(crate) certificate: Option<Vec<u8>>,
+    #[cfg(feature = "probe")]
+    pub(crate) tls_version: &'static str,
+    /// The first bytes from the server, decrypted.
+    #[cfg(feature = "probe")]
+    pub(crate) first_bytes: Vec<u8>,
+}
+
+/// Why a connection could not be made, or broke.
+#[derive(Debug)]
+pub(crate) enum NetworkError {
+    TimedOut,
+    HostNotFound(io::Error),
+    Io(io::Error),
+    Tls(TlsFault),
+    /// The proxy answered for itself. There is advice if it refused the credentials or the server.
+    ProxyStatus {
+        status: String,
+        advice: Option<String>,
+    },
+    /// An error on the way to the proxy, with the name of the proxy.
+    AtProxy {
+        proxy: String,
+        error: Box<NetworkError>,
+    },
+}
+
+impl NetworkError {
+    fn of_lookup(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::TimedOut => Self::TimedOut,
+            // The lookup could not even begin: no thread or no file was left for it.
+            _ if error.raw_os_error().is_some() => Self::Io(error),
+            _ => Self::HostNotFound(error),
+        }
+    }
+
+    /// Returns the verdict on a request. Errors of the network are retryable; those of certificates and of the protocol are not.
+    pub(super) fn verdict(&self, request: &str) -> Verdict {
+        self.verdict_with(format!("{request}: {}", self.what()))
+    }
+
+    fn verdict_with(&self, reason: String) -> Verdict {
+        use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+        match self {
+            Self::AtProxy { error, .. } => error.verdict_with(reason),
+            Self::ProxyStatus { advice: Some(_), .. } => Verdict::ProxyRefused { reason },
+            Self::Tls(fault) if !fault.is_passing() => Verdict::Refused { reason },
+            Self::HostNotFound(_) => Verdict::Unreachable { reason },
+            Self::Io(error)
+                if matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable) =>
+            {
+                Verdict::Unreachable { reason }
+            }
+            Self::TimedOut | Self::Io(_) | Self::Tls(_) | Self::ProxyStatus { .. } => {
+                Verdict::TryLater { after: None, reason }
+            }
+        }
+    }
+
+    /// Describes the error, in one line.
+    pub(super) fn what(&self) -> String {
+        match self {
+            Self::TimedOut => "no answer in time".to_owned(),
+            Self::HostNotFound(error) if error.kind() == ErrorKind::NotFound => "host not found".to_owned(),
+            Self::HostNotFound(error) | Self::Io(error) => lower_first(&printable(&error.to_string())),
+            Self::Tls(fault) => format!("tls: {}", printable(&fault.what)),
+            Self::ProxyStatus { status, advice: None } => status.clone(),
+            Self::ProxyStatus { status, advice: Some(advice) } => format!("{status}; {advice}"),
+            Self::AtProxy { proxy, error } => format!("{proxy}: {}", error.what()),
+        }
+    }
+
+    /// Returns the error as a probe reports it. A probe names the proxy itself.
+    #[cfg(feature = "probe")]
+    pub(super) fn into_probe(self) -> ProbeFailure {
+        match self {
+            Self::TimedOut => ProbeFailure::TimedOut,
+            Self::Tls(fault) => ProbeFailure::Tls(TlsFault { what: printable(&fault.what), ..fault }),
+            Self::Io(error) if is_hang_up(&error) || error.kind() == ErrorKind::UnexpectedEof => {
+                ProbeFailure::Closed
+            }
+            Self::Io(ref error) | Self::HostNotFound(ref error) => {
+                ProbeFailure::Io { kind: error.kind(), text: self.what() }
+            }
+            Self::ProxyStatus { status, advice } => ProbeFailure::Proxy { status, advice },
+            Self::AtProxy { error, .. } => error.into_probe(),
+        }
+    }
+}
+
+/// Servers refuse a client certificate after the handshake, too, so any error may be one of TLS.
+impl From<io::Error> for NetworkError {
+    fn from(error: io::Error) -> Self {
+        match tls::fault(&error) {
+            Some(fault) => Self::Tls(fault),
+            None if error.kind() == ErrorKind::TimedOut => Self::TimedOut,
+            None => Self::Io(error),
+        }
+    }
+}
+
+impl fmt::Display for NetworkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what())
+    }
+}
+
+impl Error for NetworkError {}

@@ -1,0 +1,328 @@
+//! Opens TCP connections: looks up a host, races its addresses, and lets another thread end an attempt.
+//!
+//! The system's DNS lookup has no timeout, so it runs on a thread of its own: one at a time, and none for an IP address.
+//!
+//! Addresses are tried as by Happy Eyeballs (RFC 8305): IPv6 and IPv4 alternate, and each address has a head start of 250 ms before
+//! the next one is tried beside it. The family that answered is first the next time, so a black-holed family delays one
+//! connection by one head start. std has only blocking connects, so each address gets a short-lived thread. A thread that loses the
+//! race ends by the deadline of its attempt, and closes its connection.
+//!
+//! Where no thread may be started (`Driver::Caller`), a lookup takes as long as the system takes, and the addresses are tried one
+//! after the other: each for one head start, then each again for a share of the rest of the time.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::process::{Driver, spawn};
+
+/// Time that an address has before the next one is tried.
+const HEAD_START: Duration = Duration::from_millis(250);
+/// Threads that connect at the same time, including those that lost an earlier race.
+const MAX_THREADS: usize = 4;
+
+type Found = io::Result<Vec<SocketAddr>>;
+
+/// Looks up one host, once or again.
+#[derive(Debug)]
+pub(super) struct Lookup {
+    host: String,
+    port: u16,
+    driver: Driver,
+    /// A lookup that took longer than the attempt which began it: the next attempt waits for it, too.
+    pending: Option<Arc<Mailbox<Found>>>,
+}
+
+impl Lookup {
+    /// Strips the brackets of an IPv6 address in a URL.
+    pub(super) fn new(host: &str, port: u16, driver: Driver) -> Self {
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Self { host, port, driver, pending: None }
+    }
+
+    /// Asks anew each time, as a host may have moved, unless an earlier question is unanswered: its answer is used.
+    ///
+    /// # Errors
+    /// `TimedOut` at the deadline, `NotFound` if there is no such host, or the failure of the system.
+    pub(super) fn addresses(&mut self, deadline: Instant) -> Found {
+        if let Ok(address) = self.host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, self.port)]);
+        }
+        let found = match self.driver {
+            Driver::OwnThread => self.search_until(deadline)?,
+            Driver::Caller => ask(&self.host, self.port)?,
+        };
+        if found.is_empty() { Err(ErrorKind::NotFound.into()) } else { Ok(found) }
+    }
+
+    fn search_until(&mut self, deadline: Instant) -> Found {
+        let pending = match self.pending.take() {
+            Some(pending) => pending,
+            None => self.begin()?,
+        };
+        pending.take(deadline.saturating_duration_since(Instant::now())).unwrap_or_else(|| {
+            self.pending = Some(pending);
+            Err(ErrorKind::TimedOut.into())
+        })
+    }
+
+    /// Starts the thread that asks the system.
+    fn begin(&self) -> io::Result<Arc<Mailbox<Found>>> {
+        let (host, port, mailbox) = (self.host.clone(), self.port, Arc::new(Mailbox::new()));
+        let own = Arc::clone(&mailbox);
+        // The attempt may have ended already; then the next one takes the answer.
+        spawn("standpipe-lookup", move || own.put(ask(&host, port)))?;
+        Ok(mailbox)
+    }
+}
+
+/// Asks the system.
+fn ask(host: &str, port: u16) -> Found {
+    (host, port).to_socket_addrs().map(Iterator::collect)
+}
+
+type Results = Mailbox<io::Result<TcpStream>>;
+
+/// Connects to the addresses of one peer.
+#[derive(Debug)]
+pub(super) struct Dialer {
+    driver: Driver,
+    pub(super) interrupter: Arc<Interrupter>,
+    /// Whether the last connection was over IPv4.
+    prefers_ipv4: AtomicBool,
+    /// Each connecting thread holds a clone.
+    threads: Arc<()>,
+}
+
+impl Dialer {
+    pub(super) fn new(interrupter: Arc<Interrupter>, driver: Driver) -> Self {
+        Self { driver, interrupter, prefers_ipv4: AtomicBool::new(false), threads: Arc::default() }
+    }
+
+    /// Connects to the first address that accepts. The interrupter can break the connection.
+    ///
+    /// # Errors
+    /// The failure of an address; `TimedOut` at the deadline, and if the attempt was interrupted.
+    pub(super) fn connect(&self, addresses: &[SocketAddr], deadline: Instant) -> io::Result<Arc<TcpStream>> {
+        if self.interrupter.is_broken() {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+        let addresses = self.order(addresses);
+        let stream = match (&addresses[..], self.driver) {
+            ([address], _) => connect(address, time_left(deadline)?),
+            (_, Driver::OwnThread) => self.race(&addresses, deadline),
+            (_, Driver::Caller) => connect_in_turn(&addresses, deadline),
+        }?;
+        let is_ipv4 = stream.peer_addr().is_ok_and(|peer| peer.is_ipv4());
+        self.prefers_ipv4.store(is_ipv4, Ordering::Relaxed);
+        let stream = Arc::new(stream);
+        self.interrupter.watch(&stream)?;
+        Ok(stream)
+    }
+
+    /// Returns the addresses with alternating families.
+    fn order(&self, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+        let prefers_ipv4 = self.prefers_ipv4.load(Ordering::Relaxed);
+        let (preferred, others): (Vec<_>, Vec<_>) =
+            addresses.iter().partition(|address| address.is_ipv4() == prefers_ipv4);
+        let pairs = (0..addresses.len()).flat_map(|at| [preferred.get(at), others.get(at)]);
+        pairs.flatten().copied().collect()
+    }
+
+    fn race(&self, addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
+        // If there are more addresses than threads, some wait until others have failed.
+        let share = time_left(deadline)? / addresses.len().div_ceil(MAX_THREADS) as u32;
+        let (results, mut waiting, mut running) = (Arc::new(Results::new()), addresses, 0);
+        let mut failure = ErrorKind::TimedOut.into();
+        while !self.interrupter.is_broken() {
+            let Ok(left) = time_left(deadline) else { break };
+            match waiting {
+                [address, rest @ ..] if self.start(&results, *address, share.min(left)) => {
+                    (waiting, running) = (rest, running + 1);
+                }
+                [_, ..] if running == 0 => return connect_in_turn(waiting, deadline),
+                [] if running == 0 => break,
+                _ => {}
+            }
+            match results.take(left.min(HEAD_START)) {
+                Some(Ok(stream)) => return Ok(stream),
+                Some(Err(error)) => (running, failure) = (running - 1, clearer(failure, error)),
+                None => {}
+            }
+        }
+        Err(failure)
+    }
+
+    /// Starts a thread that connects to `address`; returns false if there is no thread left.
+    fn start(&self, results: &Arc<Results>, address: SocketAddr, timeout: Duration) -> bool {
+        let thread = Arc::clone(&self.threads);
+        // `self` and `thread` hold one each.
+        if Arc::strong_count(&self.threads) > MAX_THREADS + 1 {
+            return false;
+        }
+        let results = Arc::downgrade(results);
+        let started = spawn("standpipe-connect", move || {
+            let connected = connect(&address, timeout);
+            // After the race, the connection is closed.
+            if let Some(results) = results.upgrade() {
+                results.put(connected);
+            }
+            drop(thread);
+        });
+        started.is_ok()
+    }
+}
+
+/// Tries each address for one head start, and then each again for an equal share of the rest of the time.
+fn connect_in_turn(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
+    let mut failure = ErrorKind::TimedOut.into();
+    let turns = 2 * addresses.len();
+    for (turn, address) in addresses.iter().cycle().take(turns).enumerate() {
+        let share = time_left(deadline)? / (turns - turn) as u32;
+        let timeout = if turn < addresses.len() { share.min(HEAD_START) } else { share };
+        match connect(address, timeout) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = clearer(failure, error),
+        }
+    }
+    Err(failure)
+}
+
+/// Returns the error that tells more: a refusal rather than a time-out.
+fn clearer(before: io::Error, now: io::Error) -> io::Error {
+    if now.kind() == ErrorKind::TimedOut { before } else { now }
+}
+
+/// A channel from threads to one waiting thread. std's and crossbeam's channels take eleven kilobytes more of a small binary.
+#[derive(Debug)]
+struct Mailbox<T> {
+    messages: Mutex<Vec<T>>,
+    has_more: Condvar,
+}
+
+impl<T> Mailbox<T> {
+    fn new() -> Self {
+        Self { messages: Mutex::default(), has_more: Condvar::new() }
+    }
+
+    fn put(&self, message: T) {
+        self.lock().push(message);
+        self.has_more.notify_one();
+    }
+
+    /// Waits for a message, for at most `longest`.
+    fn take(&self, longest: Duration) -> Option<T> {
+        let waited = self.has_more.wait_timeout_while(self.lock(), longest, |messages| messages.is_empty());
+        waited.unwrap_or_else(PoisonError::into_inner).0.pop()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connects to one address.
+///
+/// # Errors
+/// `TimedOut` when the time is up, or the failure of the connect.
+pub(super) fn connect(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(address, timeout)?;
+    // Each write is a whole piece: waiting to fill a packet would only delay its end.
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Returns the time until the deadline; never zero, which sockets would take for no limit at all.
+pub(super) fn time_left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+    left.ok_or_else(|| ErrorKind::TimedOut.into())
+}
+
+/// Returns whether the peer reads no more. It may have sent the reason before.
+pub(super) fn is_hang_up(error: &io::Error) -> bool {
+    // Windows may report the last one.
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
+}
+
+/// Ends an attempt of another thread, or all of them.
+#[derive(Debug, Default)]
+pub(super) struct Interrupter {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_interrupted_for_good: bool,
+    is_cut: bool,
+    socket: Weak<TcpStream>,
+}
+
+impl Interrupter {
+    pub(super) fn forget_cut(&self) {
+        self.lock().is_cut = false;
+    }
+
+    /// Makes `socket` the one to break.
+    ///
+    /// # Errors
+    /// `ConnectionAborted` if the attempt was ended before.
+    pub(super) fn watch(&self, socket: &Arc<TcpStream>) -> io::Result<()> {
+        let mut state = self.lock();
+        state.socket = Arc::downgrade(socket);
+        if state.is_broken() { Err(ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
+    }
+
+    /// Returns whether this attempt was ended.
+    pub(super) fn is_broken(&self) -> bool {
+        self.lock().is_broken()
+    }
+
+    /// Ends this attempt and all later ones.
+    pub(super) fn interrupt_for_good(&self) {
+        let mut state = self.lock();
+        state.is_interrupted_for_good = true;
+        state.shut_socket();
+    }
+
+    /// Ends this attempt, or the one that is about to begin.
+    pub(super) fn cut(&self) {
+        let mut state = self.lock();
+        state.is_cut = true;
+        state.shut_socket();
+    }
+
+    /// Returns a function that [ends all attempts](Self::interrupt_for_good).
+    // Not by ureq's agent: a clone of it would keep the connection open.
+    pub(super) fn interrupting(self: &Arc<Self>) -> Box<dyn Fn() + Send + Sync> {
+        let interrupter = Arc::clone(self);
+        Box::new(move || interrupter.interrupt_for_good())
+    }
+
+    /// Returns a function that [ends one attempt](Self::cut).
+    pub(super) fn cutting(self: &Arc<Self>) -> Box<dyn Fn() + Send + Sync> {
+        let interrupter = Arc::clone(self);
+        Box::new(move || interrupter.cut())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_broken(&self) -> bool {
+        self.is_interrupted_for_good || self.is_cut
+    }
+
+    fn shut_socket(&self) {
+        if let Some(socket) = self.socket.upgrade() {
+            // An error means that the socket is broken already.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,277 @@
+//! Connections on which every read and write ends by a deadline, whatever the peer does: TCP, and TLS over it.
+
+use std::io::{Error, ErrorKind, Read, Result, Write};
+#[cfg(feature = "probe")]
+use std::net::SocketAddr;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+#[cfg(feature = "probe")]
+use super::dial::connect;
+use super::dial::{is_hang_up, time_left};
+use super::tls::Session;
+
+/// Less time than this is not worth dividing.
+const BRIEF: Duration = Duration::from_millis(20);
+
+/// A connection: TCP, or TLS over another connection.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(DeadlineStream),
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only the feature makes it"))]
+    Tls(Box<TlsStream>),
+}
+
+#[derive(Debug)]
+pub(crate) struct TlsStream {
+    pub(super) session: Session,
+    pub(super) below: Stream,
+}
+
+impl Stream {
+    pub(super) fn new(socket: Arc<TcpStream>, deadline: Instant) -> Self {
+        Self::Tcp(DeadlineStream::new(socket, deadline))
+    }
+
+    /// Opens a plain connection to one address.
+    #[cfg(feature = "probe")]
+    pub(crate) fn connect(address: SocketAddr, deadline: Instant) -> Result<Self> {
+        Ok(Self::new(Arc::new(connect(&address, time_left(deadline)?)?), deadline))
+    }
+
+    pub(super) fn set_deadline(&mut self, deadline: Instant) {
+        self.tcp().deadline = deadline;
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Returns whether nothing more can be written: the peer hung up, or a write ended within a frame.
+    #[cfg(feature = "grpc")]
+    pub(super) fn is_write_closed(&mut self) -> bool {
+        self.tcp().is_write_closed
+    }
+
+    /// Returns whether an idle connection can be used again. One that can be read has ended, or the peer sends out of turn.
+    pub(super) fn is_idle(&mut self) -> bool {
+        let tcp = self.tcp();
+        !tcp.is_write_closed && tcp.is_silent().unwrap_or(false)
+    }
+
+    /// Reads bytes that have already arrived; `None` if there are none.
+    #[cfg(feature = "grpc")]
+    pub(super) fn read_waiting(&mut self, into: &mut [u8]) -> Result<Option<usize>> {
+        self.tcp().set_waiting(false)?;
+        let read = self.read(into);
+        self.tcp().set_waiting(true)?;
+        match read {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    pub(super) fn tcp(&mut self) -> &mut DeadlineStream {
+        match self {
+            Self::Tcp(tcp) => tcp,
+            Self::Tls(tls) => tls.below.tcp(),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Tcp(tcp) => tcp.read(into),
+            Self::Tls(tls) => tls.session.read(&mut tls.below, into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, from: &[u8]) -> Result<usize> {
+        match self {
+            Self::Tcp(tcp) => tcp.write(from),
+            Self::Tls(tls) => tls.session.write(&mut tls.below, from),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A TCP connection with a deadline. When it has passed, reads and writes fail with `TimedOut`.
+#[derive(Debug)]
+pub(crate) struct DeadlineStream {
+    stream: Arc<TcpStream>,
+    deadline: Instant,
+    /// False in `read_waiting`: a read that would wait fails with `WouldBlock`.
+    waits: bool,
+    /// How long the socket lets a read wait.
+    read_limit: Option<Duration>,
+    /// How long the socket lets a write wait.
+    write_limit: Option<Duration>,
+    /// The peer hung up, or a write was not finished by its deadline. The rest of a request is not written: the peer may have
+    /// sent the reason before it hung up, and reads return it.
+    is_write_closed: bool,
+    /// The first byte that the peer sent, which shows its protocol.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only TLS explains itself with it"))]
+    pub(super) first_byte: Option<u8>,
+}
+
+impl DeadlineStream {
+    fn new(stream: Arc<TcpStream>, deadline: Instant) -> Self {
+        let (read_limit, write_limit) = (None, None);
+        Self {
+            stream,
+            deadline,
+            waits: true,
+            read_limit,
+            write_limit,
+            is_write_closed: false,
+            first_byte: None,
+        }
+    }
+
+    #[cfg(feature = "grpc")]
+    fn set_waiting(&mut self, waits: bool) -> Result<()> {
+        self.waits = waits;
+        self.stream.set_nonblocking(!waits)
+    }
+
+    fn is_silent(&self) -> Result<bool> {
+        self.stream.set_nonblocking(true)?;
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false)?;
+        Ok(peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
+    }
+}
+
+impl Read for DeadlineStream {
+    fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+        loop {
+            if let Some(limit) = new_limit(self.read_limit, self.deadline)? {
+                self.stream.set_read_timeout(Some(limit))?;
+                self.read_limit = Some(limit);
+            }
+            match (&*self.stream).read(into) {
+                Ok(count) => {
+                    self.first_byte = self.first_byte.or(into[..count].first().copied());
+                    return Ok(count);
+                }
+                Err(error) if self.waits && is_pause(&error) => self.read_limit = None,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                failed => return failed,
+            }
+        }
+    }
+}
+
+impl Write for DeadlineStream {
+    fn write(&mut self, from: &[u8]) -> Result<usize> {
+        while !self.is_write_closed {
+            let limit = new_limit(self.write_limit, self.deadline);
+            if let Some(limit) = limit.inspect_err(|_| self.is_write_closed = true)? {
+                self.stream.set_write_timeout(Some(limit))?;
+                self.write_limit = Some(limit);
+            }
+            match (&*self.stream).write(from) {
+                Err(error) if self.waits && is_pause(&error) => self.write_limit = None,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_hang_up(&error) => self.is_write_closed = true,
+                done => return done,
+            }
+        }
+        Ok(from.len())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns whether a wait ended early. Only the deadline ends a read or a write.
+fn is_pause(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Returns the new timeout of the socket, if it needs one. A wait that ends too early is repeated; only one that would end too
+/// late is wrong. So a timeout stays for as many calls as possible, which saves system calls.
+fn new_limit(current: Option<Duration>, deadline: Instant) -> Result<Option<Duration>> {
+    let left = time_left(deadline)?;
+    Ok(match current {
+        // a socket of Windows is of no use after a wait that ended
+        _ if cfg!(windows) => Some(left),
+        Some(current) if current <= left => None,
+        _ if left > BRIEF => Some(left / 2),
+        _ => Some(left),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(100);
+    /// Later than this is late.
+    const LATE: Duration = Duration::from_secs(5);
+
+    /// A connection, and its other end.
+    fn pair(deadline: Instant) -> (DeadlineStream, TcpStream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        (DeadlineStream::new(Arc::new(stream), deadline), listener.accept().expect("the other end").0)
+    }
+
+    #[test]
+    fn a_read_waits_until_its_deadline_and_no_longer() {
+        let begun = Instant::now();
+        let (mut timed, _peer) = pair(begun + SOON);
+
+        let failure = timed.read(&mut [0; 8]).unwrap_err();
+
+        assert_eq!(failure.kind(), ErrorKind::TimedOut);
+        assert!((SOON..LATE).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_nearer_deadline_holds_after_a_far_one() {
+        let (mut timed, mut peer) = pair(Instant::now() + Duration::from_secs(3600));
+        peer.write_all(b"first").unwrap();
+        assert_eq!(timed.read(&mut [0; 8]).unwrap(), 5);
+        timed.write_all(b"second").unwrap();
+        let begun = Instant::now();
+        timed.deadline = begun + SOON;
+
+        let failure = timed.read(&mut [0; 8]).unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::TimedOut);
+        assert!((SOON..LATE).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+
+        timed.deadline = Instant::now() + SOON;
+        let written = loop {
+            // until both sides hold as much as they can
+            if let Err(failure) = timed.write(&[0; 65_536]) {
+                break failure;
+            }
+        };
+        assert_eq!(written.kind(), ErrorKind::TimedOut);
+        assert!(begun.elapsed() < LATE, "{:?}", begun.elapsed());
+    }
+
+    #[cfg(not(windows))]
+    #[test]
+    fn the_timeout_of_the_socket_stays_while_it_is_short_enough() {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let limit = new_limit(None, deadline).unwrap().unwrap();
+
+        assert_eq!(new_limit(Some(limit), deadline).unwrap(), None);
+        assert_eq!(new_limit(Some(limit), deadline + Duration::from_secs(1)).unwrap(), None);
+        assert!(new_limit(Some(limit), Instant::now() + limit / 2).unwrap().is_some());
+        assert_eq!(new_limit(Some(limit), Instant::now()).unwrap_err().kind(), ErrorKind::TimedOut);
+    }
+}

@@ -1,0 +1,401 @@
+//! Encrypted connections to verified servers: the user's certificates, the handshake, and the session after it.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    AlertDescription, ClientConfig, ClientConnection, Error, InvalidMessage, RootCertStore, SignatureScheme,
+};
+
+use super::fault::is_for_want_of_certificate;
+#[cfg(feature = "probe")]
+use super::recorder::Recorder;
+use crate::config::TlsSettings;
+use crate::transport::SetupError;
+use crate::transport::dial::is_hang_up;
+use crate::transport::stream::{Stream, TlsStream};
+
+/// Makes encrypted connections to one peer, one after the other.
+#[derive(Debug, Clone)]
+pub(crate) struct TlsConnector {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+    no_certificate: Arc<NoCertificate>,
+    /// Set for a probe, which shows certificates.
+    #[cfg(feature = "probe")]
+    recorder: Option<Arc<Recorder>>,
+}
+
+impl TlsConnector {
+    /// `protocol` is the one that both sides must agree on (ALPN).
+    ///
+    /// # Errors
+    /// When the certificates or the name of the host cannot be used.
+    pub(crate) fn new(
+        settings: &TlsSettings,
+        host: &str,
+        protocol: Option<&[u8]>,
+    ) -> Result<Self, SetupError> {
+        let mut config = client_config(settings)?;
+        config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let name = ServerName::try_from(bare.to_owned())
+            // The host may come from a secret: the message does not show it.
+            .map_err(|_| "no certificate can be for this host")?;
+        let no_certificate = NoCertificate::put_into(&mut config);
+        Ok(Self {
+            config: Arc::new(config),
+            name,
+            no_certificate,
+            #[cfg(feature = "probe")]
+            recorder: None,
+        })
+    }
+
+    /// Returns a connector that keeps the server's certificates, including those that are not valid.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    #[cfg(feature = "probe")]
+    pub(crate) fn recording(
+        settings: &TlsSettings,
+        host: &str,
+        protocol: Option<&[u8]>,
+    ) -> Result<Self, SetupError> {
+        let mut connector = Self::new(settings, host, protocol)?;
+        let recorder = Arc::new(Recorder::new(trusted_roots(settings)?)?);
+        let verifier = Arc::clone(&recorder);
+        Arc::make_mut(&mut connector.config).dangerous().set_certificate_verifier(verifier);
+        connector.recorder = Some(recorder);
+        Ok(connector)
+    }
+
+    /// Takes the certificate that the server showed in the last handshake, in DER. Only a handshake that succeeded has verified it.
+    #[cfg(feature = "probe")]
+    pub(crate) fn take_certificate(&self) -> Option<Vec<u8>> {
+        self.recorder.as_ref()?.take()
+    }
+
+    /// Returns the same connector for another transport, with a session cache of its own. The cache has a lock: a child that was
+    /// forked while its parent held it would wait for it for ever.
+    pub(crate) fn without_sessions(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::default();
+        let no_certificate = NoCertificate::put_into(&mut config);
+        Self { config: Arc::new(config), no_certificate, ..self.clone() }
+    }
+
+    /// Does the handshake over `below`, and verifies the server.
+    pub(crate) fn connect(&self, mut below: Stream) -> io::Result<Stream> {
+        let session = self.begin(&mut below).map_err(|error| match below.tcp().first_byte {
+            // What begins as a TLS record is broken TLS, not another protocol.
+            Some(0x14..=0x17) if is_of_another_protocol(&error) => {
+                let broken = Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion);
+                io::Error::new(ErrorKind::InvalidData, broken)
+            }
+            _ => error,
+        })?;
+        Ok(Stream::Tls(Box::new(TlsStream { session, below })))
+    }
+
+    fn begin<W: Read + Write>(&self, wire: &mut W) -> io::Result<Session> {
+        self.no_certificate.was_asked.store(false, Ordering::Relaxed);
+        let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
+        let mut connection = connection.map_err(io::Error::other)?;
+        while connection.is_handshaking() {
+            connection.complete_io(wire).map_err(|error| match self.no_certificate.is_missed(&error) {
+                true => certificate_required(),
+                false => error,
+            })?;
+        }
+        Ok(Session { connection, lacks_certificate: self.no_certificate.was_asked() })
+    }
+}
+
+/// Checks certificates that no connection of the transport needs.
+///
+/// # Errors
+/// When a certificate or a key cannot be used.
+pub(crate) fn check(settings: &TlsSettings) -> Result<(), SetupError> {
+    client_config(settings).map(drop)
+}
+
+fn client_config(settings: &TlsSettings) -> Result<ClientConfig, SetupError> {
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| SetupError::caused_by(format!("tls: {error}"), error))?
+        .with_root_certificates(trusted_roots(settings)?);
+    let Some((pem, key)) = settings.client() else { return Ok(config.with_no_client_auth()) };
+    let chain = certificates(pem, "client certificate")?;
+    // An error of the PEM reader may quote the key, so it is not kept as the source.
+    let key = PrivateKeyDer::from_pem_slice(key.expose().as_bytes())
+        .map_err(|_| "client key: not a private key in PEM")?;
+    config.with_client_auth_cert(chain, key).map_err(|error| {
+        let message = match error {
+            Error::InconsistentKeys(_) => "client key: it does not belong to the client certificate",
+            Error::InvalidCertificate(_) => "client certificate: it cannot be read",
+            _ => "client key: it cannot be read",
+        };
+        SetupError::caused_by(message, error)
+    })
+}
+
+/// Returns the authorities to trust: the user's instead of the bundled ones.
+fn trusted_roots(settings: &TlsSettings) -> Result<RootCertStore, SetupError> {
+    let Some(pem) = &settings.ca else {
+        return Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() });
+    };
+    let mut store = RootCertStore::empty();
+    for (index, root) in certificates(pem, "CA")?.into_iter().enumerate() {
+        let unreadable = format!("CA: certificate {} in it cannot be read", index + 1);
+        store.add(root).map_err(|error| SetupError::caused_by(unreadable, error))?;
+    }
+    Ok(store)
+}
+
+fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, SetupError> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match certificates {
+        Ok(certificates) if certificates.is_empty() => {
+            Err(format!("{what}: there is no certificate in it").into())
+        }
+        Ok(certificates) => Ok(certificates),
+        Err(_) => Err(format!("{what}: not in PEM").into()),
+    }
+}
+
+/// The state of an encrypted connection to a verified server.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(super) connection: ClientConnection,
+    /// The server requested a client certificate, and there is none.
+    lacks_certificate: bool,
+}
+
+impl Session {
+    /// Returns the protocol that both sides agreed on.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+        self.connection.alpn_protocol()
+    }
+
+    /// Returns the version of TLS, such as `TLS 1.3`.
+    #[cfg(feature = "probe")]
+    pub(crate) fn version(&self) -> &'static str {
+        match self.connection.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLS 1.2",
+            Some(rustls::ProtocolVersion::TLSv1_3) => "TLS 1.3",
+            _ => "TLS",
+        }
+    }
+
+    /// Returns 0 when the server has ended the session, and `UnexpectedEof` when the connection ended without that.
+    pub(crate) fn read<W: Read + Write>(&mut self, wire: &mut W, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.connection.reader().read(into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+            self.connection.read_tls(wire)?;
+            let processed = self.connection.process_new_packets();
+            let processed =
+                processed.map_err(|error| self.explain(io::Error::new(ErrorKind::InvalidData, error)));
+            // an alert for the server, or an answer to its key update
+            let flushed = self.flush(wire);
+            processed.and(flushed)?;
+        }
+    }
+
+    pub(crate) fn write<W: Write>(&mut self, wire: &mut W, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.connection.writer().write(bytes)?;
+        self.flush(wire)?;
+        Ok(taken)
+    }
+
+    fn flush<W: Write>(&mut self, wire: &mut W) -> io::Result<()> {
+        while self.connection.wants_write() {
+            self.connection.write_tls(wire)?;
+        }
+        Ok(())
+    }
+
+    /// Explains an error after the handshake: a server of TLS 1.3 looks for the client certificate only then.
+    fn explain(&self, error: io::Error) -> io::Error {
+        let is_missed = self.lacks_certificate
+            && matches!(tls_error(&error), Some(Error::AlertReceived(alert)) if is_for_want_of_certificate(*alert));
+        if is_missed { certificate_required() } else { error }
+    }
+}
+
+/// A client without a certificate, which notes that the server requested one. The alert of TLS 1.2 does not show it.
+#[derive(Debug, Default)]
+struct NoCertificate {
+    was_asked: AtomicBool,
+}
+
+impl NoCertificate {
+    /// Takes the place of a missing certificate. Beside a certificate it notes nothing.
+    fn put_into(config: &mut ClientConfig) -> Arc<Self> {
+        let no_certificate = Arc::new(Self::default());
+        if !config.client_auth_cert_resolver.has_certs() {
+            config.client_auth_cert_resolver = Arc::clone(&no_certificate) as Arc<dyn ResolvesClientCert>;
+        }
+        no_certificate
+    }
+
+    fn was_asked(&self) -> bool {
+        self.was_asked.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the server ended a handshake because it got no certificate. Some servers only hang up.
+    fn is_missed(&self, error: &io::Error) -> bool {
+        self.was_asked()
+            && match tls_error(error) {
+                Some(Error::AlertReceived(alert)) => is_for_want_of_certificate(*alert),
+                Some(_) => false,
+                None => is_hang_up(error) || error.kind() == ErrorKind::UnexpectedEof,
+            }
+    }
+}
+
+impl ResolvesClientCert for NoCertificate {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was_asked.store(true, Ordering::Relaxed);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        false
+    }
+}
+
+fn tls_error(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+fn is_of_another_protocol(error: &io::Error) -> bool {
+    matches!(tls_error(error), Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)))
+}
+
+/// The alert of a TLS 1.3 server.
+fn certificate_required() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, Error::AlertReceived(AlertDescription::CertificateRequired))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rcgen::{CertificateParams, KeyPair};
+    use rustls::crypto::ring;
+    use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+    use rustls::server::{NoClientAuth, WebPkiClientVerifier};
+    use rustls::{
+        AlertDescription, Error, HandshakeKind, RootCertStore, ServerConfig, ServerConnection,
+        SupportedProtocolVersion, version,
+    };
+
+    use super::super::fault;
+    use super::*;
+
+    const PROTOCOL: &[u8] = b"h2";
+
+    #[test]
+    fn a_connector_without_sessions_resumes_none_of_the_other() {
+        let (server, settings) = server(&version::TLS13, false);
+        let connector = TlsConnector::new(&settings, "localhost", Some(PROTOCOL)).unwrap();
+        let handshake = |connector: &TlsConnector| {
+            let mut wire = Wire(ServerConnection::new(Arc::clone(&server)).unwrap());
+            let mut session = connector.begin(&mut wire).unwrap();
+            session.write(&mut wire, b"hello").unwrap();
+            wire.0.writer().write_all(b"!").unwrap();
+            // the tickets of the session come before it
+            assert_eq!(session.read(&mut wire, &mut [0; 1]).unwrap(), 1);
+            session.connection.handshake_kind()
+        };
+        assert_eq!(handshake(&connector), Some(HandshakeKind::Full));
+        assert_eq!(handshake(&connector), Some(HandshakeKind::Resumed));
+        assert_eq!(handshake(&connector.without_sessions()), Some(HandshakeKind::Full));
+    }
+
+    #[test]
+    fn a_handshake_is_not_judged_by_what_the_server_asked_for_in_an_earlier_one() {
+        let (server, settings) = server(&version::TLS12, true);
+        let connector = TlsConnector::new(&settings, "localhost", Some(PROTOCOL)).unwrap();
+        connector.begin(&mut Wire(ServerConnection::new(server).unwrap())).unwrap();
+        // this server leaves before it asks for anything
+        let error = connector.begin(&mut io::Cursor::new(Vec::new())).unwrap_err();
+        assert_eq!(fault(&error), None, "{error:?}");
+    }
+
+    #[test]
+    fn an_alert_after_the_handshake_names_the_certificate_only_if_the_server_asked_for_one() {
+        for (asks, of_certificate) in [
+            (true, "client certificate required"),
+            (false, "the server refuses the client certificate: BadCertificate"),
+        ] {
+            let (server, settings) = server(&version::TLS13, asks);
+            let connector = TlsConnector::new(&settings, "localhost", Some(PROTOCOL)).unwrap();
+            let session = connector.begin(&mut Wire(ServerConnection::new(server).unwrap())).unwrap();
+            for (alert, expected) in [
+                (AlertDescription::BadCertificate, of_certificate),
+                (AlertDescription::InternalError, "the server ended the handshake: InternalError"),
+            ] {
+                let error = session.explain(io::Error::other(Error::AlertReceived(alert)));
+                assert_eq!(fault(&error).map(|fault| fault.what).as_deref(), Some(expected));
+            }
+        }
+    }
+
+    /// A server, and what makes a client trust it. It may ask for a certificate, and takes clients without one.
+    fn server(version: &'static SupportedProtocolVersion, asks: bool) -> (Arc<ServerConfig>, TlsSettings) {
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let settings = TlsSettings { ca: Some(certificate.pem().into_bytes()), ..TlsSettings::default() };
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.der().clone()).unwrap();
+        let verifier = match asks {
+            true => WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                .allow_unauthenticated()
+                .build()
+                .unwrap(),
+            false => Arc::new(NoClientAuth),
+        };
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![certificate.der().clone()], key);
+        (Arc::new(config.unwrap()), settings)
+    }
+
+    /// A server that takes in at once what it is sent.
+    struct Wire(ServerConnection);
+
+    impl Read for Wire {
+        fn read(&mut self, mut into: &mut [u8]) -> io::Result<usize> {
+            self.0.write_tls(&mut into)
+        }
+    }
+
+    impl Write for Wire {
+        fn write(&mut self, mut from: &[u8]) -> io::Result<usize> {
+            let taken = self.0.read_tls(&mut from)?;
+            self.0.process_new_packets().map_err(io::Error::other)?;
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+}
