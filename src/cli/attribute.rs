@@ -1,32 +1,51 @@
 //! Attributes of the command line and of JSON lines: `KEY=VALUE`, `KEY:=JSON`, and what they are as OpenTelemetry's values.
 
+use clap::Args;
 use serde_json::Value as Json;
 use standpipe::{IntoValue, Value};
 
+use super::sender;
+
 /// A key and its value.
 pub(crate) type Attribute = (String, Json);
+
+/// The option for attributes.
+#[derive(Debug, Args)]
+pub(crate) struct Attributes {
+    /// An attribute, as text; KEY:=JSON for a number, true, false or a list. May be given more than once.
+    #[arg(short, long = "attr", value_name = "KEY=VALUE", value_parser = parse)]
+    attributes: Vec<Attribute>,
+}
+
+impl Attributes {
+    /// Those of the environment, then those of the options: of a key the last one counts.
+    pub(crate) fn all(&self) -> Vec<Attribute> {
+        let list = sender::of_environment("OTEL_CLI_ATTRIBUTES").unwrap_or_default();
+        parse_list(&list).into_iter().chain(self.attributes.iter().cloned()).collect()
+    }
+}
 
 /// Reads `KEY=VALUE`, which is text, or `KEY:=JSON`.
 ///
 /// # Errors
 /// When it is neither. The message does not repeat the value, which may be a secret.
-pub(crate) fn parse(word: &str) -> Result<Attribute, String> {
+fn parse(word: &str) -> Result<Attribute, String> {
     let Some((key, value)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":")) else {
-        return Err("--attr: write KEY=VALUE, or KEY:=JSON for a number".to_owned());
+        return Err("write KEY=VALUE, or KEY:=JSON for a number".to_owned());
     };
     match key.strip_suffix(':') {
         None => Ok((key.to_owned(), value.into())),
         Some(key) => match serde_json::from_str(value) {
             Ok(value) => Ok((key.to_owned(), value)),
-            Err(_) => Err(format!(
-                "--attr {key}: the value is not JSON, as 42, 1.5 or true; for text write {key}=VALUE"
-            )),
+            Err(_) => {
+                Err(format!("the value of {key} is not JSON, as 42, 1.5 or true; for text write {key}=VALUE"))
+            }
         },
     }
 }
 
 /// Reads `k=v,k=v`, the form of `OTEL_CLI_ATTRIBUTES`; a part that is no attribute is left out.
-pub(crate) fn parse_list(list: &str) -> Vec<Attribute> {
+fn parse_list(list: &str) -> Vec<Attribute> {
     list.split(',').filter_map(|part| parse(part).ok()).collect()
 }
 
@@ -91,7 +110,7 @@ mod tests {
         assert_eq!(parse("a:=1"), Ok(("a".to_owned(), json!(1))));
         assert_eq!(parse("a:=[1.5,2]"), Ok(("a".to_owned(), json!([1.5, 2]))));
         for wrong in ["a", "=a", ":=1", ""] {
-            assert_eq!(parse(wrong).unwrap_err(), "--attr: write KEY=VALUE, or KEY:=JSON for a number");
+            assert_eq!(parse(wrong).unwrap_err(), "write KEY=VALUE, or KEY:=JSON for a number");
         }
         let error = parse("a:=secret").unwrap_err();
         assert!(error.ends_with("for text write a=VALUE") && !error.contains("secret"), "{error}");

@@ -8,13 +8,14 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use standpipe::ledger::Counts;
 use standpipe::spool::Instance;
-use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry, Transport};
+use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry};
 
 use super::progress::{Progress, TICK};
 use super::style::{Ink, Style};
-use super::{Failure, describe, interrupt, print, report_error, sender, spool};
+use super::{Failure, describe, interrupt, print, report_error, sender, spool, text};
 
 /// Reported once, after the first request that could not be delivered.
 const GOES_ON: &str =
@@ -22,33 +23,54 @@ const GOES_ON: &str =
 /// How long the end waits for the request that is under way, and for the worker to remove what was delivered.
 const END: Duration = Duration::from_secs(2);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Sends the records in a spool to a collector, or prints them.
+///
+/// Sends the records that ended processes left in the directory of a spool, oldest first, whatever their services and
+/// exporters were. Records that the collector has answered for are removed; those that it cannot take now are tried again
+/// until it can. Exporters that run are left alone. On a terminal a bar shows the progress. Ctrl-C or SIGTERM ends it: the
+/// rest stays, and the command can be repeated. A request that was under way when the command was killed is sent again.
+#[derive(Debug, Args)]
+#[command(override_usage = "standpipe drain DIR --endpoint URL [OPTIONS]
+       standpipe drain DIR --to-stdout [--timeout TIME]")]
+#[command(after_help = "\
+Examples:
+  standpipe drain /var/spool/shop --endpoint http://localhost:4318
+  standpipe drain /dev/shm/shop --endpoint https://collector.example --header \"api-key=$KEY\"
+  standpipe drain /var/spool/shop --to-stdout | gzip > left.jsonl.gz
+
+Exit code: 0 if all was delivered, 1 if something is left or was lost")]
 pub(crate) struct Options {
-    pub(crate) directory: PathBuf,
-    pub(crate) target: Target,
-    /// When it ends though something is left.
-    pub(crate) timeout: Option<Duration>,
+    /// The directory of the spool.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Where to send: http://localhost:4318, to which /v1/traces and its like are appended, or with --grpc
+    /// http://localhost:4317. Without a scheme gRPC uses TLS, except on this machine.
+    #[arg(long, value_name = "URL", value_parser = sender::endpoint)]
+    #[arg(required_unless_present = "to_stdout", conflicts_with = "to_stdout")]
+    endpoint: Option<String>,
+    /// Send over gRPC instead of HTTP.
+    #[arg(long, conflicts_with = "to_stdout")]
+    grpc: bool,
+    /// A header of each request, as for a token; may be given more than once.
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = sender::header, conflicts_with = "to_stdout")]
+    headers: Vec<(String, String)>,
+    /// Print the records as OTLP JSON instead, one request in one line. Printed records are removed, too; standpipe spool
+    /// looks without removing.
+    #[arg(long)]
+    to_stdout: bool,
+    /// End after this time, as 30s or 5m, though something is left.
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
+    timeout: Option<Duration>,
 }
 
-/// Where the records go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
-    Collector { transport: Transport, endpoint: String, headers: Vec<(String, String)> },
-    Stdout,
-}
-
-impl Target {
+impl Options {
     fn exporter(&self) -> Exporter {
-        match self {
-            Self::Stdout => Exporter::console(),
-            Self::Collector { transport, endpoint, headers } => {
-                let exporter = match transport {
-                    Transport::Grpc => Exporter::grpc(endpoint),
-                    _ => Exporter::http(endpoint),
-                };
-                headers.iter().fold(exporter, |exporter, (name, value)| exporter.header(name, value))
-            }
-        }
+        let exporter = match &self.endpoint {
+            None => return Exporter::console(),
+            Some(endpoint) if self.grpc => Exporter::grpc(endpoint),
+            Some(endpoint) => Exporter::http(endpoint),
+        };
+        self.headers.iter().fold(exporter, |exporter, (name, value)| exporter.header(name, value))
     }
 }
 
@@ -67,7 +89,7 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     interrupt::on_interrupt(move || drop(interrupted.send(Event::Interrupted)))
         .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let hook = move |problem: &Problem| drop(problems.send(Event::Problem(problem.clone())));
-    let exporter = options.target.exporter().throttle(Duration::ZERO).drain(&options.directory);
+    let exporter = options.exporter().throttle(Duration::ZERO).drain(&options.directory);
     let telemetry =
         Telemetry::start(Config::new().service_name("standpipe").exporter(exporter).on_problem(hook));
     let telemetry = Arc::new(telemetry.map_err(|error| Failure::Message(error.to_string()))?);
@@ -90,9 +112,9 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     let counts = telemetry.shutdown(END).total();
     let left = left(&before, spool::look(&options.directory)?);
     let summary = summary(&counts, left, is_drained, style);
-    match options.target {
-        Target::Stdout => summary.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}"))),
-        Target::Collector { .. } => print(&summary)?,
+    match options.to_stdout {
+        true => summary.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}"))),
+        false => print(&summary)?,
     }
     Ok(if left == 0 && counts.lost() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -106,17 +128,14 @@ fn wait(
 ) -> bool {
     let until = options.timeout.map(|timeout| Instant::now() + timeout);
     let mut reported = HashSet::new();
-    let mut goes_on = (options.target != Target::Stdout).then_some(GOES_ON);
+    let mut goes_on = (!options.to_stdout).then_some(GOES_ON);
     while until.is_none_or(|until| Instant::now() < until) {
         match events.recv_timeout(TICK) {
             Ok(Event::Drained) => return true,
             Ok(Event::Interrupted) | Err(mpsc::RecvTimeoutError::Disconnected) => return false,
             Ok(Event::Problem(problem)) => {
                 let is_unavailable = problem.kind == ProblemKind::Unavailable;
-                let words = match options.target {
-                    Target::Stdout => problem.message,
-                    Target::Collector { .. } => sender::in_words(&problem),
-                };
+                let words = if options.to_stdout { problem.message } else { sender::in_words(&problem) };
                 // each attempt fails for the same reason
                 if !reported.contains(&words) {
                     progress.clear();
@@ -125,7 +144,7 @@ fn wait(
                     reported.insert(words);
                 }
                 // output that is not read any more does not come back
-                if options.target == Target::Stdout && is_unavailable {
+                if options.to_stdout && is_unavailable {
                     return false;
                 }
             }

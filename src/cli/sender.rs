@@ -5,14 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 use standpipe::config::DiagnosticSeverity;
 use standpipe::{Config, Problem, ProblemKind, SpanKind, Telemetry, WhenFull};
 
-use super::attribute::{self, Attribute};
 use super::caller::Caller;
-use super::given::Given;
-use super::help::Topic;
-use super::{Failure, arguments, describe, report_error, text};
+use super::{Failure, describe, report_error, text};
 
 /// The name of the service, and of the scope, where none is set.
 pub(crate) const NAME: &str = "standpipe";
@@ -23,13 +22,113 @@ const SHORTEST: Duration = Duration::from_millis(1);
 pub(crate) const SERVICE_NAME: &str = "OTEL_CLI_SERVICE_NAME";
 /// File that `span start` writes its context to, and that the other commands read theirs from.
 pub(crate) const CARRIER_FILE: &str = "OTEL_CLI_CARRIER_FILE";
-const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_METRICS_EXPORTER"];
 const SIGNALS: [&str; 4] = ["", "TRACES_", "LOGS_", "METRICS_"];
 
 /// How the library says that the server has no TLS.
 const NOT_TLS: &str = "the server does not speak TLS";
 /// How the standard library, ureq and Windows say that no address was found for a name.
 const UNRESOLVED: [&str; 3] = ["failed to lookup address", "host not found", "No such host"];
+
+/// Where a command sends its telemetry, and in whose name.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Destination {
+    /// The service.name, instead of OTEL_CLI_SERVICE_NAME or else OTEL_SERVICE_NAME; commands nested in exec inherit it.
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    /// Where to send, instead of OTEL_EXPORTER_OTLP_ENDPOINT.
+    #[arg(long, value_name = "URL", value_parser = endpoint)]
+    endpoint: Option<String>,
+    /// Send over gRPC instead of HTTP.
+    #[arg(long)]
+    grpc: bool,
+    /// A header of each request, as for a token; may be given more than once.
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+    /// How long to try to deliver, as 500ms or 30s; 5s if it is not given, and 1s for exec.
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Report on standard error what becomes of the telemetry.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl Destination {
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose || is_on("OTEL_CLI_VERBOSE")
+    }
+
+    /// The variables of the process, where the options do not say otherwise; `presets` are for variables that are not set.
+    pub(crate) fn variables(&self, presets: &[(&str, &str)]) -> Vec<(String, OsString)> {
+        let mut variables: Vec<(String, OsString)> =
+            env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
+        let mut replace = |end: &str, value: &str| {
+            let names = SIGNALS.map(|signal| format!("OTEL_EXPORTER_OTLP_{signal}{end}"));
+            variables.retain(|(name, _)| !names.contains(name));
+            variables.push((names[0].clone(), value.into()));
+        };
+        if let Some(endpoint) = &self.endpoint {
+            replace("ENDPOINT", endpoint);
+        }
+        if self.grpc {
+            replace("PROTOCOL", "grpc");
+        }
+        if let Some(service) = self.service.clone().or_else(|| of_environment(SERVICE_NAME)) {
+            variables.retain(|(name, _)| name != "OTEL_SERVICE_NAME");
+            variables.push(("OTEL_SERVICE_NAME".to_owned(), service.into()));
+        }
+        for (preset, value) in presets {
+            if !variables.iter().any(|(name, value)| name == preset && is_usable(name, value)) {
+                variables.retain(|(name, _)| name != preset);
+                variables.push(((*preset).to_owned(), value.into()));
+            }
+        }
+        variables
+    }
+}
+
+/// The option for the span that a command is part of.
+#[derive(Debug, Args)]
+pub(crate) struct Parent {
+    /// A traceparent, or a file with a line TRACEPARENT=..., instead of TRACEPARENT of the environment; a file that does
+    /// not exist is ignored.
+    #[arg(long, value_name = "CONTEXT", value_hint = clap::ValueHint::FilePath)]
+    parent: Option<String>,
+}
+
+impl Parent {
+    /// The span that this command was started in. With `is_verbose`, the parts of it that cannot be read are reported.
+    pub(crate) fn caller(&self, is_verbose: bool) -> Caller {
+        let parent = self.parent.clone().or_else(|| of_environment(CARRIER_FILE));
+        let caller = parent.map_or_else(Caller::of_process, |parent| Caller::of(&parent));
+        if is_verbose {
+            caller.complaints.iter().for_each(|complaint| report_error(complaint));
+        }
+        caller
+    }
+}
+
+/// The kind of a span, in an option, a variable or a line of JSON.
+#[derive(Debug, Clone, Copy, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Internal,
+    Server,
+    Client,
+    Producer,
+    Consumer,
+}
+
+impl From<Kind> for SpanKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Internal => Self::Internal,
+            Kind::Server => Self::Server,
+            Kind::Client => Self::Client,
+            Kind::Producer => Self::Producer,
+            Kind::Consumer => Self::Consumer,
+        }
+    }
+}
 
 /// Started telemetry, and the trouble that it had.
 pub(crate) struct Sender {
@@ -42,20 +141,17 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Starts what the environment describes, where the options do not say otherwise; `presets` are for variables that are
-    /// not set. Where a queue is full, callers wait for `patience`; without any, records are dropped. A configuration that
-    /// cannot be used is trouble to report in the end, not an error.
+    /// Starts what the variables describe. Where a queue is full, callers wait for `patience`; without any, records are
+    /// dropped. A configuration that cannot be used is reported in the end, and is not an error.
     ///
     /// # Errors
-    /// When an option cannot be used.
+    /// When no telemetry can be started at all.
     pub(crate) fn start(
-        given: &Given,
-        presets: &[(&str, &str)],
+        destination: &Destination,
+        variables: Vec<(String, OsString)>,
         patience: Option<Duration>,
     ) -> Result<Self, Failure> {
-        let is_verbose = is_verbose(given);
-        let headers = headers(given).map_err(Failure::Usage)?;
-        let variables = variables(given, presets).map_err(Failure::Usage)?;
+        let (is_verbose, headers) = (destination.is_verbose(), &destination.headers);
         let (config, mut broken) = usable(Config::from_variables(variables));
         let trouble = Arc::new(Mutex::new(None));
         let latest = Arc::clone(&trouble);
@@ -118,106 +214,21 @@ impl Sender {
     }
 }
 
-/// What an option says, or else the variable of otel-cli that is the same, if its value is valid: a variable is no part of the
-/// command line, and never a reason to refuse that.
-pub(crate) fn value_or(
-    given: &Given,
-    option: &str,
-    variable: &str,
-    is_valid: impl Fn(&str) -> bool,
-) -> Result<Option<String>, String> {
-    let of_option = given.value(option)?.map(str::to_owned);
-    Ok(of_option.or_else(|| of_environment(variable).filter(|value| is_valid(value))))
+/// Whether the variable of otel-cli turns a switch on.
+pub(crate) fn is_on(variable: &str) -> bool {
+    of_environment(variable).is_some_and(|value| value == "true" || value == "1")
 }
 
-/// Whether a switch is on, by its option or by the variable of otel-cli.
-pub(crate) fn is_on(given: &Given, option: &str, variable: &str) -> bool {
-    given.has(option) || of_environment(variable).is_some_and(|value| value == "true" || value == "1")
+/// The value of the variable of otel-cli for an option, if it is valid: a variable is not part of the command line, and never
+/// a reason to refuse that.
+pub(crate) fn choice<T: ValueEnum>(variable: &str) -> Option<T> {
+    of_environment(variable).and_then(|value| T::from_str(&value, false).ok())
 }
 
-pub(crate) fn is_verbose(given: &Given) -> bool {
-    is_on(given, "--verbose", "OTEL_CLI_VERBOSE")
-}
-
-/// Those of the environment, then those of the options: of a key the last one counts.
-pub(crate) fn attributes(given: &Given) -> Result<Vec<Attribute>, String> {
-    let list = of_environment("OTEL_CLI_ATTRIBUTES").unwrap_or_default();
-    let mut attributes = attribute::parse_list(&list);
-    for word in given.values("--attr")? {
-        attributes.push(attribute::parse(word)?);
-    }
-    Ok(attributes)
-}
-
-/// How long may it take to deliver?
-pub(crate) fn budget(given: &Given, default: Duration) -> Result<Duration, String> {
-    let Some(word) = given.value("--timeout")? else { return Ok(default) };
-    text::duration(word).ok_or_else(|| format!("--timeout {word:?}: write a time, as 500ms or 2s"))
-}
-
-/// The span that this command was started in; what cannot be read of it is reported on request.
-pub(crate) fn caller(given: &Given) -> Result<Caller, String> {
-    let parent = value_or(given, "--parent", CARRIER_FILE, |_| true)?;
-    let caller = parent.map_or_else(Caller::of_process, |parent| Caller::of(&parent));
-    if is_verbose(given) {
-        caller.complaints.iter().for_each(|complaint| report_error(complaint));
-    }
-    Ok(caller)
-}
-
-pub(crate) fn kind(word: &str) -> Result<SpanKind, String> {
-    match word {
-        "internal" => Ok(SpanKind::Internal),
-        "server" => Ok(SpanKind::Server),
-        "client" => Ok(SpanKind::Client),
-        "producer" => Ok(SpanKind::Producer),
-        "consumer" => Ok(SpanKind::Consumer),
-        _ => Err(format!("kind {word:?}: write internal, server, client, producer or consumer")),
-    }
-}
-
-fn headers(given: &Given) -> Result<Vec<(String, String)>, String> {
-    let headers = given.values("--header")?.into_iter().map(arguments::header);
-    headers.collect::<Result<_, _>>().map_err(|error| error.to_string())
-}
-
-/// The variables of the process, where the options do not say otherwise.
-fn variables(given: &Given, presets: &[(&str, &str)]) -> Result<Vec<(String, OsString)>, String> {
-    let mut variables: Vec<(String, OsString)> =
-        env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
-    let mut replace = |end: &str, value: &str| {
-        let names = SIGNALS.map(|signal| format!("OTEL_EXPORTER_OTLP_{signal}{end}"));
-        variables.retain(|(name, _)| !names.contains(name));
-        variables.push((names[0].clone(), value.into()));
-    };
-    if let Some(endpoint) = given.value("--endpoint")? {
-        check_endpoint(endpoint)?;
-        replace("ENDPOINT", endpoint);
-    }
-    if given.has("--grpc") {
-        replace("PROTOCOL", "grpc");
-    }
-    if given.topic == Topic::Exec {
-        // standard output is the command's
-        for (_, value) in variables.iter_mut().filter(|(name, _)| EXPORTERS.contains(&name.as_str())) {
-            let chosen = value.to_string_lossy().into_owned();
-            let others: Vec<&str> =
-                chosen.split(',').filter(|exporter| exporter.trim() != "console").collect();
-            let is_only = others.is_empty() && !chosen.is_empty();
-            *value = if is_only { "none".into() } else { others.join(",").into() };
-        }
-    }
-    if let Some(service) = value_or(given, "--service", SERVICE_NAME, |_| true)? {
-        variables.retain(|(name, _)| name != "OTEL_SERVICE_NAME");
-        variables.push(("OTEL_SERVICE_NAME".to_owned(), service.into()));
-    }
-    for (preset, value) in presets {
-        if !variables.iter().any(|(name, value)| name == preset && is_usable(name, value)) {
-            variables.retain(|(name, _)| name != preset);
-            variables.push(((*preset).to_owned(), value.into()));
-        }
-    }
-    Ok(variables)
+/// The value of `--header`.
+pub(crate) fn header(word: &str) -> Result<(String, String), &'static str> {
+    let parts = word.split_once('=').filter(|(name, _)| !name.is_empty());
+    parts.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or("write NAME=VALUE")
 }
 
 /// Whether a variable says something; one that cannot be understood counts as not set.
@@ -226,17 +237,18 @@ fn is_usable(name: &str, value: &OsStr) -> bool {
     !value.is_empty() && read.is_ok_and(|config| config.diagnostics().is_empty())
 }
 
-/// Of the command line, where a slip is to be mended, and not telemetry that cannot be delivered.
-pub(crate) fn check_endpoint(endpoint: &str) -> Result<(), String> {
+/// The value of `--endpoint`: a mistake in the command line is to be corrected there, and not telemetry that cannot be
+/// delivered.
+pub(crate) fn endpoint(word: &str) -> Result<String, String> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-    let read = Config::from_variables([(NAME, endpoint)]);
+    let read = Config::from_variables([(NAME, word)]);
     let diagnostics = match &read {
         Ok(config) => config.diagnostics(),
         Err(error) => error.diagnostics(),
     };
     match diagnostics.iter().find(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error) {
-        Some(diagnostic) => Err(diagnostic.to_string().replace(NAME, "--endpoint")),
-        None => Ok(()),
+        Some(diagnostic) => Err(diagnostic.to_string().replace(&format!("{NAME}: "), "")),
+        None => Ok(word.to_owned()),
     }
 }
 

@@ -1,9 +1,10 @@
 //! `standpipe spool`: what is in the directory of a spool.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use clap::Args;
 use standpipe::Signal;
 use standpipe::spool::{Contents, Instance, inspect};
 
@@ -20,8 +21,26 @@ const COLUMNS: [Column; 5] = [
     Column::cut(30).uncut().optional(),
 ];
 
-/// Shows what is in the directory, and changes nothing.
-pub(crate) fn run(directory: &Path, style: &Style) -> Result<ExitCode, Failure> {
+/// Shows what processes have left in the directory of a spool.
+///
+/// Shows what exporters keep in the directory of a spool (the setting spool = "DIR"): for each of them its name and service,
+/// whether its process runs or has ended, the records of each signal that are to be delivered, in how many requests, of what
+/// size and for how long they have waited, the spans that are open or were interrupted, and what cannot be read. Nothing is
+/// changed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  standpipe spool /var/spool/shop
+
+Exit code: 0, or 1 if the directory cannot be read or is accessible to other users")]
+pub(crate) struct Options {
+    /// The directory of the spool.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
+    let directory = &options.directory;
     let instances = look(directory)?;
     print(&draw(directory, &instances, SystemTime::now(), style))?;
     Ok(ExitCode::SUCCESS)

@@ -3,6 +3,8 @@
 use std::env;
 use std::io::{IsTerminal, stdout};
 
+use clap::ValueEnum;
+
 use super::terminal;
 use super::text::{self, Charset};
 
@@ -12,9 +14,9 @@ const NARROWEST: usize = 44;
 const WIDEST: usize = 240;
 
 /// The value of `--color`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// Colours on a terminal, unless `NO_COLOR` is set.
+    // on a terminal, unless `NO_COLOR` is set
     #[default]
     Auto,
     Always,
@@ -31,7 +33,7 @@ pub(crate) struct TerminalInfo {
     pub(crate) term: Option<String>,
     /// The value that decides the character set: `LC_ALL`, else `LC_CTYPE`, else `LANG`.
     pub(crate) locale: Option<String>,
-    pub(crate) columns: Option<String>,
+    pub(crate) columns: Option<usize>,
 }
 
 impl TerminalInfo {
@@ -45,7 +47,10 @@ impl TerminalInfo {
             no_color: variable("NO_COLOR"),
             term: variable("TERM"),
             locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable),
-            columns: variable("COLUMNS").or_else(|| is_terminal.then(terminal::columns).flatten()),
+            columns: match variable("COLUMNS") {
+                Some(columns) => columns.parse().ok(),
+                None => terminal::columns(),
+            },
         }
     }
 
@@ -70,13 +75,7 @@ impl TerminalInfo {
     /// The columns that the terminal has now, unless the environment says how many to use.
     pub(crate) fn current_columns() -> Option<usize> {
         let is_given = env::var_os("COLUMNS").is_some_and(|columns| !columns.is_empty());
-        let columns = if is_given { None } else { terminal::columns() };
-        columns?.parse().ok()
-    }
-
-    /// The columns that the terminal had at the start, if that is known.
-    pub(crate) fn known_columns(&self) -> Option<usize> {
-        self.columns.as_deref()?.parse().ok()
+        if is_given { None } else { terminal::columns() }
     }
 }
 
@@ -108,7 +107,7 @@ impl Style {
             Charset::Unicode => &UNICODE,
             Charset::Ascii => &ASCII,
         };
-        Self { color, charset, width: width_in(terminal.known_columns().unwrap_or(DEFAULT_WIDTH)), glyphs }
+        Self { color, charset, width: width_in(terminal.columns.unwrap_or(DEFAULT_WIDTH)), glyphs }
     }
 
     /// Draws from here on for a terminal of this many columns.
@@ -411,14 +410,13 @@ mod tests {
 
     #[test]
     fn an_absurd_width_is_brought_within_bounds() {
-        let width = |columns: Option<&str>| {
-            let terminal = TerminalInfo { columns: columns.map(str::to_owned), ..terminal() };
+        let width = |columns: Option<usize>| {
+            let terminal = TerminalInfo { columns, ..terminal() };
             Style::decide(ColorChoice::Auto, false, &terminal).width
         };
-        assert_eq!(width(Some("132")), 132);
-        assert_eq!(width(Some("3")), NARROWEST);
-        assert_eq!(width(Some("99999")), WIDEST);
-        assert_eq!(width(Some("wide")), DEFAULT_WIDTH);
+        assert_eq!(width(Some(132)), 132);
+        assert_eq!(width(Some(3)), NARROWEST);
+        assert_eq!(width(Some(99_999)), WIDEST);
         assert_eq!(width(None), DEFAULT_WIDTH);
     }
 

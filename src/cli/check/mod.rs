@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{env, thread};
 
+use clap::Args;
 use standpipe::Exporter;
 use standpipe::config::Diagnostic;
 
@@ -29,12 +30,48 @@ const STDIN: &str = "<stdin>";
 /// Exporters that are probed at the same time, with a thread for each.
 const MOST_PROBED: usize = 32;
 
-/// What to check, and how to show it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Shows the result of a configuration, its problems, and whether the collector answers.
+///
+/// Reads a configuration file, or OpenTelemetry's environment variables, and shows for each exporter where its signals go, the
+/// value of every setting and where it came from; then every problem with its line and what to do about it. Then it probes
+/// each endpoint with a request that holds no telemetry and shows the result of each stage. The values of headers are never
+/// shown.
+///
+/// A file whose name ends in .yaml or .yml is read as YAML, every other one as TOML. With - the configuration is read from
+/// standard input, as TOML or YAML, and paths in it start at the working directory.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  standpipe check telemetry.toml
+  standpipe check --env --offline
+  standpipe check --json telemetry.toml | jq .errors
+
+Exit code: 0 if there is no error (there may be warnings, and a file may describe no exporter at
+           all), 1 if there is one or an endpoint does not answer as it should, 2 if the file cannot
+           be read at all")]
 pub(crate) struct Options {
-    pub(crate) subject: Subject,
-    pub(crate) probing: Probing,
-    pub(crate) form: Form,
+    /// The configuration file, or - for standard input.
+    #[arg(required_unless_present = "env", conflicts_with = "env")]
+    file: Option<PathBuf>,
+    /// Check the environment instead of a file.
+    #[arg(long)]
+    env: bool,
+    /// Do not probe the endpoints.
+    #[arg(long)]
+    offline: bool,
+    /// Print one JSON object instead: exporters, warnings and errors.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Options {
+    fn subject(&self) -> Subject {
+        match &self.file {
+            None => Subject::Environment,
+            Some(file) if file.as_os_str() == "-" => Subject::Stdin,
+            Some(file) => Subject::File(file.clone()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,50 +93,41 @@ impl Subject {
     }
 }
 
-/// Whether the collectors are probed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Probing {
-    Online,
-    Offline,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// For people.
-    Drawing,
-    /// For programs.
-    Json,
-}
-
 /// Checks the subject and prints what was found.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
-    let examined = match examine(&options.subject) {
+    let subject = options.subject();
+    let examined = match examine(&subject) {
         Ok(examined) => examined,
-        Err(diagnostics) => return give_up(options, &diagnostics, style),
+        Err(diagnostics) => return give_up(options, &subject, &diagnostics, style),
     };
-    let has_failed = match options.form {
-        Form::Drawing => draw(options, &examined, style)?,
-        Form::Json => write_json(options, &examined, style)?,
+    let has_failed = match options.json {
+        false => draw(options, &subject, &examined, style)?,
+        true => write_json(options, &examined, style)?,
     };
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// For what cannot be read at all.
-fn give_up(options: &Options, diagnostics: &[Diagnostic], style: &Style) -> Result<ExitCode, Failure> {
-    match options.form {
-        Form::Drawing => {
+fn give_up(
+    options: &Options,
+    subject: &Subject,
+    diagnostics: &[Diagnostic],
+    style: &Style,
+) -> Result<ExitCode, Failure> {
+    match options.json {
+        false => {
             let reasons: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.what.as_str()).collect();
-            let message = format!("{}: {}", options.subject.name(), reasons.join("; "));
+            let message = format!("{}: {}", subject.name(), reasons.join("; "));
             report_error(&text::printable(&message, style.charset));
         }
-        Form::Json => show(&[json::write(Vec::new(), diagnostics, &[])])?,
+        true => show(&[json::write(Vec::new(), diagnostics, &[])])?,
     }
     Ok(ExitCode::from(UNUSABLE))
 }
 
 /// Each part as soon as it is known, since a collector may take seconds to answer. Returns whether there is an error.
-fn draw(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
-    let report = Report::new(&options.subject, examined);
+fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style) -> Result<bool, Failure> {
+    let report = Report::new(subject, examined);
     show(&report.draw(style))?;
     let mut probed = Vec::new();
     probe_all(options, examined, style, |exporter, results| {
@@ -133,7 +161,7 @@ fn probe_all(
     style: &Style,
     mut on_results: impl FnMut(&Exporter, Vec<ProbedEndpoint>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    if options.probing == Probing::Offline {
+    if options.offline {
         return Ok(());
     }
     for exporters in examined.exporters.chunks(MOST_PROBED) {
@@ -143,8 +171,7 @@ fn probe_all(
                 .map(|(exporter, summary)| scope.spawn(move || stages::probe(exporter, summary)))
                 .collect();
             for (probed, (exporter, summary)) in probed.into_iter().zip(exporters) {
-                let waiting =
-                    (options.form == Form::Drawing).then(|| ProgressLine::begin(&summary.endpoints, style));
+                let waiting = (!options.json).then(|| ProgressLine::begin(&summary.endpoints, style));
                 let results = probed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 drop(waiting);
                 on_results(exporter, results)?;

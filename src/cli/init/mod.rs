@@ -16,13 +16,14 @@ use super::{Failure, print, print_text};
 
 /// Writes the file, unless it exists, and prints the next steps.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
-    let starter = options.flavour.starter();
-    let file = match &options.target {
+    let plan = options.plan().map_err(Failure::Usage)?;
+    let starter = plan.flavour.starter();
+    let file = match &plan.target {
         Target::Stdout => return print_text(starter.trim_end()),
         Target::File(file) => file,
     };
     write_new(file, starter).map_err(|error| cannot_write(file, &error))?;
-    print(&next_steps(options.flavour, &file.display().to_string(), style))?;
+    print(&next_steps(plan.flavour, &file.display().to_string(), style))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,11 +3,45 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::Flavour;
-use crate::cli::text;
+use clap::{Args, ValueHint};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+use super::Flavour;
+
+/// Writes a commented configuration file to begin with.
+///
+/// Writes the file and shows how to use it. It is not interactive and never overwrites a file. If only FILE is given, its
+/// extension selects the flavour.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Flavours:
+  stalwart       TOML with [tracer.<id>] and [metrics.open-telemetry]; telemetry.toml if no FILE
+                 is given. This is the default; toml is an alias
+  tracetest      YAML with telemetry.exporters and server.telemetry; tracetest.yaml. yaml is
+                 an alias
+  qualitytrace   the same with Qualitytrace's names; qualitytrace.yaml
+  env            OpenTelemetry's environment variables, for a shell, docker or systemd;
+                 telemetry.env
+
+Examples:
+  standpipe init
+  standpipe init env /etc/shop/telemetry.env
+  standpipe init tracetest --stdout
+
+Exit code: 0, or 1 if the file exists or cannot be written")]
 pub(crate) struct Options {
+    /// The flavour of the file: stalwart, tracetest, qualitytrace or env.
+    flavour: Option<OsString>,
+    /// The file to write; - prints it.
+    #[arg(value_hint = ValueHint::FilePath)]
+    file: Option<OsString>,
+    /// Print the file instead.
+    #[arg(long)]
+    stdout: bool,
+}
+
+/// What to write, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Plan {
     pub(super) flavour: Flavour,
     pub(super) target: Target,
 }
@@ -19,16 +53,12 @@ pub(super) enum Target {
 }
 
 impl Options {
-    /// The options of `init [FLAVOUR] [FILE]`; without a flavour, the file's extension selects it.
+    /// Without a flavour, the file's extension selects it.
     ///
     /// # Errors
     /// When the operands are invalid, with the reason.
-    pub(crate) fn new(
-        first: Option<OsString>,
-        second: Option<OsString>,
-        stdout: bool,
-    ) -> Result<Self, String> {
-        let (flavour, file) = match (first, second) {
+    pub(super) fn plan(&self) -> Result<Plan, String> {
+        let (flavour, file) = match (self.flavour.clone(), self.file.clone()) {
             (None, _) => (Flavour::default(), None),
             (Some(word), None) => match Flavour::named(&word.to_string_lossy()) {
                 Some(flavour) => (flavour, None),
@@ -39,7 +69,7 @@ impl Options {
                 (Flavour::named(&word).ok_or_else(|| unknown(&word))?, file)
             }
         };
-        let target = match (file, stdout) {
+        let target = match (file, self.stdout) {
             (Some(file), _) if file == "-" => Target::Stdout,
             (Some(_), true) => return Err("init takes a FILE or --stdout, not both".to_owned()),
             (None, true) => Target::Stdout,
@@ -49,7 +79,7 @@ impl Options {
         if let Target::File(file) = &target {
             suits(flavour, file)?;
         }
-        Ok(Self { flavour, target })
+        Ok(Plan { flavour, target })
     }
 }
 
@@ -79,27 +109,22 @@ fn suits(flavour: Flavour, file: &Path) -> Result<(), String> {
 }
 
 fn unknown(word: &str) -> String {
-    let message = text::unknown("flavour", word, &Flavour::WORDS);
-    if message.ends_with('?') {
-        return message;
-    }
-    let names = Flavour::ALL.map(Flavour::name);
-    format!("{message}; there are {}", names.join(", "))
+    format!("unknown flavour {word:?}; there are {}", Flavour::ALL.map(Flavour::name).join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn options(words: &[&str], stdout: bool) -> Result<Options, String> {
+    fn options(words: &[&str], stdout: bool) -> Result<Plan, String> {
         let mut words = words.iter().map(OsString::from);
-        Options::new(words.next(), words.next(), stdout)
+        Options { flavour: words.next(), file: words.next(), stdout }.plan()
     }
 
     #[test]
     fn flavour_and_file_may_be_left_out() {
-        let file = |flavour, name: &str| Ok(Options { flavour, target: Target::File(name.into()) });
-        let stdout = |flavour| Ok(Options { flavour, target: Target::Stdout });
+        let file = |flavour, name: &str| Ok(Plan { flavour, target: Target::File(name.into()) });
+        let stdout = |flavour| Ok(Plan { flavour, target: Target::Stdout });
         for (words, is_stdout, expected) in [
             (&[][..], false, file(Flavour::Stalwart, "telemetry.toml")),
             (&["toml"], false, file(Flavour::Stalwart, "telemetry.toml")),
@@ -121,9 +146,8 @@ mod tests {
     #[test]
     fn mistakes_are_named_and_mended() {
         for (words, is_stdout, message) in [
-            (&["stalwert"][..], false, "unknown flavour \"stalwert\"; did you mean \"stalwart\"?"),
             (
-                &["nagios"],
+                &["nagios"][..],
                 false,
                 "unknown flavour \"nagios\"; there are stalwart, tracetest, qualitytrace, env",
             ),
@@ -133,7 +157,11 @@ mod tests {
                 "\"shop.conf\" has no ending that names a flavour; write: init FLAVOUR FILE",
             ),
             (&["./shop"], false, "\"./shop\" has no ending that names a flavour; write: init FLAVOUR FILE"),
-            (&["ymal", "a.yaml"], false, "unknown flavour \"ymal\"; did you mean \"yaml\"?"),
+            (
+                &["ymal", "a.yaml"],
+                false,
+                "unknown flavour \"ymal\"; there are stalwart, tracetest, qualitytrace, env",
+            ),
             (&["env", "a.env"], true, "init takes a FILE or --stdout, not both"),
             (
                 &["toml", "a.yaml"],

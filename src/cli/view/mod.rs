@@ -10,12 +10,13 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::Args;
 use standpipe::receiver::proto::common::v1::InstrumentationScope;
 use standpipe::receiver::proto::resource::v1::Resource;
 use standpipe::receiver::{Batch, Protocol, ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
 
 use self::assembler::{Assembler, Block, Cause, Root, State};
-pub(crate) use self::filter::{Filter, level, min, trace};
+pub(crate) use self::filter::Filter;
 pub(crate) use self::flat::Layout;
 pub(crate) use self::foot::Foot;
 use self::history::History;
@@ -29,13 +30,33 @@ use super::weight;
 const MOST_IN_LINE: usize = 4096;
 
 /// What is shown, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Args)]
+#[group(skip)]
 pub(crate) struct Options {
-    /// Not decided yet: it depends on where the output goes.
-    pub(crate) form: Option<Form>,
-    /// Everything that is known of a span.
-    pub(crate) full: bool,
-    pub(crate) filter: Filter,
+    /// Draw trees, even if the output is not a terminal.
+    #[arg(long, group = "form")]
+    tree: bool,
+    /// Print an entry for each record as it arrives, even on a terminal.
+    #[arg(long, group = "form")]
+    flat: bool,
+    /// Print OTLP JSON, a line for each request; everything else goes to standard error.
+    #[arg(long, group = "form")]
+    json: bool,
+    /// Show all spans of a tree with all attributes, ids and stack traces, where otherwise four attributes are shown (of
+    /// process only command_args, none of host, os, thread, code, telemetry or network.protocol) and like or deep spans are
+    /// counted; of an entry of --flat all events, where otherwise six are shown with four attributes each.
+    #[arg(long)]
+    full: bool,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+impl Options {
+    /// The chosen form, if there is one: otherwise it depends on where the output goes.
+    fn form(&self) -> Option<Form> {
+        let forms = [(self.tree, Form::Tree), (self.flat, Form::Flat), (self.json, Form::Json)];
+        forms.into_iter().find(|(is_chosen, _)| *is_chosen).map(|(_, form)| form)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +124,7 @@ impl View {
             false => (Form::Flat, Layout::Whole),
         };
         Self {
-            form: options.form.unwrap_or(form),
+            form: options.form().unwrap_or(form),
             layout,
             full: options.full,
             filter: options.filter.clone(),
