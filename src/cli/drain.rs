@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use standpipe::ledger::Counts;
+use standpipe::probe::probe;
 use standpipe::spool::Instance;
 use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry};
 
@@ -21,13 +22,20 @@ use super::{Failure, describe, interrupt, print, report_error, sender, spool, te
 const GOES_ON: &str =
     "nothing is lost: it is tried again until it is delivered; Ctrl-C ends that, or --timeout TIME";
 /// How long the end waits for the request that is under way, and for the worker to remove what was delivered.
-const END: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same after the time of `--timeout` is up.
+const MIN_END_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long the endpoints are asked whether they are a collector.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// What the messages about records that no count includes have in common.
+const UNACCOUNTED: [&str; 2] = ["unknown number", "left alone"];
 
 /// Sends the records in a spool to a collector, or prints them.
 ///
 /// Sends the records that ended processes left in the directory of a spool, oldest first, whatever their services and
 /// exporters were. Records that the collector has answered for are removed; those that it cannot take now are tried again
-/// until it can. Exporters that run are left alone. On a terminal a bar shows the progress. Ctrl-C or SIGTERM ends it: the
+/// until it can. First the endpoint is asked with an empty request: if it is not a collector, or does not accept the
+/// credentials, nothing is sent. Exporters that run are left alone. On a terminal a bar shows the progress. Ctrl-C or SIGTERM ends it: the
 /// rest stays, and the command can be repeated. A request that was under way when the command was killed is sent again.
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe drain DIR --endpoint URL [OPTIONS]
@@ -80,14 +88,15 @@ enum Event {
     Interrupted,
 }
 
-/// Sends what is left, until nothing is, or until it is interrupted: then it can be repeated.
+/// Sends the records that are left until none is, or until it is interrupted: then it can be repeated.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
+    let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let before = spool::look(&options.directory)?;
     let total = spool::left(&before);
+    refuse_foreign(options, &before, deadline)?;
     let (sender, events) = mpsc::channel();
     let (interrupted, problems) = (sender.clone(), sender.clone());
-    interrupt::on_interrupt(move || drop(interrupted.send(Event::Interrupted)))
-        .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
+    interrupt::on_interrupt(move || drop(interrupted.send(Event::Interrupted))).map_err(cannot_start)?;
     let hook = move |problem: &Problem| drop(problems.send(Event::Problem(problem.clone())));
     let exporter = options.exporter().throttle(Duration::ZERO).drain(&options.directory);
     let telemetry =
@@ -99,61 +108,130 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
             let _ = sender.send(Event::Drained);
         }
     };
-    let flush = thread::Builder::new().name("standpipe-flush".to_owned()).spawn(flush);
-    flush.map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
-    let mut progress = Progress::new(style);
-    let draw = |progress: &mut Progress<'_>| {
+    thread::Builder::new().name("standpipe-flush".to_owned()).spawn(flush).map_err(cannot_start)?;
+    let mut draining = Draining::new(options, style);
+    let is_drained = draining.wait(&events, deadline, || {
         let counts = telemetry.ledger().total();
-        let done = counts.delivered + counts.lost();
-        progress.draw(done, total, || format!("{done} of {total} records"));
-    };
-    let is_drained = wait(&events, options, &mut progress, draw);
-    progress.clear();
-    let counts = telemetry.shutdown(END).total();
+        (counts.delivered + counts.lost(), total)
+    });
+    let end = deadline.map_or(END_TIMEOUT, |deadline| deadline.saturating_duration_since(Instant::now()));
+    let counts = telemetry.shutdown(end.clamp(MIN_END_TIMEOUT, END_TIMEOUT)).total();
+    for event in events.try_iter() {
+        draining.take(event);
+    }
     let left = left(&before, spool::look(&options.directory)?);
-    let summary = summary(&counts, left, is_drained, style);
+    let summary = summary(&counts, left, is_drained, &draining.unaccounted, style);
     match options.to_stdout {
         true => summary.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}"))),
         false => print(&summary)?,
     }
-    Ok(if left == 0 && counts.lost() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_whole = left == 0 && counts.lost() == 0 && draining.unaccounted.is_empty();
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Waits until all that can be delivered is, and returns true; false if it ends before.
-fn wait(
-    events: &mpsc::Receiver<Event>,
-    options: &Options,
-    progress: &mut Progress<'_>,
-    draw: impl Fn(&mut Progress<'_>),
-) -> bool {
-    let until = options.timeout.map(|timeout| Instant::now() + timeout);
-    let mut reported = HashSet::new();
-    let mut goes_on = (!options.to_stdout).then_some(GOES_ON);
-    while until.is_none_or(|until| Instant::now() < until) {
-        match events.recv_timeout(TICK) {
-            Ok(Event::Drained) => return true,
-            Ok(Event::Interrupted) | Err(mpsc::RecvTimeoutError::Disconnected) => return false,
-            Ok(Event::Problem(problem)) => {
-                let is_unavailable = problem.kind == ProblemKind::Unavailable;
-                let words = if options.to_stdout { problem.message } else { sender::in_words(&problem) };
-                // each attempt fails for the same reason
-                if !reported.contains(&words) {
-                    progress.clear();
-                    report_error(&words);
-                    goes_on.take_if(|_| is_unavailable).iter().for_each(|words| report_error(words));
-                    reported.insert(words);
-                }
-                // output that is not read any more does not come back
-                if options.to_stdout && is_unavailable {
-                    return false;
-                }
-            }
-            Err(mpsc::RecvTimeoutError::Timeout) => draw(progress),
+fn cannot_start(error: io::Error) -> Failure {
+    Failure::Message(format!("cannot start: {error}"))
+}
+
+/// Asks the endpoints with requests that hold no records, before the spool is opened: a server that is not a collector, or
+/// does not accept the credentials, would refuse all records, and they would be lost.
+fn refuse_foreign(options: &Options, before: &[Instance], deadline: Option<Instant>) -> Result<(), Failure> {
+    let ended = before.iter().filter(|instance| !instance.is_running);
+    let signals: HashSet<_> =
+        ended.flat_map(|instance| &instance.contents).map(|found| found.signal).collect();
+    if options.to_stdout || signals.is_empty() {
+        return Ok(());
+    }
+    let budget = deadline.map_or(PROBE_TIMEOUT, |deadline| {
+        deadline.saturating_duration_since(Instant::now()).min(PROBE_TIMEOUT)
+    });
+    let report = probe(&options.exporter().signals(signals), budget);
+    for endpoint in &report.endpoints {
+        if let Some(stage) = endpoint.stages.iter().find(|stage| stage.is_refused) {
+            return Err(Failure::Message(format!(
+                "{}: {stage}; nothing was sent, and all records stay in {}",
+                endpoint.url,
+                text::name(&options.directory)
+            )));
         }
     }
-    progress.clear();
-    report_error("the time is up");
-    false
+    Ok(())
+}
+
+/// The messages and the progress of a drain.
+struct Draining<'a> {
+    to_stdout: bool,
+    progress: Progress<'a>,
+    reported: HashSet<String>,
+    /// What is said after the first request that could not be delivered.
+    goes_on: Option<&'static str>,
+    /// Messages about records that no count includes.
+    unaccounted: Vec<String>,
+}
+
+impl<'a> Draining<'a> {
+    fn new(options: &Options, style: &'a Style) -> Self {
+        Self {
+            to_stdout: options.to_stdout,
+            progress: Progress::new(style),
+            reported: HashSet::new(),
+            goes_on: (!options.to_stdout).then_some(GOES_ON),
+            unaccounted: Vec::new(),
+        }
+    }
+
+    /// Waits until all records that can be delivered are, and returns true; false if the wait ends before.
+    fn wait(
+        &mut self,
+        events: &mpsc::Receiver<Event>,
+        deadline: Option<Instant>,
+        done_of_total: impl Fn() -> (u64, u64),
+    ) -> bool {
+        let is_drained = loop {
+            let left = deadline.map_or(TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                self.progress.clear();
+                report_error("the time is up");
+                break false;
+            }
+            match events.recv_timeout(TICK.min(left)) {
+                Ok(event) => {
+                    if let Some(is_drained) = self.take(event) {
+                        break is_drained;
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break false,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let (done, total) = done_of_total();
+                    self.progress.draw(done, total, || format!("{done} of {total} records"));
+                }
+            }
+        };
+        self.progress.clear();
+        is_drained
+    }
+
+    /// Reports a problem, once for each message. Returns whether all is delivered, if the wait is over.
+    fn take(&mut self, event: Event) -> Option<bool> {
+        let problem = match event {
+            Event::Drained => return Some(true),
+            Event::Interrupted => return Some(false),
+            Event::Problem(problem) => problem,
+        };
+        let is_unavailable = problem.kind == ProblemKind::Unavailable;
+        let words = if self.to_stdout { problem.message } else { sender::in_words(&problem) };
+        if !self.reported.contains(&words) {
+            self.progress.clear();
+            report_error(&words);
+            self.goes_on.take_if(|_| is_unavailable).iter().for_each(|words| report_error(words));
+            if problem.kind == ProblemKind::Spool && UNACCOUNTED.iter().any(|part| words.contains(part)) {
+                self.unaccounted.push(words.clone());
+            }
+            self.reported.insert(words);
+        }
+        // output that is not read any more does not come back
+        (self.to_stdout && is_unavailable).then_some(false)
+    }
 }
 
 /// Records that are there still.
@@ -164,7 +242,13 @@ fn left(before: &[Instance], mut now: Vec<Instance>) -> u64 {
     spool::left(&now)
 }
 
-fn summary(counts: &Counts, left: u64, is_drained: bool, style: &Style) -> Vec<String> {
+fn summary(
+    counts: &Counts,
+    left: u64,
+    is_drained: bool,
+    unaccounted: &[String],
+    style: &Style,
+) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = |ink: Ink, mark: &str, text: &str| {
         let mut line = style.line();
@@ -187,7 +271,11 @@ fn summary(counts: &Counts, left: u64, is_drained: bool, style: &Style) -> Vec<S
             line(Ink::BAD, cross, &format!("{}: {why}", describe::count(lost, "record")));
         }
     }
+    if !unaccounted.is_empty() {
+        line(Ink::BAD, cross, "records of unknown number were lost, or files were left alone: see above");
+    }
     match left {
+        0 if !unaccounted.is_empty() => {}
         0 => line(Ink::GOOD, check, "nothing is left"),
         _ => {
             let (records, are) = (describe::count(left, "record"), if left == 1 { "is" } else { "are" });

@@ -154,7 +154,8 @@ pub(super) fn ask_http(target: &ProbeTarget<'_>, endpoint: &Endpoint, stages: &m
                 headers: &names,
                 is_compressed: target.settings.compression == Compression::Gzip,
             };
-            stages.push(StageKind::Export, request.ended, responses::judge(reply, &sent));
+            let is_retryable = responses::RETRYABLE.contains(&reply.status);
+            stages.answer(request.ended, responses::judge(reply, &sent), is_retryable);
         }
         ProbeEnd::Failed(failure) => {
             let problem = advice::unanswered(failure, protocol(target, &request, failure), target.url.is_tls);
@@ -199,7 +200,9 @@ pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, endpoint: &End
             if let Some(signals) = responses::taken_alone(&replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }
-            stages.push(StageKind::Export, Instant::now(), responses::judge_calls(&replies, &sent));
+            let is_retryable = |(_, reply): &(_, CallResponse)| responses::is_retryable(reply.code);
+            let is_retryable = replies.iter().all(is_retryable);
+            stages.answer(Instant::now(), responses::judge_calls(&replies, &sent), is_retryable);
         }
         Err(failure) => {
             let problem = advice::uncalled(&failure, target.url, target.settings.tls.ca.is_some());
