@@ -274,6 +274,12 @@ pub(crate) fn in_words(problem: &Problem) -> String {
         ProblemKind::NotTaken if has_path_twice => {
             "; the path is there twice: write the endpoint without it, since it is appended"
         }
+        // the proxy answered for itself
+        ProblemKind::Unavailable
+            if message.split(|c: char| !c.is_alphanumeric()).any(|word| word == "407") =>
+        {
+            ""
+        }
         ProblemKind::Unavailable => "; is a collector running? try: standpipe receive",
         _ => "",
     };

@@ -723,6 +723,24 @@ fn the_make_recipe_of_the_guide_names_each_span_after_its_line() {
 }
 
 #[test]
+fn a_command_line_in_one_word_is_not_recorded() {
+    for line in ["sh -c hunter2", "curl http://user@host/hunter2"] {
+        let (output, span) = recorded(&["--", line]);
+        assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+        assert_eq!(span.span.name, line.split(' ').next().unwrap());
+        assert!(!format!("{span:?}").contains("hunter2"), "{span:?}");
+    }
+}
+
+#[test]
+fn print_to_makes_a_file_that_only_its_user_can_read() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("context");
+    recorded(&["--print-to", file.to_str().unwrap(), "--", "true"]);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
 fn a_bad_command_line_runs_nothing() {
     let cases: [(&[&str], &str); 5] = [
         (&[], "<COMMAND>..."),

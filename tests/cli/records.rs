@@ -1,7 +1,8 @@
 //! `standpipe span`, `log` and `metric`: what a script says arrives, and the exit code says whether it did.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -133,6 +134,38 @@ fn span_start_writes_the_carrier_file_that_later_commands_read() {
     }
     assert_eq!(spans[1].parent_id().map(|id| id.to_string()).as_deref(), Some("00f067aa0ba902b7"));
     assert_eq!(spans[3].parent_id(), None);
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_user_can_read_a_new_carrier_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let (receiver, scratch) = (Receiver::start().unwrap(), Scratch::new());
+    let (carrier, file) = (scratch.path().join("carrier"), scratch.path().join("span"));
+    let mut start = sending(&receiver, &["span", "start", "--file", file.to_str().unwrap(), "work"]);
+    assert!(finish(start.env("OTEL_CLI_CARRIER_FILE", &carrier)).status.success());
+    assert_eq!(fs::metadata(&carrier).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn the_answer_of_a_proxy_is_not_taken_for_a_missing_collector() {
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut socket in proxy.incoming().take(100).map_while(Result::ok) {
+            let mut head = [0; 1024];
+            let _ = socket.read(&mut head);
+            let _ = socket.write_all(
+                b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            );
+        }
+    });
+    let mut command =
+        standpipe(&["span", "work", "--endpoint", "http://collector.invalid:4318", "--timeout", "500ms"]);
+    let output = finish(command.env("HTTP_PROXY", &url).env("http_proxy", &url));
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("407") && !errors.contains("is a collector running"), "{errors}");
 }
 
 #[test]

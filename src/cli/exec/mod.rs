@@ -3,12 +3,12 @@
 mod output;
 mod process;
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use std::{env, fs};
 
 use clap::{Args, ValueHint};
 use standpipe::{Baggage, Span, SpanContext, Status};
@@ -285,13 +285,18 @@ fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
     let written = match file.to_str() {
         Some("stderr" | "/dev/stderr") => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
         Some("/dev/stdout") => io::Write::write_all(&mut io::stdout(), lines.as_bytes()),
-        _ => fs::write(file, lines),
+        _ => caller::write_private(file, &lines),
     };
     written.map_err(|error| Failure::Message(format!("write {}: {error}", text::name(file))))
 }
 
+/// Returns the file name of the program up to the first white space. A command line that is given as one word, as
+/// `exec -- "sh -c TEXT"`, may hold secrets, so that only its first word is looked at.
 fn file_name(program: &OsStr) -> String {
-    Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
+    let first_word = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
+    let whole = program.to_string_lossy();
+    let path = if Path::new(program).exists() { whole.into_owned() } else { first_word(&whole) };
+    first_word(&Path::new(&path).file_name().unwrap_or(path.as_ref()).to_string_lossy())
 }
 
 /// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`] and with any other options, as `-eo pipefail -c`.

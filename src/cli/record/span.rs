@@ -298,7 +298,7 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
         let lines = caller::shell_lines(&content.context);
         // the file of the span has these lines, and may be the carrier itself
         if !fs::read_to_string(&carrier).is_ok_and(|text| text.starts_with(&lines)) {
-            let written = fs::write(&carrier, lines);
+            let written = caller::write_private(carrier.as_ref(), &lines);
             written.map_err(|error| {
                 Failure::Message(format!("{}: write {}: {error}", sender::CARRIER_FILE, text::name(&carrier)))
             })?;
