@@ -8,7 +8,7 @@
 //! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
 //! | `standpipe init` | `init/`, with the files that it writes |
 //! | `standpipe exec` | `exec/` |
-//! | `standpipe span`, `log`, `metric` | `record/`; where they and `exec` send: `sender.rs`, attributes: `attribute.rs` |
+//! | `standpipe span`, `log`, `metric` | `record/`; what they share with `exec`: `sender.rs` |
 //! | `standpipe spool` | `spool.rs` |
 //! | `standpipe drain` | `drain.rs` |
 //! | `standpipe completions`, `man` | `manual.rs` |
@@ -21,7 +21,6 @@
 //! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`, `spark.rs`;
 //! the bar of what takes long: `progress.rs`.
 
-mod attribute;
 mod caller;
 mod check;
 mod demo;

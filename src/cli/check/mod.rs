@@ -1,12 +1,8 @@
-//! What does `standpipe check` do? It shows what a configuration comes to, what is wrong with it, and whether the
-//! collectors answer.
+//! `standpipe check`: shows the result of a configuration, its problems, and whether the collectors answer.
 
 mod examine;
-mod json;
-mod problem;
+mod probed;
 mod report;
-mod stages;
-mod totals;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -15,13 +11,15 @@ use std::process::ExitCode;
 use std::{env, thread};
 
 use clap::Args;
+use serde::Serialize;
 use standpipe::Exporter;
-use standpipe::config::Diagnostic;
+use standpipe::config::{Diagnostic, DiagnosticSeverity, ExporterSummary};
+use standpipe::probe::EndpointReport;
 
 use self::examine::{Examined, examine};
+use self::probed::Totals;
 use self::report::Report;
-use self::stages::ProbedEndpoint;
-use self::totals::Totals;
+use super::escape::shows_itself;
 use super::style::Style;
 use super::{Failure, UNUSABLE, print, report_error, text};
 
@@ -120,7 +118,7 @@ fn give_up(
             let message = format!("{}: {}", subject.name(), reasons.join("; "));
             report_error(&text::printable(&message, style.charset));
         }
-        true => show(&[json::write(Vec::new(), diagnostics, &[])])?,
+        true => show(&[document(Vec::new(), diagnostics, &[])])?,
     }
     Ok(ExitCode::from(UNUSABLE))
 }
@@ -132,7 +130,7 @@ fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style
     let mut probed = Vec::new();
     probe_all(options, examined, style, |exporter, results| {
         for result in &results {
-            show(&result.draw(exporter, style))?;
+            show(&probed::draw(result, exporter, style))?;
         }
         probed.push(results);
         Ok(())
@@ -146,11 +144,11 @@ fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style
 fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
     let mut failures = Vec::new();
     probe_all(options, examined, style, |exporter, results| {
-        failures.extend(results.iter().filter_map(|probed| probed.failure(exporter)));
+        failures.extend(results.iter().filter_map(|endpoint| probed::failure(endpoint, exporter)));
         Ok(())
     })?;
     let summaries = examined.exporters.iter().map(|(_, summary)| summary.clone()).collect();
-    show(&[json::write(summaries, &examined.diagnostics, &failures)])?;
+    show(&[document(summaries, &examined.diagnostics, &failures)])?;
     Ok(!failures.is_empty() || examined.has_errors())
 }
 
@@ -159,7 +157,7 @@ fn probe_all(
     options: &Options,
     examined: &Examined,
     style: &Style,
-    mut on_results: impl FnMut(&Exporter, Vec<ProbedEndpoint>) -> Result<(), Failure>,
+    mut on_results: impl FnMut(&Exporter, Vec<EndpointReport>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if options.offline {
         return Ok(());
@@ -168,7 +166,7 @@ fn probe_all(
         thread::scope(|scope| {
             let probed: Vec<_> = exporters
                 .iter()
-                .map(|(exporter, summary)| scope.spawn(move || stages::probe(exporter, summary)))
+                .map(|(exporter, summary)| scope.spawn(move || probed::probe(exporter, summary)))
                 .collect();
             for (probed, (exporter, summary)) in probed.into_iter().zip(exporters) {
                 let waiting = (!options.json).then(|| ProgressLine::begin(&summary.endpoints, style));
@@ -229,8 +227,55 @@ fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
     text::cut(&message, style.width - 1, ellipsis).into_owned()
 }
 
+#[derive(Serialize)]
+struct Document {
+    exporters: Vec<ExporterSummary>,
+    warnings: Vec<String>,
+    errors: Vec<String>,
+}
+
+/// Writes the document of `--json`, one object. Notes are left out: they need no action.
+fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failures: &[String]) -> String {
+    let texts = |severity| {
+        let of_it = diagnostics.iter().filter(move |diagnostic| diagnostic.severity == severity);
+        of_it.map(without_severity).collect::<Vec<_>>()
+    };
+    let mut errors = texts(DiagnosticSeverity::Error);
+    errors.extend_from_slice(failures);
+    let document = Document { exporters, warnings: texts(DiagnosticSeverity::Warning), errors };
+    // strings, numbers and lists always can be written
+    let written = serde_json::to_string_pretty(&document).unwrap_or_default();
+    escaped(&written)
+}
+
+/// The same to a program, and harmless to a terminal: JSON leaves invisible characters and some control characters as
+/// they are.
+fn escaped(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c == '\n' || shows_itself(c) {
+            true => escaped.push(c),
+            false => {
+                let mut units = [0; 2];
+                let written = c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}"));
+                escaped.extend(written);
+            }
+        }
+    }
+    escaped
+}
+
+/// The list that it is in states the severity.
+fn without_severity(diagnostic: &Diagnostic) -> String {
+    let mut diagnostic = diagnostic.clone();
+    diagnostic.severity = DiagnosticSeverity::Error;
+    diagnostic.to_string()
+}
+
 #[cfg(test)]
 mod tests {
+    use standpipe::{Config, Signal};
+
     use super::super::style::plain_style;
     use super::*;
 
@@ -243,5 +288,45 @@ mod tests {
         ]);
         assert_eq!(message(&endpoints, &plain_style(80)), "probing http://a/v1/all, http://b\\u{1b}[2J …");
         assert_eq!(text::width(&message(&endpoints, &plain_style(44))), 43);
+    }
+
+    #[test]
+    fn the_form_is_the_documented_one() {
+        let exporter = Exporter::http("https://collector.example:4318")
+            .header("Authorization", "Bearer hunter2")
+            .signals([Signal::Traces]);
+        let config = Config::new().service_name("shop").exporter(exporter);
+        let written = document(config.summaries(), &[], &["it is down".to_owned()]);
+        let expected = r#"{
+  "exporters": [
+    {
+      "id": "otlp",
+      "signals": [
+        "traces"
+      ],
+      "transport": "http",
+      "endpoints": {
+        "traces": "https://collector.example:4318/v1/traces"
+      },
+      "tls": true,
+      "headers": [
+        "authorization"
+      ],
+      "level": "info",
+      "throttle_ms": 1000,
+      "lossy": false,
+      "timeout_ms": 10000,
+      "interval_ms": null,
+      "service_name": "shop",
+      "sampling": 100.0,
+      "route": null
+    }
+  ],
+  "warnings": [],
+  "errors": [
+    "it is down"
+  ]
+}"#;
+        assert_eq!(written, expected);
     }
 }

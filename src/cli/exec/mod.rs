@@ -13,8 +13,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use standpipe::{Baggage, Span, SpanContext, Status};
 
-use super::attribute::{AsValue, Attributes};
-use super::sender::{self, Destination, Kind, NAME, Parent, Sender};
+use super::sender::{self, AsValue, Attributes, Destination, Kind, NAME, Parent, Sender};
 use super::{Failure, caller, report_error, text};
 
 /// How long the end of the command is delayed at most, unless an option says otherwise.

@@ -10,8 +10,7 @@ use serde_json::{Map, Value as Json};
 use standpipe::{Logger, Severity, SpanContext};
 
 use super::super::Failure;
-use super::super::attribute::{AsValue, Attribute, Attributes};
-use super::super::sender::{Destination, NAME, Parent};
+use super::super::sender::{AsValue, Attribute, Attributes, Destination, NAME, Parent};
 use super::{STDIN, each_line, finish, start, time, with_own};
 
 /// Sends a log record, or the lines of standard input.

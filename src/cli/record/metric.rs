@@ -8,8 +8,7 @@ use serde_json::{Map, Number, Value as Json};
 use standpipe::{Meter, Value};
 
 use super::super::Failure;
-use super::super::attribute::{self, Attribute, Attributes};
-use super::super::sender::{Destination, NAME};
+use super::super::sender::{self, Attribute, Attributes, Destination, NAME};
 use super::{each_line, finish, from_line, start, with_own};
 
 /// A process that measures once knows no earlier value to add to.
@@ -147,11 +146,9 @@ fn measure(meter: &Meter, line: Line, common: &Common) -> Result<(), String> {
         return Err("the name is empty".to_owned());
     }
     let attributes = with_own(&common.attributes, line.attributes);
-    let attributes = attribute::flat(attributes);
-    let attributes: Vec<(&str, Value<'_>)> = attributes
-        .iter()
-        .filter_map(|(key, value)| Some((key.as_str(), attribute::scalar(value)?)))
-        .collect();
+    let attributes = sender::flat(attributes);
+    let attributes: Vec<(&str, Value<'_>)> =
+        attributes.iter().filter_map(|(key, value)| Some((key.as_str(), sender::scalar(value)?))).collect();
     let attributes = attributes.as_slice();
     let instrument = meter
         .build(&line.name)

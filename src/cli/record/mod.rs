@@ -18,9 +18,8 @@ use serde_json::{Map, Value as Json};
 pub(crate) use self::log::{LevelParser, LogOptions, run as log};
 pub(crate) use self::metric::{MetricOptions, run as metric};
 pub(crate) use self::span::{SpanOptions, run as span};
-use super::attribute::Attribute;
 use super::interrupt::on_interrupt;
-use super::sender::{Destination, Sender};
+use super::sender::{Attribute, Destination, Sender};
 use super::text::{self, Charset};
 use super::{Failure, report_error};
 

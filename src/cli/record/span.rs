@@ -12,9 +12,8 @@ use serde_json::{Map, Value as Json};
 use standpipe::{SpanContext, Status, Tracer};
 
 use super::super::Failure;
-use super::super::attribute::{AsValue, Attribute, Attributes};
 use super::super::caller;
-use super::super::sender::{self, Destination, Kind, NAME, Parent, Sender};
+use super::super::sender::{self, AsValue, Attribute, Attributes, Destination, Kind, NAME, Parent, Sender};
 use super::super::text;
 use super::span_file::{self, SpanFile};
 use super::{STDIN, each_line, finish, from_line, start, time, with_own};
