@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
         show_page(&page, style)?;
     }
 
-    let is_whole = ledger::total(&entries).is_whole() && arrived.is_all();
+    let is_whole = ledger::is_whole(&ledger::total(&entries)) && arrived.is_all();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -151,7 +151,7 @@ impl Arrived {
     fn new(receiver: &Receiver, entries_by_signal: &[(Signal, LedgerEntry)]) -> Self {
         let count = |signal: Signal, what, received| {
             let of_signal = entries_by_signal.iter().filter(|(of, _)| *of == signal);
-            Count { what, received, delivered: of_signal.map(|(_, entry)| entry.delivered).sum() }
+            Count { what, received, delivered: of_signal.map(|(_, entry)| entry.counts.delivered).sum() }
         };
         Self {
             records: [

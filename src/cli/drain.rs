@@ -14,8 +14,8 @@ use standpipe::probe::probe;
 use standpipe::spool::Instance;
 use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry};
 
-use super::progress::{Progress, TICK};
 use super::style::{Ink, Style};
+use super::terminal::{Progress, TICK};
 use super::{Failure, describe, interrupt, print, report_error, sender, spool, text};
 
 /// Reported once, after the first request that could not be delivered.

@@ -19,7 +19,7 @@
 //! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
 //! `metrics_table/`, `ledger.rs`; how records are shown as text: `describe.rs` (spans), `log_view.rs`,
 //! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`, `spark.rs`;
-//! the bar of what takes long: `progress.rs`.
+//! the terminal, and the bar of what takes long: `terminal.rs`.
 
 mod caller;
 mod check;
@@ -38,7 +38,6 @@ mod manual;
 mod metrics_table;
 mod page;
 mod point_view;
-mod progress;
 mod receive;
 mod record;
 mod sender;
@@ -65,7 +64,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use caller::Caller;
-use style::{ColorChoice, Style, TerminalInfo};
+use style::{ColorChoice, Style};
+use terminal::TerminalInfo;
 
 /// The exit code for an invalid command line, and for a file that cannot be read.
 const UNUSABLE: u8 = 2;

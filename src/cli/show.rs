@@ -11,8 +11,8 @@ use std::time::Instant;
 use clap::{Args, ValueHint};
 use standpipe::receiver::Records;
 
-use super::progress::Progress;
-use super::style::{Style, TerminalInfo};
+use super::style::Style;
+use super::terminal::{Progress, TerminalInfo};
 use super::text::{self, Charset};
 use super::view::{self, Incoming, View};
 use super::{Failure, UNUSABLE, describe, report_error};

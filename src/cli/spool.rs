@@ -75,7 +75,10 @@ fn draw(directory: &Path, instances: &[Instance], now: SystemTime, style: &Style
     if ended > 0 {
         let mut advice = style.line();
         advice.put(Ink::FAINT, "to send it: ");
-        let command = format!("standpipe drain {} --endpoint http://localhost:4318", quoted(directory));
+        let command = format!(
+            "standpipe drain {} --endpoint http://localhost:4318",
+            text::shell_word(&directory.display().to_string())
+        );
         advice.put(Ink::PLAIN, &command);
         lines.extend([String::new(), advice.finish()]);
     }
@@ -133,22 +136,4 @@ fn remark(ink: Ink, text: &str, style: &Style) -> String {
 fn age(then: SystemTime, now: SystemTime, style: &Style) -> String {
     let age = now.duration_since(then).unwrap_or_default();
     describe::round_duration(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX), style)
-}
-
-/// As a shell takes it.
-fn quoted(path: &Path) -> String {
-    let path = path.display().to_string();
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+:@%".contains(character);
-    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', "'\\''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_quoted_where_a_shell_needs_it() {
-        assert_eq!(quoted(Path::new("/var/spool/shop")), "/var/spool/shop");
-        assert_eq!(quoted(Path::new("it's here")), "'it'\\''s here'");
-    }
 }

@@ -39,6 +39,12 @@ pub(crate) fn name(name: impl AsRef<OsStr>) -> String {
     printable(&name.as_ref().to_string_lossy(), Charset::Unicode).into_owned()
 }
 
+/// Quotes a word where a shell needs it.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
 /// Reads the next line, and returns how many bytes it has, 0 if there is none, and whether `line` has all of it: what is
 /// longer than `longest` is passed over.
 pub(crate) fn read_line(
@@ -192,6 +198,12 @@ mod tests {
         assert_eq!(cut("注文を送る", 6, "…"), "注文…");
         assert_eq!(cut("checkout", 1, ".."), "");
         assert!(cut(&"e\u{301}".repeat(1000), 10, "…").chars().count() <= 10);
+    }
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_needs_it() {
+        assert_eq!(shell_word("/var/spool/shop"), "/var/spool/shop");
+        assert_eq!(shell_word("it's here"), r"'it'\''s here'");
     }
 
     #[test]

@@ -19,7 +19,8 @@ use self::printer::Greeting;
 use self::queue::Queue;
 use self::refusals::{Endpoints, Refusals};
 use super::page::Page;
-use super::style::{Ink, Style, TerminalInfo};
+use super::style::{Ink, Style};
+use super::terminal::TerminalInfo;
 use super::view::{self, Foot, View};
 use super::{Failure, describe, interrupt, report_error};
 

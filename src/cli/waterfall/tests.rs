@@ -6,7 +6,8 @@ use standpipe::receiver::proto::trace::v1::status::StatusCode;
 use standpipe::receiver::proto::trace::v1::{Span, Status};
 
 use super::*;
-use crate::cli::style::{ColorChoice, TerminalInfo, plain_style};
+use crate::cli::style::{ColorChoice, plain_style};
+use crate::cli::terminal::TerminalInfo;
 use crate::cli::text;
 
 const START: u64 = 1_700_000_000_000_000_000;
