@@ -9,8 +9,7 @@
 //! | `standpipe init` | `init/`, with the files that it writes |
 //! | `standpipe exec` | `exec/` |
 //! | `standpipe span`, `log`, `metric` | `record/`; what they share with `exec`: `sender.rs` |
-//! | `standpipe spool` | `spool.rs` |
-//! | `standpipe drain` | `drain.rs` |
+//! | `standpipe spool`, `drain` | `spool.rs` |
 //! | `standpipe completions`, `man` | `manual.rs` |
 //!
 //! The options of a command are a struct beside the command, from which clap derives the parser, the help, the completions
@@ -26,7 +25,6 @@ mod check;
 mod demo;
 mod demo_program;
 mod describe;
-mod drain;
 #[path = "../config/escape.rs"]
 mod escape;
 mod exec;
@@ -108,11 +106,11 @@ enum Command {
     Check(check::Options),
     Init(init::Options),
     Exec(exec::Options),
-    Span(record::SpanOptions),
+    Span(Box<record::SpanOptions>),
     Log(record::LogOptions),
     Metric(record::MetricOptions),
-    Spool(spool::Options),
-    Drain(drain::Options),
+    Spool(spool::SpoolOptions),
+    Drain(spool::DrainOptions),
     Completions(manual::CompletionsOptions),
     Man(manual::ManOptions),
 }
@@ -152,11 +150,11 @@ fn run_command(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Check(options) => check::run(&options, &style),
         Command::Init(options) => init::run(&options, &style),
         Command::Exec(options) => exec::run(&options),
-        Command::Span(options) => record::span(options),
+        Command::Span(options) => record::span(*options),
         Command::Log(options) => record::log(&options),
         Command::Metric(options) => record::metric(options),
-        Command::Spool(options) => spool::run(&options, &style),
-        Command::Drain(options) => drain::run(&options, &style),
+        Command::Spool(options) => spool::show(&options, &style),
+        Command::Drain(options) => spool::drain(&options, &style),
         Command::Completions(options) => manual::print_completions(&options),
         Command::Man(_) => manual::print_page(),
     }

@@ -85,7 +85,8 @@ pub(crate) struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     pub(crate) fn new(style: &'a Style) -> Self {
-        let next = io::stderr().is_terminal().then(|| Instant::now() + QUIET);
+        let can_erase = env::var_os("TERM").is_some_and(|term| term != "dumb");
+        let next = (can_erase && io::stderr().is_terminal()).then(|| Instant::now() + QUIET);
         Self { style, next, is_drawn: false }
     }
 
@@ -95,6 +96,14 @@ impl<'a> Progress<'a> {
         if self.next.is_some_and(|next| next <= now) {
             let _ = write!(io::stderr(), "\r{}\x1b[K", bar(done, total, &figures(), self.style));
             self.next = Some(now + TICK);
+            self.is_drawn = true;
+        }
+    }
+
+    /// Shows a text at once instead of a bar.
+    pub(crate) fn say(&mut self, text: &str) {
+        if self.next.is_some() {
+            let _ = write!(io::stderr(), "\r{text}\x1b[K");
             self.is_drawn = true;
         }
     }

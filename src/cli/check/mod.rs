@@ -5,10 +5,10 @@ mod probed;
 mod report;
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::{env, thread};
+use std::thread;
 
 use clap::Args;
 use serde::Serialize;
@@ -21,6 +21,7 @@ use self::probed::Totals;
 use self::report::Report;
 use super::escape::shows_itself;
 use super::style::Style;
+use super::terminal::Progress;
 use super::{Failure, UNUSABLE, print, report_error, text};
 
 /// What standard input is called.
@@ -169,9 +170,12 @@ fn probe_all(
                 .map(|(exporter, summary)| scope.spawn(move || probed::probe(exporter, summary)))
                 .collect();
             for (probed, (exporter, summary)) in probed.into_iter().zip(exporters) {
-                let waiting = (!options.json).then(|| ProgressLine::begin(&summary.endpoints, style));
+                let mut waiting = Progress::new(style);
+                if !options.json && io::stdout().is_terminal() {
+                    waiting.say(&message(&summary.endpoints, style));
+                }
                 let results = probed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                drop(waiting);
+                waiting.clear();
                 on_results(exporter, results)?;
             }
             Ok(())
@@ -186,34 +190,6 @@ fn show(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed,
     }
-}
-
-/// Names the endpoints that `check` waits for, until it is dropped. It is on standard error: it is no part of the result.
-#[derive(Debug)]
-struct ProgressLine;
-
-impl ProgressLine {
-    /// `None` where no terminal would show it.
-    fn begin(endpoints: &BTreeMap<&str, String>, style: &Style) -> Option<Self> {
-        let can_be_taken_back = env::var_os("TERM").is_some_and(|term| term != "dumb");
-        if !can_be_taken_back || !io::stdout().is_terminal() || !io::stderr().is_terminal() {
-            return None;
-        }
-        write_stderr(&format!("\r{}", message(endpoints, style)));
-        Some(Self)
-    }
-}
-
-impl Drop for ProgressLine {
-    fn drop(&mut self) {
-        write_stderr("\r\x1b[K");
-    }
-}
-
-/// A failure is ignored: there is no other place to report it.
-fn write_stderr(text: &str) {
-    let mut stderr = io::stderr().lock();
-    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
 fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {

@@ -302,8 +302,7 @@ impl Problem {
             let place = format!("{}:{line}:{column}", origin.name);
             lines.push(beside(margin, "-->", &place, style));
             let is_of_headers = self.key.split('.').any(|part| part == "headers");
-            let cut = if is_of_headers { Snippet::of_headers } else { Snippet::cut };
-            if let Some(snippet) = cut(&origin.text, origin.syntax, line, column) {
+            if let Some(snippet) = Snippet::cut(&origin.text, origin.syntax, (line, column), is_of_headers) {
                 lines.extend(self.quote(line, &snippet, style));
             }
         }
