@@ -1,6 +1,9 @@
 //! Which trace was this command started in? Read from the environment, or from what an option gives instead.
 
 use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
 use std::{env, fs};
 
 use standpipe::SpanContext;
@@ -99,6 +102,19 @@ pub(crate) fn shell_lines(context: &SpanContext) -> String {
         state if state.is_empty() || state.contains('\'') => format!("{PARENT}={traceparent}\n"),
         state => format!("{PARENT}={traceparent}\n{STATE}='{state}'\n"),
     }
+}
+
+/// Options that create a file which only this user can read.
+pub(crate) fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Writes a file that others can read only if they could before.
+pub(crate) fn write_private(file: &Path, text: &str) -> io::Result<()> {
+    private_file().write(true).create(true).truncate(true).open(file)?.write_all(text.as_bytes())
 }
 
 /// The last value that a file of a shell gives to a variable.

@@ -1,11 +1,11 @@
 //! `standpipe demo`: the pretend shop, exported to a receiver in this process and drawn.
 
 use std::io;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use clap::Args;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Exporter, Signal, Transport};
 
@@ -22,18 +22,35 @@ use super::{Failure, interrupt, metrics_table, print, receive, report_error, wat
 /// How long the services may take to deliver what they still have.
 const BUDGET: Duration = Duration::from_secs(5);
 
-/// The options of the demo.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Sends the telemetry of a small pretend shop to a receiver in this process and draws it.
+///
+/// Starts a receiver on a free port of this machine, runs a pretend shop of three services that export to it through this
+/// library, and draws the telemetry that arrived: the traces, with the logs in their spans, and a table of the metrics. The
+/// small lines in it are the buckets of a histogram, the rise of a counter from push to push, or the value of anything else
+/// with each push. Below is the ledger: the records that the library accepted, delivered and lost, and those that the
+/// receiver counted. With --page, it goes on until Ctrl-C.
+///
+/// If TRACEPARENT is set, and TRACESTATE, the shop's traces continue that one. The drawing is as wide as COLUMNS, or else the
+/// terminal, or else 100 cells.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  standpipe demo
+  standpipe demo --grpc
+
+Exit code: 0 if all that was accepted arrived, 1 if not")]
 pub(crate) struct Options {
-    pub(crate) transport: Transport,
-    /// Where a page shows what arrived, until the process is interrupted.
-    pub(crate) page: Option<SocketAddr>,
+    /// Export over gRPC instead of HTTP.
+    #[arg(long)]
+    grpc: bool,
+    #[command(flatten)]
+    page: receive::PageOptions,
 }
 
 /// Runs the shop in the caller's trace, if there is one, and draws what arrived; a failure if it is not what was sent.
 pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<ExitCode, Failure> {
-    let transport = options.transport;
-    let page = options.page.map(receive::start_page).transpose()?;
+    let transport = if options.grpc { Transport::Grpc } else { Transport::Http };
+    let page = options.page.start()?;
     let receiver = start_receiver(page.clone());
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
     // The first request with spans is answered with 503, to show the retry.
@@ -61,7 +78,7 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
         show_page(&page, style)?;
     }
 
-    let is_whole = ledger::total(&entries).is_whole() && arrived.is_all();
+    let is_whole = ledger::is_whole(&ledger::total(&entries)) && arrived.is_all();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -134,7 +151,7 @@ impl Arrived {
     fn new(receiver: &Receiver, entries_by_signal: &[(Signal, LedgerEntry)]) -> Self {
         let count = |signal: Signal, what, received| {
             let of_signal = entries_by_signal.iter().filter(|(of, _)| *of == signal);
-            Count { what, received, delivered: of_signal.map(|(_, entry)| entry.delivered).sum() }
+            Count { what, received, delivered: of_signal.map(|(_, entry)| entry.counts.delivered).sum() }
         };
         Self {
             records: [

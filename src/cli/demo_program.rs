@@ -76,8 +76,9 @@ impl DemoProgram {
         let shutdown = |(name, telemetry): (&'static str, Telemetry)| {
             let exporters = telemetry.shutdown(budget).exporters;
             let by_signal = exporters.into_iter().flat_map(|exporter| exporter.by_signal());
-            by_signal
-                .map(move |(signal, counts)| (signal, LedgerEntry::new(name, records_of(signal), &counts)))
+            by_signal.map(move |(signal, counts)| {
+                (signal, LedgerEntry { name: name.to_owned(), records: records_of(signal), counts })
+            })
         };
         services.into_iter().flat_map(shutdown).collect()
     }

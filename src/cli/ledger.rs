@@ -1,4 +1,4 @@
-//! How is the ledger drawn? A table of what was accepted and what became of it.
+//! The ledger as a table: the records that were accepted, and what became of them.
 
 use standpipe::ledger::Counts;
 
@@ -11,105 +11,48 @@ const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in f
 const NEEDED: [&str; 2] = ["accepted", "delivered"];
 const SHORTEST_NAME: usize = 10;
 
-/// One row of the table, in records.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// One row of the table.
+#[derive(Debug, Default)]
 pub(crate) struct LedgerEntry {
     pub(crate) name: String,
     /// What the records are.
     pub(crate) records: &'static str,
-    pub(crate) accepted: u64,
-    pub(crate) delivered: u64,
-    /// Not sent, since newer ones were delivered.
-    pub(crate) superseded: u64,
-    pub(crate) rejected: u64,
-    /// After they were accepted, by reason.
-    pub(crate) dropped: Vec<Loss>,
-    pub(crate) in_flight: u64,
-    /// Never accepted, by reason.
-    pub(crate) not_enqueued: Vec<Loss>,
+    pub(crate) counts: Counts,
 }
 
-/// A reason, and how many records it cost.
-type Loss = (&'static str, u64);
-
-impl LedgerEntry {
-    /// From the counts that the library returns at shutdown.
-    pub(crate) fn new(name: &str, records: &'static str, counts: &Counts) -> Self {
-        let (dropped, not_enqueued) = (&counts.dropped, &counts.not_enqueued);
-        Self {
-            name: name.to_owned(),
-            records,
-            accepted: counts.accepted,
-            delivered: counts.delivered,
-            superseded: counts.superseded,
-            rejected: counts.rejected,
-            dropped: vec![
-                ("refused", dropped.refused),
-                ("gave up", dropped.gave_up),
-                ("too large", dropped.too_large),
-                ("shutdown", dropped.shutdown),
-                ("worker panicked", dropped.worker_panicked),
-            ],
-            in_flight: counts.in_flight,
-            not_enqueued: vec![
-                ("queue full", not_enqueued.queue_full),
-                ("too large", not_enqueued.too_large),
-                ("after shutdown", not_enqueued.after_shutdown),
-                ("suppressed", not_enqueued.suppressed),
-                ("no worker", not_enqueued.no_worker),
-                ("panicked", not_enqueued.panicked),
-            ],
-        }
-    }
-
-    /// Nothing lost, nothing left.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.lost() == 0 && self.accepted == self.delivered + self.superseded
-    }
-
-    fn lost(&self) -> u64 {
-        self.lost_on_the_way() + sum(&self.not_enqueued)
-    }
-
-    fn lost_on_the_way(&self) -> u64 {
-        self.rejected + sum(&self.dropped)
-    }
-
-    /// The first is the sum of the others.
-    fn counts(&self) -> [u64; COLUMNS.len()] {
-        [self.accepted, self.delivered, self.superseded, self.lost_on_the_way(), self.in_flight]
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.accepted += other.accepted;
-        self.delivered += other.delivered;
-        self.superseded += other.superseded;
-        self.rejected += other.rejected;
-        self.in_flight += other.in_flight;
-        add_losses(&mut self.dropped, &other.dropped);
-        add_losses(&mut self.not_enqueued, &other.not_enqueued);
-    }
+/// Whether nothing is lost, and nothing left.
+pub(crate) fn is_whole(counts: &Counts) -> bool {
+    counts.lost() == 0 && counts.accepted == counts.delivered + counts.superseded
 }
 
-fn sum(losses: &[Loss]) -> u64 {
-    losses.iter().map(|(_, number)| number).sum()
+/// The count of each column; the first is the sum of the others.
+fn columns_of(counts: &Counts) -> [u64; COLUMNS.len()] {
+    let lost_on_the_way = counts.rejected + counts.dropped.total();
+    [counts.accepted, counts.delivered, counts.superseded, lost_on_the_way, counts.in_flight]
 }
 
-fn add_losses(sums: &mut Vec<Loss>, losses: &[Loss]) {
-    for &(reason, number) in losses {
-        match sums.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, sum)) => *sum += number,
-            None => sums.push((reason, number)),
-        }
-    }
+/// The reasons of losses, and how many records each cost.
+fn losses(Counts { rejected, dropped, not_enqueued, .. }: &Counts) -> [(&'static str, u64); 12] {
+    [
+        ("rejected: {} by the collector", *rejected),
+        ("dropped: {} refused", dropped.refused),
+        ("dropped: {} gave up", dropped.gave_up),
+        ("dropped: {} too large", dropped.too_large),
+        ("dropped: {} shutdown", dropped.shutdown),
+        ("dropped: {} worker panicked", dropped.worker_panicked),
+        ("not enqueued: {} queue full", not_enqueued.queue_full),
+        ("not enqueued: {} too large", not_enqueued.too_large),
+        ("not enqueued: {} after shutdown", not_enqueued.after_shutdown),
+        ("not enqueued: {} suppressed", not_enqueued.suppressed),
+        ("not enqueued: {} no worker", not_enqueued.no_worker),
+        ("not enqueued: {} panicked", not_enqueued.panicked),
+    ]
 }
 
 /// The sum of all entries.
-pub(crate) fn total(entries: &[LedgerEntry]) -> LedgerEntry {
-    let mut total = LedgerEntry { name: "total".to_owned(), ..LedgerEntry::default() };
-    for entry in entries {
-        total.add(entry);
-    }
+pub(crate) fn total(entries: &[LedgerEntry]) -> Counts {
+    let mut total = Counts::default();
+    entries.iter().for_each(|entry| total += entry.counts);
     total
 }
 
@@ -126,26 +69,24 @@ pub(crate) fn draw(entries: &[LedgerEntry], style: &Style) -> Vec<String> {
         above = &entry.name;
     }
     if entries.len() > 1 {
-        lines.push(table.row(row(&total.name, &total, Ink::PLAIN.bold())));
+        let sum = LedgerEntry { counts: total, ..LedgerEntry::default() };
+        lines.push(table.row(row("total", &sum, Ink::PLAIN.bold())));
     }
-    let rejected = [("by the collector", total.rejected)];
-    let losses: [(&str, &[Loss]); 3] =
-        [("rejected", &rejected), ("dropped", &total.dropped), ("not enqueued", &total.not_enqueued)];
-    for (what, losses) in losses {
-        for (reason, number) in losses.iter().filter(|(_, number)| *number > 0) {
-            lines.push(note(&format!("{what}: {number} {reason}"), style));
-        }
+    for (reason, number) in losses(&total).into_iter().filter(|(_, number)| *number > 0) {
+        let mut line = style.line();
+        line.put(Ink::BAD, &reason.replace("{}", &number.to_string()));
+        lines.push(line.finish());
     }
     lines.push(verdict(&total, style));
     lines
 }
 
 /// The table with a column for each count; those that are empty make room on a narrow terminal.
-fn layout<'a>(entries: &[LedgerEntry], total: &LedgerEntry, style: &'a Style) -> Table<'a> {
+fn layout<'a>(entries: &[LedgerEntry], total: &Counts, style: &'a Style) -> Table<'a> {
     let name = table::widest(entries.iter().map(|entry| &entry.name), style);
     let name = name.clamp(SHORTEST_NAME, SHORTEST_NAME.max(style.width / 4));
     let records = table::widest(entries.iter().map(|entry| entry.records), style);
-    let counts = COLUMNS.iter().zip(total.counts()).map(|(head, count)| {
+    let counts = COLUMNS.iter().zip(columns_of(total)).map(|(head, count)| {
         let column = Column::right(head.len());
         if count == 0 && !NEEDED.contains(head) { column.optional() } else { column.if_room() }
     });
@@ -157,7 +98,7 @@ fn heading<'a>() -> impl Iterator<Item = Text<'a>> {
 }
 
 fn row<'a>(name: &'a str, entry: &LedgerEntry, ink: Ink) -> impl Iterator<Item = Text<'a>> {
-    let counts = COLUMNS.into_iter().zip(entry.counts()).map(move |(head, count)| {
+    let counts = COLUMNS.into_iter().zip(columns_of(&entry.counts)).map(move |(head, count)| {
         let ink = match count {
             0 => Ink::FAINT,
             _ if head == "lost" => Ink::BAD.bold(),
@@ -168,13 +109,7 @@ fn row<'a>(name: &'a str, entry: &LedgerEntry, ink: Ink) -> impl Iterator<Item =
     [Text::new(ink, name), Text::new(ink, entry.records)].into_iter().chain(counts)
 }
 
-fn note(text: &str, style: &Style) -> String {
-    let mut line = style.line();
-    line.put(Ink::BAD, text);
-    line.finish()
-}
-
-fn verdict(total: &LedgerEntry, style: &Style) -> String {
+fn verdict(total: &Counts, style: &Style) -> String {
     let mut line = style.line();
     if total.lost() > 0 {
         let text = format!("{} {} lost", style.glyphs.cross, describe::count(total.lost(), "record"));
@@ -202,17 +137,14 @@ mod tests {
     use super::*;
 
     fn entry(name: &str, records: &'static str, delivered: u64) -> LedgerEntry {
-        LedgerEntry {
-            name: name.to_owned(),
-            records,
-            accepted: delivered,
-            delivered,
-            ..LedgerEntry::default()
-        }
+        let mut counts = Counts::default();
+        (counts.accepted, counts.delivered) = (delivered, delivered);
+        LedgerEntry { name: name.to_owned(), records, counts }
     }
 
     fn shop() -> [LedgerEntry; 3] {
-        let points = LedgerEntry { accepted: 120, superseded: 6, ..entry("storefront", "points", 114) };
+        let mut points = entry("storefront", "points", 114);
+        (points.counts.accepted, points.counts.superseded) = (120, 6);
         [entry("storefront", "spans", 14), points, entry("payments", "spans", 4)]
     }
 
@@ -249,24 +181,20 @@ mod tests {
     #[test]
     fn only_what_was_delivered_or_superseded_is_whole() {
         let whole = total(&shop());
-        assert!(whole.is_whole());
-        assert!(!LedgerEntry { accepted: whole.accepted + 1, in_flight: 1, ..whole.clone() }.is_whole());
-        assert!(!LedgerEntry { not_enqueued: vec![("queue full", 1)], ..whole }.is_whole());
+        assert!(is_whole(&whole));
+        let (mut busy, mut full) = (whole, whole);
+        (busy.accepted, busy.in_flight) = (whole.accepted + 1, 1);
+        full.not_enqueued.queue_full = 1;
+        assert!(!is_whole(&busy) && !is_whole(&full));
     }
 
     #[test]
     fn every_loss_is_shown_with_its_reason() {
-        let lossy = LedgerEntry {
-            name: "shop".to_owned(),
-            records: "logs",
-            accepted: 100,
-            delivered: 90,
-            superseded: 0,
-            rejected: 2,
-            dropped: vec![("gave up", 5), ("shutdown", 3), ("too large", 0)],
-            in_flight: 0,
-            not_enqueued: vec![("queue full", 7)],
-        };
+        let mut lossy = entry("shop", "logs", 90);
+        lossy.counts.accepted = 100;
+        lossy.counts.rejected = 2;
+        (lossy.counts.dropped.gave_up, lossy.counts.dropped.shutdown) = (5, 3);
+        lossy.counts.not_enqueued.queue_full = 7;
         let expected = [
             "ledger            accepted  delivered  superseded  lost  in flight",
             "shop        logs       100         90           0    10          0",
@@ -281,7 +209,8 @@ mod tests {
 
     #[test]
     fn what_is_still_under_way_is_not_called_delivered() {
-        let busy = LedgerEntry { accepted: 3, delivered: 2, in_flight: 1, ..entry("shop", "spans", 0) };
+        let mut busy = entry("shop", "spans", 2);
+        (busy.counts.accepted, busy.counts.in_flight) = (3, 1);
         let lines = draw(&[busy], &plain_style(100));
         assert_eq!(lines.last().map(String::as_str), Some("nothing lost so far, 1 record in flight"));
     }

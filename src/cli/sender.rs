@@ -1,18 +1,19 @@
-//! The telemetry of one command: where it goes, by variables and options, and whether it got there.
+//! The telemetry of `exec`, `span`, `log` and `metric`: the options that they share, where they send, and whether the records
+//! were delivered.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 use standpipe::config::DiagnosticSeverity;
-use standpipe::{Config, Problem, ProblemKind, SpanKind, Telemetry, WhenFull};
+use standpipe::{Config, IntoValue, Problem, ProblemKind, SpanKind, Telemetry, Value, WhenFull};
 
-use super::attribute::{self, Attribute};
 use super::caller::Caller;
-use super::given::Given;
-use super::help::Topic;
-use super::{Failure, arguments, describe, report_error, text};
+use super::{Failure, describe, report_error, text};
 
 /// The name of the service, and of the scope, where none is set.
 pub(crate) const NAME: &str = "standpipe";
@@ -23,13 +24,113 @@ const SHORTEST: Duration = Duration::from_millis(1);
 pub(crate) const SERVICE_NAME: &str = "OTEL_CLI_SERVICE_NAME";
 /// File that `span start` writes its context to, and that the other commands read theirs from.
 pub(crate) const CARRIER_FILE: &str = "OTEL_CLI_CARRIER_FILE";
-const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_METRICS_EXPORTER"];
 const SIGNALS: [&str; 4] = ["", "TRACES_", "LOGS_", "METRICS_"];
 
 /// How the library says that the server has no TLS.
 const NOT_TLS: &str = "the server does not speak TLS";
 /// How the standard library, ureq and Windows say that no address was found for a name.
 const UNRESOLVED: [&str; 3] = ["failed to lookup address", "host not found", "No such host"];
+
+/// Where a command sends its telemetry, and in whose name.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Destination {
+    /// The service.name, instead of OTEL_CLI_SERVICE_NAME or else OTEL_SERVICE_NAME; commands nested in exec inherit it.
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    /// Where to send, instead of OTEL_EXPORTER_OTLP_ENDPOINT.
+    #[arg(long, value_name = "URL", value_parser = endpoint)]
+    endpoint: Option<String>,
+    /// Send over gRPC instead of HTTP.
+    #[arg(long)]
+    grpc: bool,
+    /// A header of each request, as for a token; may be given more than once.
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+    /// How long to try to deliver, as 500ms or 30s; 5s if it is not given, and 1s for exec.
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Report on standard error what becomes of the telemetry.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl Destination {
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose || is_on("OTEL_CLI_VERBOSE")
+    }
+
+    /// The variables of the process, where the options do not say otherwise; `presets` are for variables that are not set.
+    pub(crate) fn variables(&self, presets: &[(&str, &str)]) -> Vec<(String, OsString)> {
+        let mut variables: Vec<(String, OsString)> =
+            env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
+        let mut replace = |end: &str, value: &str| {
+            let names = SIGNALS.map(|signal| format!("OTEL_EXPORTER_OTLP_{signal}{end}"));
+            variables.retain(|(name, _)| !names.contains(name));
+            variables.push((names[0].clone(), value.into()));
+        };
+        if let Some(endpoint) = &self.endpoint {
+            replace("ENDPOINT", endpoint);
+        }
+        if self.grpc {
+            replace("PROTOCOL", "grpc");
+        }
+        if let Some(service) = self.service.clone().or_else(|| of_environment(SERVICE_NAME)) {
+            variables.retain(|(name, _)| name != "OTEL_SERVICE_NAME");
+            variables.push(("OTEL_SERVICE_NAME".to_owned(), service.into()));
+        }
+        for (preset, value) in presets {
+            if !variables.iter().any(|(name, value)| name == preset && is_usable(name, value)) {
+                variables.retain(|(name, _)| name != preset);
+                variables.push(((*preset).to_owned(), value.into()));
+            }
+        }
+        variables
+    }
+}
+
+/// The option for the span that a command is part of.
+#[derive(Debug, Args)]
+pub(crate) struct Parent {
+    /// A traceparent, or a file with a line TRACEPARENT=..., instead of TRACEPARENT of the environment; a file that does
+    /// not exist is ignored.
+    #[arg(long, value_name = "CONTEXT", value_hint = clap::ValueHint::FilePath)]
+    parent: Option<String>,
+}
+
+impl Parent {
+    /// The span that this command was started in. With `is_verbose`, the parts of it that cannot be read are reported.
+    pub(crate) fn caller(&self, is_verbose: bool) -> Caller {
+        let parent = self.parent.clone().or_else(|| of_environment(CARRIER_FILE));
+        let caller = parent.map_or_else(Caller::of_process, |parent| Caller::of(&parent));
+        if is_verbose {
+            caller.complaints.iter().for_each(|complaint| report_error(complaint));
+        }
+        caller
+    }
+}
+
+/// The kind of a span, in an option, a variable or a line of JSON.
+#[derive(Debug, Clone, Copy, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Internal,
+    Server,
+    Client,
+    Producer,
+    Consumer,
+}
+
+impl From<Kind> for SpanKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Internal => Self::Internal,
+            Kind::Server => Self::Server,
+            Kind::Client => Self::Client,
+            Kind::Producer => Self::Producer,
+            Kind::Consumer => Self::Consumer,
+        }
+    }
+}
 
 /// Started telemetry, and the trouble that it had.
 pub(crate) struct Sender {
@@ -42,20 +143,17 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Starts what the environment describes, where the options do not say otherwise; `presets` are for variables that are
-    /// not set. Where a queue is full, callers wait for `patience`; without any, records are dropped. A configuration that
-    /// cannot be used is trouble to report in the end, not an error.
+    /// Starts what the variables describe. Where a queue is full, callers wait for `patience`; without any, records are
+    /// dropped. A configuration that cannot be used is reported in the end, and is not an error.
     ///
     /// # Errors
-    /// When an option cannot be used.
+    /// When no telemetry can be started at all.
     pub(crate) fn start(
-        given: &Given,
-        presets: &[(&str, &str)],
+        destination: &Destination,
+        variables: Vec<(String, OsString)>,
         patience: Option<Duration>,
     ) -> Result<Self, Failure> {
-        let is_verbose = is_verbose(given);
-        let headers = headers(given).map_err(Failure::Usage)?;
-        let variables = variables(given, presets).map_err(Failure::Usage)?;
+        let (is_verbose, headers) = (destination.is_verbose(), &destination.headers);
         let (config, mut broken) = usable(Config::from_variables(variables));
         let trouble = Arc::new(Mutex::new(None));
         let latest = Arc::clone(&trouble);
@@ -118,106 +216,21 @@ impl Sender {
     }
 }
 
-/// What an option says, or else the variable of otel-cli that is the same, if its value is valid: a variable is no part of the
-/// command line, and never a reason to refuse that.
-pub(crate) fn value_or(
-    given: &Given,
-    option: &str,
-    variable: &str,
-    is_valid: impl Fn(&str) -> bool,
-) -> Result<Option<String>, String> {
-    let of_option = given.value(option)?.map(str::to_owned);
-    Ok(of_option.or_else(|| of_environment(variable).filter(|value| is_valid(value))))
+/// Whether the variable of otel-cli turns a switch on.
+pub(crate) fn is_on(variable: &str) -> bool {
+    of_environment(variable).is_some_and(|value| value == "true" || value == "1")
 }
 
-/// Whether a switch is on, by its option or by the variable of otel-cli.
-pub(crate) fn is_on(given: &Given, option: &str, variable: &str) -> bool {
-    given.has(option) || of_environment(variable).is_some_and(|value| value == "true" || value == "1")
+/// The value of the variable of otel-cli for an option, if it is valid: a variable is not part of the command line, and never
+/// a reason to refuse that.
+pub(crate) fn choice<T: ValueEnum>(variable: &str) -> Option<T> {
+    of_environment(variable).and_then(|value| T::from_str(&value, false).ok())
 }
 
-pub(crate) fn is_verbose(given: &Given) -> bool {
-    is_on(given, "--verbose", "OTEL_CLI_VERBOSE")
-}
-
-/// Those of the environment, then those of the options: of a key the last one counts.
-pub(crate) fn attributes(given: &Given) -> Result<Vec<Attribute>, String> {
-    let list = of_environment("OTEL_CLI_ATTRIBUTES").unwrap_or_default();
-    let mut attributes = attribute::parse_list(&list);
-    for word in given.values("--attr")? {
-        attributes.push(attribute::parse(word)?);
-    }
-    Ok(attributes)
-}
-
-/// How long may it take to deliver?
-pub(crate) fn budget(given: &Given, default: Duration) -> Result<Duration, String> {
-    let Some(word) = given.value("--timeout")? else { return Ok(default) };
-    text::duration(word).ok_or_else(|| format!("--timeout {word:?}: write a time, as 500ms or 2s"))
-}
-
-/// The span that this command was started in; what cannot be read of it is reported on request.
-pub(crate) fn caller(given: &Given) -> Result<Caller, String> {
-    let parent = value_or(given, "--parent", CARRIER_FILE, |_| true)?;
-    let caller = parent.map_or_else(Caller::of_process, |parent| Caller::of(&parent));
-    if is_verbose(given) {
-        caller.complaints.iter().for_each(|complaint| report_error(complaint));
-    }
-    Ok(caller)
-}
-
-pub(crate) fn kind(word: &str) -> Result<SpanKind, String> {
-    match word {
-        "internal" => Ok(SpanKind::Internal),
-        "server" => Ok(SpanKind::Server),
-        "client" => Ok(SpanKind::Client),
-        "producer" => Ok(SpanKind::Producer),
-        "consumer" => Ok(SpanKind::Consumer),
-        _ => Err(format!("kind {word:?}: write internal, server, client, producer or consumer")),
-    }
-}
-
-fn headers(given: &Given) -> Result<Vec<(String, String)>, String> {
-    let headers = given.values("--header")?.into_iter().map(arguments::header);
-    headers.collect::<Result<_, _>>().map_err(|error| error.to_string())
-}
-
-/// The variables of the process, where the options do not say otherwise.
-fn variables(given: &Given, presets: &[(&str, &str)]) -> Result<Vec<(String, OsString)>, String> {
-    let mut variables: Vec<(String, OsString)> =
-        env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
-    let mut replace = |end: &str, value: &str| {
-        let names = SIGNALS.map(|signal| format!("OTEL_EXPORTER_OTLP_{signal}{end}"));
-        variables.retain(|(name, _)| !names.contains(name));
-        variables.push((names[0].clone(), value.into()));
-    };
-    if let Some(endpoint) = given.value("--endpoint")? {
-        check_endpoint(endpoint)?;
-        replace("ENDPOINT", endpoint);
-    }
-    if given.has("--grpc") {
-        replace("PROTOCOL", "grpc");
-    }
-    if given.topic == Topic::Exec {
-        // standard output is the command's
-        for (_, value) in variables.iter_mut().filter(|(name, _)| EXPORTERS.contains(&name.as_str())) {
-            let chosen = value.to_string_lossy().into_owned();
-            let others: Vec<&str> =
-                chosen.split(',').filter(|exporter| exporter.trim() != "console").collect();
-            let is_only = others.is_empty() && !chosen.is_empty();
-            *value = if is_only { "none".into() } else { others.join(",").into() };
-        }
-    }
-    if let Some(service) = value_or(given, "--service", SERVICE_NAME, |_| true)? {
-        variables.retain(|(name, _)| name != "OTEL_SERVICE_NAME");
-        variables.push(("OTEL_SERVICE_NAME".to_owned(), service.into()));
-    }
-    for (preset, value) in presets {
-        if !variables.iter().any(|(name, value)| name == preset && is_usable(name, value)) {
-            variables.retain(|(name, _)| name != preset);
-            variables.push(((*preset).to_owned(), value.into()));
-        }
-    }
-    Ok(variables)
+/// The value of `--header`.
+pub(crate) fn header(word: &str) -> Result<(String, String), &'static str> {
+    let parts = word.split_once('=').filter(|(name, _)| !name.is_empty());
+    parts.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or("write NAME=VALUE")
 }
 
 /// Whether a variable says something; one that cannot be understood counts as not set.
@@ -226,17 +239,18 @@ fn is_usable(name: &str, value: &OsStr) -> bool {
     !value.is_empty() && read.is_ok_and(|config| config.diagnostics().is_empty())
 }
 
-/// Of the command line, where a slip is to be mended, and not telemetry that cannot be delivered.
-pub(crate) fn check_endpoint(endpoint: &str) -> Result<(), String> {
+/// The value of `--endpoint`: a mistake in the command line is to be corrected there, and not telemetry that cannot be
+/// delivered.
+pub(crate) fn endpoint(word: &str) -> Result<String, String> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-    let read = Config::from_variables([(NAME, endpoint)]);
+    let read = Config::from_variables([(NAME, word)]);
     let diagnostics = match &read {
         Ok(config) => config.diagnostics(),
         Err(error) => error.diagnostics(),
     };
     match diagnostics.iter().find(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error) {
-        Some(diagnostic) => Err(diagnostic.to_string().replace(NAME, "--endpoint")),
-        None => Ok(()),
+        Some(diagnostic) => Err(diagnostic.to_string().replace(&format!("{NAME}: "), "")),
+        None => Ok(word.to_owned()),
     }
 }
 
@@ -262,6 +276,12 @@ pub(crate) fn in_words(problem: &Problem) -> String {
         ProblemKind::NotTaken if has_path_twice => {
             "; the path is there twice: write the endpoint without it, since it is appended"
         }
+        // the proxy answered for itself
+        ProblemKind::Unavailable
+            if message.split(|c: char| !c.is_alphanumeric()).any(|word| word == "407") =>
+        {
+            ""
+        }
         ProblemKind::Unavailable => "; is a collector running? try: standpipe receive",
         _ => "",
     };
@@ -270,4 +290,132 @@ pub(crate) fn in_words(problem: &Problem) -> String {
 
 pub(crate) fn of_environment(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A key and its value.
+pub(crate) type Attribute = (String, Json);
+
+/// The option for attributes.
+#[derive(Debug, Args)]
+pub(crate) struct Attributes {
+    /// An attribute, as text; KEY:=JSON for a number, true, false or a list. May be given more than once.
+    #[arg(short, long = "attr", value_name = "KEY=VALUE", value_parser = parse)]
+    attributes: Vec<Attribute>,
+}
+
+impl Attributes {
+    /// Those of the environment, then those of the options: of a key the last one counts.
+    pub(crate) fn all(&self) -> Vec<Attribute> {
+        let list = of_environment("OTEL_CLI_ATTRIBUTES").unwrap_or_default();
+        parse_list(&list).into_iter().chain(self.attributes.iter().cloned()).collect()
+    }
+}
+
+/// Reads `KEY=VALUE`, which is text, or `KEY:=JSON`.
+///
+/// # Errors
+/// When it is neither. The message does not repeat the value, which may be a secret.
+fn parse(word: &str) -> Result<Attribute, String> {
+    let Some((key, value)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":")) else {
+        return Err("write KEY=VALUE, or KEY:=JSON for a number".to_owned());
+    };
+    match key.strip_suffix(':') {
+        None => Ok((key.to_owned(), value.into())),
+        Some(key) => match serde_json::from_str(value) {
+            Ok(value) => Ok((key.to_owned(), value)),
+            Err(_) => {
+                Err(format!("the value of {key} is not JSON, as 42, 1.5 or true; for text write {key}=VALUE"))
+            }
+        },
+    }
+}
+
+/// Reads `k=v,k=v`, the form of `OTEL_CLI_ATTRIBUTES`; a part that is no attribute is left out.
+fn parse_list(list: &str) -> Vec<Attribute> {
+    list.split(',').filter_map(|part| parse(part).ok()).collect()
+}
+
+/// Attributes of which each is a [scalar]: lists and objects become JSON text.
+pub(crate) fn flat(attributes: Vec<Attribute>) -> Vec<Attribute> {
+    let flat =
+        |value: Json| if value.is_array() || value.is_object() { value.to_string().into() } else { value };
+    attributes.into_iter().map(|(key, value)| (key, flat(value))).collect()
+}
+
+/// The value of what is neither a list nor an object nor null.
+pub(crate) fn scalar(json: &Json) -> Option<Value<'_>> {
+    match json {
+        Json::Bool(value) => Some(Value::Bool(*value)),
+        Json::String(value) => Some(Value::Str(value)),
+        Json::Number(number) => match number.as_i64() {
+            Some(value) => Some(Value::Int(value)),
+            None => number.as_f64().map(Value::Float),
+        },
+        Json::Null | Json::Array(_) | Json::Object(_) => None,
+    }
+}
+
+/// A JSON value as an attribute has it. Lists of one type stay lists; what is nested or mixed becomes JSON text. Null is no
+/// attribute.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AsValue<'a>(pub(crate) &'a Json);
+
+impl IntoValue for AsValue<'_> {
+    fn with_value(self, write: impl FnOnce(Value<'_>)) {
+        let Json::Array(items) = self.0 else {
+            return match scalar(self.0) {
+                Some(value) => write(value),
+                None if self.0.is_null() => {}
+                None => write(Value::Str(&self.0.to_string())),
+            };
+        };
+        if let Some(texts) = items.iter().map(Json::as_str).collect::<Option<Vec<_>>>() {
+            write(Value::Strs(&texts));
+        } else if let Some(integers) = items.iter().map(Json::as_i64).collect::<Option<Vec<_>>>() {
+            write(Value::Ints(&integers));
+        } else if let Some(numbers) = items.iter().map(Json::as_f64).collect::<Option<Vec<_>>>() {
+            write(Value::Floats(&numbers));
+        } else if let Some(flags) = items.iter().map(Json::as_bool).collect::<Option<Vec<_>>>() {
+            write(Value::Bools(&flags));
+        } else {
+            write(Value::Str(&self.0.to_string()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_attribute_is_text_unless_it_says_json() {
+        assert_eq!(parse("a=1"), Ok(("a".to_owned(), json!("1"))));
+        assert_eq!(parse("a=b=c"), Ok(("a".to_owned(), json!("b=c"))));
+        assert_eq!(parse("a:=1"), Ok(("a".to_owned(), json!(1))));
+        assert_eq!(parse("a:=[1.5,2]"), Ok(("a".to_owned(), json!([1.5, 2]))));
+        for wrong in ["a", "=a", ":=1", ""] {
+            assert_eq!(parse(wrong).unwrap_err(), "write KEY=VALUE, or KEY:=JSON for a number");
+        }
+        let error = parse("a:=secret").unwrap_err();
+        assert!(error.ends_with("for text write a=VALUE") && !error.contains("secret"), "{error}");
+        assert_eq!(parse_list("a=1,odd,,b=2").len(), 2);
+    }
+
+    #[test]
+    fn values_keep_their_type() {
+        let written = |json: Json| {
+            let mut text = String::new();
+            AsValue(&json).with_value(|value| text = format!("{value:?}"));
+            text
+        };
+        assert_eq!(written(json!(42)), "Int(42)");
+        assert_eq!(written(json!(u64::MAX)), "Float(1.8446744073709552e19)");
+        assert_eq!(written(json!([1, 2.5])), "Floats([1.0, 2.5])");
+        assert_eq!(written(json!([true])), "Bools([true])");
+        assert_eq!(written(json!(["a", 1])), "Str(\"[\\\"a\\\",1]\")");
+        assert_eq!(written(json!({"a": 1})), "Str(\"{\\\"a\\\":1}\")");
+        assert_eq!(written(json!(null)), "");
+    }
 }

@@ -8,10 +8,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Instant;
 
+use clap::{Args, ValueHint};
 use standpipe::receiver::Records;
 
-use super::progress::Progress;
-use super::style::{Style, TerminalInfo};
+use super::style::Style;
+use super::terminal::{Progress, TerminalInfo};
 use super::text::{self, Charset};
 use super::view::{self, View};
 use super::{Failure, UNUSABLE, describe, report_error};
@@ -32,12 +33,31 @@ const MOST_LINES: usize = 4;
 /// Bad lines that are reported; the rest is counted.
 const MOST_REPORTED: u64 = 10;
 
-/// The options of the command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Shows what receive has saved, or any other file of OTLP JSON lines.
+///
+/// Each line is one export request of traces, logs or metrics, as standpipe receive --save and --json, standpipe drain
+/// --to-stdout, the console exporter and the file exporter of the OpenTelemetry Collector write it.
+///
+/// All is shown as standpipe receive would show it: trees on a terminal, elsewhere a line for each record. The traces of a
+/// file are drawn when it is read, within 256 MiB of memory; those of standard input as they become complete. A line that
+/// cannot be read is reported with its number, and the rest is shown. If a file takes longer than a second, a bar on the
+/// terminal shows how much of it was read.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  standpipe show today.jsonl
+  standpipe show today.jsonl --trace 36c3ef3e --full
+  standpipe show today.jsonl --json --service payments > payments.jsonl
+  tail -f collector.jsonl | standpipe show - --errors
+  standpipe drain /var/spool/shop --to-stdout | standpipe show - --tree
+
+Exit code: 0; 1 if a line could not be read; 2 if FILE could not be opened or an option is wrong")]
 pub(crate) struct Options {
-    /// The file to read; `-` is standard input.
-    pub(crate) file: OsString,
-    pub(crate) view: view::Options,
+    /// The file to read, or - for standard input.
+    #[arg(value_hint = ValueHint::FilePath)]
+    file: OsString,
+    #[command(flatten)]
+    view: view::Options,
 }
 
 /// What was read.

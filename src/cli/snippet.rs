@@ -1,4 +1,4 @@
-//! How is the line of a problem quoted? With a caret under the column, and nothing in it that is secret.
+//! Quotes the line of a problem, with a caret under the column and without secrets.
 
 use std::path::Path;
 
@@ -47,33 +47,20 @@ pub(crate) struct Snippet {
 }
 
 impl Snippet {
-    /// The place at `line` and `column` of `text`, both counted from 1; `None` if it has no such line.
-    pub(crate) fn cut(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
-        let is_harmless = |key: &str, value: &str| Setting::is_harmless(key) || is_plain(key, value);
-        Self::showing(is_harmless, is_key, text, syntax, line, column)
-    }
-
-    /// The same where every value is secret, regardless of its key: among headers.
-    pub(crate) fn of_headers(text: &str, syntax: Syntax, line: usize, column: usize) -> Option<Self> {
-        Self::showing(|_, _| false, is_header, text, syntax, line, column)
-    }
-
-    fn showing(
-        is_harmless: fn(&str, &str) -> bool,
-        is_name: fn(&str) -> bool,
+    /// The place at `line` and `column` of `text`, both counted from 1; `None` if it has no such line. Among headers every value
+    /// is secret, regardless of its key.
+    pub(crate) fn cut(
         text: &str,
         syntax: Syntax,
-        line: usize,
-        column: usize,
+        (line, column): (usize, usize),
+        is_among_headers: bool,
     ) -> Option<Self> {
         // the mark that some editors put first is no character of the first line
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let original = text.lines().nth(line.checked_sub(1)?)?;
-        let rules = Rules { is_harmless, is_name };
         let shown = match syntax {
             Syntax::Toml if is_inside_a_text(text, line) => MASK.to_owned(),
-            Syntax::Toml => rules.without_secrets(original, is_table, toml_entry),
-            Syntax::Yaml => rules.without_secrets(original, is_branch, yaml_entry),
+            _ => without_secrets(original, syntax, is_among_headers),
         };
         let shown: String = shown.replace('\t', " ").chars().take(LONGEST_LINE).collect();
         // What is masked has no columns of its own.
@@ -86,34 +73,27 @@ impl Snippet {
 /// The two halves of a line around the value's separator, which belongs to the first.
 type Entry<'l> = (&'l str, &'l str);
 
-/// What may be shown.
-struct Rules {
-    /// Whether the value of a key may be.
-    is_harmless: fn(&str, &str) -> bool,
-    /// Whether a key may be.
-    is_name: fn(&str) -> bool,
-}
-
-impl Rules {
-    /// The line with every value masked that may be a secret, and without a comment.
-    fn without_secrets(
-        &self,
-        line: &str,
-        has_no_value: fn(&str) -> bool,
-        entry: for<'l> fn(&'l str) -> Option<Entry<'l>>,
-    ) -> String {
-        let code = line.split(" #").next().unwrap_or_default().trim_end();
-        if has_no_value(code.trim()) {
-            return code.to_owned();
-        }
-        let shows = |key, value| (self.is_harmless)(name_of(key), value) && is_one_value(value);
-        match entry(code) {
-            Some((key, value)) if shows(key, value) => code.to_owned(),
-            Some((key, value)) if (self.is_name)(key) && is_begun(value) => format!("{key} {MASK}"),
-            // The rest of a list, of a text, or of something that is no entry at all.
-            _ if line.trim().is_empty() => String::new(),
-            _ => format!("{}{MASK}", &line[..line.len() - line.trim_start().len()]),
-        }
+/// The line with every value masked that may be a secret, and without a comment.
+fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String {
+    let code = line.split(" #").next().unwrap_or_default().trim_end();
+    let (has_no_value, entry) = match syntax {
+        Syntax::Toml => (is_table(code.trim()), toml_entry(code)),
+        Syntax::Yaml => (is_branch(code.trim()), yaml_entry(code)),
+    };
+    if has_no_value {
+        return code.to_owned();
+    }
+    let shows = |key: &str, value: &str| {
+        let name = name_of(key);
+        !is_among_headers && (Setting::is_harmless(name) || is_plain(name, value)) && is_one_value(value)
+    };
+    let is_name = if is_among_headers { is_header } else { is_key };
+    match entry {
+        Some((key, value)) if shows(key, value) => code.to_owned(),
+        Some((key, value)) if is_name(key) && is_begun(value) => format!("{key} {MASK}"),
+        // The rest of a list, of a text, or of something that is no entry at all.
+        _ if line.trim().is_empty() => String::new(),
+        _ => format!("{}{MASK}", &line[..line.len() - line.trim_start().len()]),
     }
 }
 
@@ -225,38 +205,38 @@ mod tests {
     use super::*;
 
     fn shown(line: &str) -> String {
-        Snippet::cut(line, Syntax::Toml, 1, 1).expect("it has one line").line
+        Snippet::cut(line, Syntax::Toml, (1, 1), false).expect("it has one line").line
     }
 
     fn shown_in_yaml(line: &str) -> String {
-        Snippet::cut(line, Syntax::Yaml, 1, 1).expect("it has one line").line
+        Snippet::cut(line, Syntax::Yaml, (1, 1), false).expect("it has one line").line
     }
 
     #[test]
     fn the_caret_stands_under_the_column() {
         let text = "[tracer.otel]\n  timeout = \"0s\"\n";
-        let snippet = Snippet::cut(text, Syntax::Toml, 2, 13).expect("there is a second line");
+        let snippet = Snippet::cut(text, Syntax::Toml, (2, 13), false).expect("there is a second line");
         assert_eq!(snippet, Snippet { line: "  timeout = \"0s\"".to_owned(), caret: 12 });
-        assert_eq!(Snippet::cut(text, Syntax::Toml, 9, 1), None);
-        assert_eq!(Snippet::cut(text, Syntax::Toml, 0, 1), None);
+        assert_eq!(Snippet::cut(text, Syntax::Toml, (9, 1), false), None);
+        assert_eq!(Snippet::cut(text, Syntax::Toml, (0, 1), false), None);
     }
 
     #[test]
     fn a_caret_within_a_masked_value_stands_at_its_beginning() {
         let text = "headers = [\"Authorization: Bearer hunter2\", \"hunter2\"]";
-        let snippet = Snippet::cut(text, Syntax::Toml, 1, 45).expect("a line");
+        let snippet = Snippet::cut(text, Syntax::Toml, (1, 45), false).expect("a line");
         assert_eq!(snippet, Snippet { line: "headers = ***".to_owned(), caret: 10 });
     }
 
     #[test]
     fn the_mark_of_some_editors_is_no_part_of_the_first_line() {
-        let snippet = Snippet::cut("\u{feff}level = 1", Syntax::Toml, 1, 9).expect("a line");
+        let snippet = Snippet::cut("\u{feff}level = 1", Syntax::Toml, (1, 9), false).expect("a line");
         assert_eq!(snippet, Snippet { line: "level = 1".to_owned(), caret: 8 });
     }
 
     #[test]
     fn a_caret_behind_the_line_stays_at_its_end() {
-        assert_eq!(Snippet::cut("lossy =", Syntax::Toml, 1, 500).expect("a line").caret, 7);
+        assert_eq!(Snippet::cut("lossy =", Syntax::Toml, (1, 500), false).expect("a line").caret, 7);
     }
 
     #[test]
@@ -365,7 +345,11 @@ mod tests {
     fn no_line_of_a_text_that_takes_several_is_shown() {
         let text = "a = \"\"\"\ntype = hunter2\n\"\"\"\ntype = 'x'\nb = '''x'''\nc = '''\ntype = hunter2";
         for (line, expected) in [(2, MASK), (4, "type = 'x'"), (5, "b = ***"), (7, MASK)] {
-            assert_eq!(Snippet::cut(text, Syntax::Toml, line, 1).expect("a line").line, expected, "{line}");
+            assert_eq!(
+                Snippet::cut(text, Syntax::Toml, (line, 1), false).expect("a line").line,
+                expected,
+                "{line}"
+            );
         }
         for line in [
             "ca-file = \"\"\"-----BEGIN hunter2",
@@ -380,7 +364,7 @@ mod tests {
     #[test]
     fn a_token_in_the_place_of_a_key_is_not_shown() {
         assert_eq!(shown("c2VjcmV0LXRva2VuLWh1bnRlcjI = 1"), MASK);
-        let of_headers = |line: &str| Snippet::of_headers(line, Syntax::Toml, 1, 1).expect("a line").line;
+        let of_headers = |line: &str| Snippet::cut(line, Syntax::Toml, (1, 1), true).expect("a line").line;
         assert_eq!(of_headers("eyJhbGciOiJIUzI1NiJ9 = 1"), MASK);
         assert_eq!(of_headers("headers.X-Tenant = 1"), "headers.X-Tenant = ***");
     }

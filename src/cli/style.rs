@@ -1,9 +1,8 @@
-//! Which colours, which characters and which width? Decided once, pure given what is known of the terminal.
+//! Colors, characters and width of the output. They are decided once, by what is known of the terminal.
 
-use std::env;
-use std::io::{IsTerminal, stdout};
+use clap::ValueEnum;
 
-use super::terminal;
+use super::terminal::TerminalInfo;
 use super::text::{self, Charset};
 
 const DEFAULT_WIDTH: usize = 100;
@@ -12,72 +11,13 @@ const NARROWEST: usize = 44;
 const WIDEST: usize = 240;
 
 /// The value of `--color`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// Colours on a terminal, unless `NO_COLOR` is set.
+    // on a terminal, unless `NO_COLOR` is set
     #[default]
     Auto,
     Always,
     Never,
-}
-
-/// What the environment states about the terminal, or about whatever else the output goes to.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct TerminalInfo {
-    pub(crate) is_terminal: bool,
-    /// Whether escape sequences colour text there. The consoles of Windows before 10 print them.
-    pub(crate) takes_escapes: bool,
-    pub(crate) no_color: Option<String>,
-    pub(crate) term: Option<String>,
-    /// The value that decides the character set: `LC_ALL`, else `LC_CTYPE`, else `LANG`.
-    pub(crate) locale: Option<String>,
-    pub(crate) columns: Option<String>,
-}
-
-impl TerminalInfo {
-    /// Those of this process's standard output.
-    pub(crate) fn of_stdout() -> Self {
-        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
-        let is_terminal = stdout().is_terminal();
-        Self {
-            is_terminal,
-            takes_escapes: is_terminal && terminal::take_escapes(),
-            no_color: variable("NO_COLOR"),
-            term: variable("TERM"),
-            locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable),
-            columns: variable("COLUMNS").or_else(|| is_terminal.then(terminal::columns).flatten()),
-        }
-    }
-
-    /// Whether a line can be erased and written again.
-    pub(crate) fn can_erase(&self) -> bool {
-        self.is_terminal && self.takes_escapes && self.term.as_deref() != Some("dumb")
-    }
-
-    fn wants_color(&self) -> bool {
-        self.can_erase() && self.no_color.is_none()
-    }
-
-    fn charset(&self) -> Charset {
-        let locale = self.locale.as_deref().unwrap_or("C").to_ascii_lowercase();
-        if locale.contains("utf-8") || locale.contains("utf8") || cfg!(windows) {
-            Charset::Unicode
-        } else {
-            Charset::Ascii
-        }
-    }
-
-    /// The columns that the terminal has now, unless the environment says how many to use.
-    pub(crate) fn current_columns() -> Option<usize> {
-        let is_given = env::var_os("COLUMNS").is_some_and(|columns| !columns.is_empty());
-        let columns = if is_given { None } else { terminal::columns() };
-        columns?.parse().ok()
-    }
-
-    /// The columns that the terminal had at the start, if that is known.
-    pub(crate) fn known_columns(&self) -> Option<usize> {
-        self.columns.as_deref()?.parse().ok()
-    }
 }
 
 /// How wide lines are on a terminal of this many columns.
@@ -108,7 +48,7 @@ impl Style {
             Charset::Unicode => &UNICODE,
             Charset::Ascii => &ASCII,
         };
-        Self { color, charset, width: width_in(terminal.known_columns().unwrap_or(DEFAULT_WIDTH)), glyphs }
+        Self { color, charset, width: width_in(terminal.columns.unwrap_or(DEFAULT_WIDTH)), glyphs }
     }
 
     /// Draws from here on for a terminal of this many columns.
@@ -411,14 +351,13 @@ mod tests {
 
     #[test]
     fn an_absurd_width_is_brought_within_bounds() {
-        let width = |columns: Option<&str>| {
-            let terminal = TerminalInfo { columns: columns.map(str::to_owned), ..terminal() };
+        let width = |columns: Option<usize>| {
+            let terminal = TerminalInfo { columns, ..terminal() };
             Style::decide(ColorChoice::Auto, false, &terminal).width
         };
-        assert_eq!(width(Some("132")), 132);
-        assert_eq!(width(Some("3")), NARROWEST);
-        assert_eq!(width(Some("99999")), WIDEST);
-        assert_eq!(width(Some("wide")), DEFAULT_WIDTH);
+        assert_eq!(width(Some(132)), 132);
+        assert_eq!(width(Some(3)), NARROWEST);
+        assert_eq!(width(Some(99_999)), WIDEST);
         assert_eq!(width(None), DEFAULT_WIDTH);
     }
 

@@ -1,6 +1,5 @@
-//! How does a string become safe to print? Nothing in it can move the cursor, and its width is known.
-//!
-//! Also: which known name a misspelt one stands for, which time a word like `30s`, and what a line of input is.
+//! Text that is safe to print: no character in it can move the cursor, and its width is known. Also reads times, as `30s`, and
+//! lines of input.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -38,6 +37,12 @@ pub(crate) fn printable(text: &str, charset: Charset) -> Cow<'_, str> {
 /// Returns the name of a file or command as it may be printed, with every character escaped that could do more than show itself.
 pub(crate) fn name(name: impl AsRef<OsStr>) -> String {
     printable(&name.as_ref().to_string_lossy(), Charset::Unicode).into_owned()
+}
+
+/// Quotes a word where a shell needs it.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// Reads the next line, and returns how many bytes it has, 0 if there is none, and whether `line` has all of it: what is
@@ -101,17 +106,26 @@ pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The time in `500ms`, `30s`, `5m` or `2h`; a number alone is in seconds.
-pub(crate) fn duration(word: &str) -> Option<Duration> {
-    let digits = word.trim_end_matches(|character: char| character.is_ascii_alphabetic());
-    let milliseconds = match &word[digits.len()..] {
-        "ms" => 1,
-        "" | "s" => 1_000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
+/// Reads a time: a number, with decimals or without, and its unit; a number alone is in seconds.
+///
+/// # Errors
+/// When it is not a time.
+pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
+    let number = word.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match &word[number.len()..] {
+        "ns" => Some(1e-9),
+        "us" | "µs" => Some(1e-6),
+        "ms" => Some(1e-3),
+        "" | "s" => Some(1.0),
+        "m" | "min" => Some(60.0),
+        "h" => Some(3600.0),
+        _ => None,
     };
-    Some(Duration::from_millis(u64::from(digits.parse::<u32>().ok()?) * milliseconds))
+    let is_decimal = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let number = number.parse::<f64>().ok().filter(|_| is_decimal);
+    let duration =
+        number.zip(unit).and_then(|(number, unit)| Duration::try_from_secs_f64(number * unit).ok());
+    duration.ok_or("write a time, as 100ms, 1.5s or 5m")
 }
 
 fn fits(text: &str, room: usize) -> bool {
@@ -144,49 +158,6 @@ fn cells(c: char) -> usize {
         | '\u{20000}'..='\u{3fffd}' => 2,
         _ => 1,
     }
-}
-
-/// `unknown option "--colour"; did you mean "--color"?`
-pub(crate) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
-    match closest(word, known) {
-        Some(meant) => format!("unknown {what} {word:?}; did you mean {meant:?}?"),
-        None => format!("unknown {what} {word:?}"),
-    }
-}
-
-/// The same for names that are few enough to list them.
-pub(crate) fn unknown_of(what: &str, word: &str, known: &[&str]) -> String {
-    let list = if closest(word, known).is_none() {
-        format!("; there are {}", known.join(", "))
-    } else {
-        String::new()
-    };
-    unknown(what, word, known) + &list
-}
-
-/// The known name that is within two edits of `word`.
-fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    // Nothing this long is a typing mistake, and the distance takes the square of the length.
-    let word: Vec<char> = word.chars().take(32).collect();
-    let near = known.iter().map(|&candidate| (distance(&word, candidate), candidate));
-    near.filter(|&(distance, candidate)| distance <= candidate.len().div_ceil(3))
-        .min()
-        .map(|(_, found)| found)
-}
-
-/// How many letters have to be added, removed or replaced.
-fn distance(word: &[char], candidate: &str) -> usize {
-    let mut row: Vec<usize> = (0..=word.len()).collect();
-    for (number, letter) in candidate.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = number + 1;
-        for (column, &other) in word.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[word.len()]
 }
 
 #[cfg(test)]
@@ -230,11 +201,21 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_mended_and_anything_else_left_alone() {
-        let known = ["stalwart", "tracetest"];
-        assert_eq!(closest("stalwert", &known), Some("stalwart"));
-        assert_eq!(closest("tractest", &known), Some("tracetest"));
-        assert_eq!(closest("prometheus", &known), None);
-        assert_eq!(closest(&"x".repeat(1_000_000), &known), None);
+    fn a_word_is_quoted_where_a_shell_needs_it() {
+        assert_eq!(shell_word("/var/spool/shop"), "/var/spool/shop");
+        assert_eq!(shell_word("it's here"), r"'it'\''s here'");
+    }
+
+    #[test]
+    fn times_have_a_number_and_a_unit() {
+        for (word, milliseconds) in
+            [("100ms", 100), ("1.5s", 1_500), ("5", 5_000), ("2m", 120_000), ("1h", 3_600_000)]
+        {
+            assert_eq!(duration(word), Ok(Duration::from_millis(milliseconds)), "{word}");
+        }
+        assert_eq!(duration("3us"), Ok(Duration::from_micros(3)));
+        for wrong in ["", "ms", "-1s", "1e999s", "1 s", "NaNs", "5d"] {
+            assert_eq!(duration(wrong), Err("write a time, as 100ms, 1.5s or 5m"), "{wrong}");
+        }
     }
 }

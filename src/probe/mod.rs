@@ -160,6 +160,9 @@ pub struct Stage {
     pub took: Duration,
     /// What came of it.
     pub outcome: Outcome,
+    /// Whether the server gave an answer after which an exporter drops records, as 404 or UNAUTHENTICATED, and does not send
+    /// them again.
+    pub is_refused: bool,
 }
 
 impl fmt::Display for Stage {
@@ -333,7 +336,14 @@ impl Stages {
         };
         let took = at.saturating_duration_since(self.since);
         self.since = at.max(self.since);
-        self.done.push(Stage { kind, took, outcome });
+        self.done.push(Stage { kind, took, outcome, is_refused: false });
+    }
+
+    /// Records the outcome of an export that was answered; `is_retryable` if an exporter sends again after this answer.
+    fn answer(&mut self, at: Instant, outcome: Outcome, is_retryable: bool) {
+        let is_refused = matches!(outcome, Outcome::Failed { .. }) && !is_retryable;
+        self.push(StageKind::Export, at, outcome);
+        self.done.iter_mut().last().into_iter().for_each(|stage| stage.is_refused = is_refused);
     }
 
     fn finish(self) -> Vec<Stage> {

@@ -151,7 +151,8 @@ pub(super) fn ask_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut S
                 headers: &target.headers(),
                 is_compressed: target.settings.compression == Compression::Gzip,
             };
-            stages.push(StageKind::Export, request.ended, responses::judge(reply, &sent));
+            let is_retryable = responses::RETRYABLE.contains(&reply.status);
+            stages.answer(request.ended, responses::judge(reply, &sent), is_retryable);
             true
         }
         ProbeEnd::Failed(failure) => {
@@ -200,7 +201,8 @@ pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut S
             if let Some(signals) = responses::taken_alone(&replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }
-            stages.push(StageKind::Export, Instant::now(), responses::judge_calls(&replies, &sent));
+            let is_retryable = replies.iter().all(|(_, reply)| responses::is_retryable(reply.code));
+            stages.answer(Instant::now(), responses::judge_calls(&replies, &sent), is_retryable);
         }
         Err(failure) => {
             let problem = advice::uncalled(&failure, target.url, target.has_ca());

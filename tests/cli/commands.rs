@@ -272,20 +272,88 @@ fn other_commands_end_quietly_too_when_nobody_reads() {
 
 #[test]
 fn usage_mistakes_go_to_standard_error_with_code_2() {
-    let cases: [(&[&str], &str); 6] = [
-        (&["recieve"], "did you mean \"receive\"?"),
-        (&["demo", "--colour=never"], "did you mean \"--color\"?"),
-        (&["check"], "check needs a FILE or --env"),
-        (&["check", "a.toml", "--env"], "a FILE or --env, not both"),
-        (&["init", "stalwert"], "did you mean \"stalwart\"?"),
-        (&[], "no command given"),
+    let long = "x".repeat(100_000);
+    let cases: [(&[&str], &str); 31] = [
+        (&[], "requires a subcommand"),
+        (&["recieve"], "a similar subcommand exists: 'receive'"),
+        (&["help", "chekc"], "unrecognized subcommand 'chekc'"),
+        (&[&long], "unrecognized subcommand"),
+        (&["demo", "--colour=never"], "a similar argument exists: '--color'"),
+        (&["demo", "-x"], "unexpected argument '-x'"),
+        (&["demo", "now"], "unexpected argument 'now'"),
+        (&["demo", "--env"], "unexpected argument '--env'"),
+        (&["demo", "--color", "pink"], "[possible values: auto, always, never]"),
+        (&["check"], "<FILE>"),
+        (&["check", ""], "a value is required for '[FILE]'"),
+        (&["check", "a.toml", "--env"], "'[FILE]' cannot be used with '--env'"),
+        (&["check", "a", "--ofline"], "a similar argument exists: '--offline'"),
+        (&["check", "a", "b"], "unexpected argument 'b'"),
+        (
+            &["init", "stalwert"],
+            "there are stalwart, tracetest, qualitytrace, env\ntry: standpipe init --help",
+        ),
+        (&["init", "env", "a", "b"], "unexpected argument 'b'"),
+        (&["exec", "--naem", "a", "b"], "a similar argument exists: '--name'"),
+        (&["exec", "--attr", "secret", "b"], "invalid value '***' for '--attr <KEY=VALUE>': write KEY=VALUE"),
+        (
+            &["exec", "--endpoint", "foo:bar", "b"],
+            "\"***\" has an invalid port; write 1 to 65535, usually 4318",
+        ),
+        (&["log", "--time", "later", "a"], "write 2026-11-17T14:00:00Z, seconds since 1970, -5s, or now"),
+        (&["metric", "sum", "a", "1"], "[possible values: counter, gauge, histogram, -]"),
+        (&["spool"], "<DIR>"),
+        (&["drain", "a"], "--endpoint <URL>"),
+        (&["drain", "a", "--to-stdout", "--endpoint", "http://b"], "cannot be used with"),
+        (&["drain", "a", "--to-stdout", "--grpc"], "'--to-stdout' cannot be used with '--grpc'"),
+        (
+            &["drain", "a", "--header", "secret"],
+            "invalid value '***' for '--header <NAME=VALUE>': write NAME=VALUE",
+        ),
+        (&["drain", "a", "--timeout", "5d"], "write a time, as 100ms, 1.5s or 5m"),
+        (&["show", "a", "--flat", "--json"], "cannot be used with '--json'"),
+        (&["receive", "--service="], "a value is required for '--service <NAME>'"),
+        (&["receive", "--trace", "xyz"], "write up to 32 hexadecimal digits, as 36c3ef3e"),
+        (&["receive", "--address", "4318"], "write an IP address and a port, as 127.0.0.1:4318"),
     ];
     for (arguments, expected) in cases {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert_eq!(stdout(&output), "", "{arguments:?}");
-        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        let message = stderr(&output);
+        assert!(message.starts_with("standpipe: ") && message.contains(expected), "{arguments:?}: {message}");
+        assert!(!message.contains("secret"), "{message}");
     }
+}
+
+#[test]
+fn every_help_has_examples_and_exit_codes_and_fits_a_terminal() {
+    for command in [
+        "demo",
+        "receive",
+        "show",
+        "check",
+        "init",
+        "exec",
+        "span",
+        "log",
+        "metric",
+        "spool",
+        "drain",
+        "completions",
+        "man",
+    ] {
+        let help = stdout(&run(&[command, "--help"]));
+        assert!(help.contains(&format!("\nUsage: standpipe {command}")), "{help}");
+        assert!(help.contains("\nExamples:\n  ") && help.contains("\nExit code: "), "{help}");
+        assert!(help.is_ascii() && help.lines().all(|line| line.len() <= 100), "{help}");
+        assert_eq!(stdout(&run(&["help", command])), help);
+    }
+}
+
+#[test]
+fn of_an_option_that_is_repeated_the_last_value_counts() {
+    let output = run(&["init", "--stdout", "--color", "always", "--color", "never", "--stdout"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
 #[test]
@@ -293,7 +361,7 @@ fn help_and_version_go_to_standard_output() {
     for arguments in [&["--help"][..], &["help", "receive"], &["check", "--help"], &["init", "-h"]] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
-        assert!(stdout(&output).contains("usage: standpipe"), "{}", stdout(&output));
+        assert!(stdout(&output).contains("Usage: standpipe"), "{}", stdout(&output));
     }
     assert_eq!(stdout(&run(&["--version"])), concat!("standpipe ", env!("CARGO_PKG_VERSION"), "\n"));
 }

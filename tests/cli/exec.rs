@@ -76,9 +76,14 @@ fn run_script(receiver: &Receiver, name: &str, script: &str) -> Output {
     let scratch = Scratch::new();
     let script = scratch.write(name, script);
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let command = env!("CARGO_BIN_EXE_standpipe");
     let standpipe = format!(
-        "#!/bin/sh\ncommand=$1\nshift\nexec '{}' \"$command\" --timeout {LONG} \"$@\"\n",
-        env!("CARGO_BIN_EXE_standpipe")
+        "#!/bin/sh\nstep=$1\nshift\n\
+         case \"$step $1\" in\n\
+         'span end') shift; exec '{command}' span end --timeout {LONG} \"$@\" ;;\n\
+         'span '*) exec '{command}' span \"$@\" ;;\n\
+         esac\n\
+         exec '{command}' \"$step\" --timeout {LONG} \"$@\"\n"
     );
     let standpipe = scratch.write("standpipe", standpipe);
     fs::set_permissions(&standpipe, fs::Permissions::from_mode(0o755)).unwrap();
@@ -718,12 +723,30 @@ fn the_make_recipe_of_the_guide_names_each_span_after_its_line() {
 }
 
 #[test]
+fn a_command_line_in_one_word_is_not_recorded() {
+    for line in ["sh -c hunter2", "curl http://user@host/hunter2"] {
+        let (output, span) = recorded(&["--", line]);
+        assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+        assert_eq!(span.span.name, line.split(' ').next().unwrap());
+        assert!(!format!("{span:?}").contains("hunter2"), "{span:?}");
+    }
+}
+
+#[test]
+fn print_to_makes_a_file_that_only_its_user_can_read() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("context");
+    recorded(&["--print-to", file.to_str().unwrap(), "--", "true"]);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
 fn a_bad_command_line_runs_nothing() {
     let cases: [(&[&str], &str); 5] = [
-        (&[], "exec needs a COMMAND"),
-        (&["--attr", "a", "--", "echo", "ran"], "--attr: write KEY=VALUE"),
-        (&["--kind", "odd", "--", "echo", "ran"], "kind \"odd\": write internal, server"),
-        (&["--timeout", "soon", "--", "echo", "ran"], "--timeout \"soon\": write a time"),
+        (&[], "<COMMAND>..."),
+        (&["--attr", "a", "--", "echo", "ran"], "for '--attr <KEY=VALUE>': write KEY=VALUE"),
+        (&["--kind", "odd", "--", "echo", "ran"], "[possible values: internal, server"),
+        (&["--timeout", "soon", "--", "echo", "ran"], "for '--timeout <TIME>': write a time"),
         (&["--endpoint", "ftp://host", "--", "echo", "ran"], "--endpoint"),
     ];
     for (arguments, expected) in cases {

@@ -1,7 +1,8 @@
 //! `standpipe span`, `log` and `metric`: what a script says arrives, and the exit code says whether it did.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -148,6 +149,38 @@ fn span_start_writes_the_carrier_file_that_later_commands_read() {
     assert_eq!(spans[3].parent_id(), None);
 }
 
+#[cfg(unix)]
+#[test]
+fn only_the_user_can_read_a_new_carrier_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let (receiver, scratch) = (Receiver::start().unwrap(), Scratch::new());
+    let (carrier, file) = (scratch.path().join("carrier"), scratch.path().join("span"));
+    let mut start = sending(&receiver, &["span", "start", "--file", file.to_str().unwrap(), "work"]);
+    assert!(finish(start.env("OTEL_CLI_CARRIER_FILE", &carrier)).status.success());
+    assert_eq!(fs::metadata(&carrier).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn the_answer_of_a_proxy_is_not_taken_for_a_missing_collector() {
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut socket in proxy.incoming().take(100).map_while(Result::ok) {
+            let mut head = [0; 1024];
+            let _ = socket.read(&mut head);
+            let _ = socket.write_all(
+                b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            );
+        }
+    });
+    let mut command =
+        standpipe(&["span", "work", "--endpoint", "http://collector.invalid:4318", "--timeout", "500ms"]);
+    let output = finish(command.env("HTTP_PROXY", &url).env("http_proxy", &url));
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("407") && !errors.contains("is a collector running"), "{errors}");
+}
+
 #[test]
 fn span_background_is_refused_with_the_commands_to_use_instead() {
     let receiver = Receiver::start().unwrap();
@@ -228,7 +261,9 @@ fn spans_are_read_from_json_lines_and_bad_lines_are_named() {
     let output = send_lines(&receiver, &["span", "-", "--attr", "common=1"], lines);
     assert_eq!(output.status.code(), Some(1));
     let errors = stderr(&output);
-    for expected in ["line 3: unknown field `nmae`", "line 5: expected", "line 6: time \"soon\": write "] {
+    for expected in
+        ["line 3: unknown field `nmae`", "line 5: expected", "line 6: \"soon\" is not a time: write "]
+    {
         assert!(errors.contains(expected), "no {expected:?} in {errors}");
     }
     let spans = receiver.spans();
@@ -447,20 +482,20 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
     assert_eq!(zero.status.code(), Some(1));
     assert!(stderr(&zero).contains("counter a: 0 adds nothing"), "{}", stderr(&zero));
     let cases: [(&[&str], &str); 15] = [
-        (&["span"], "span needs a NAME, or - for standard input"),
-        (&["span", "a", "b"], "unexpected argument \"b\""),
-        (&["span", "start", "a"], "need --file FILE"),
-        (&["span", "--file", "f", "a"], "--file is for span start NAME"),
-        (&["span", "a", "--status", "bad"], "status \"bad\": write ok or error"),
-        (&["span", "a", "--start", "soon"], "time \"soon\": write"),
+        (&["span"], "<NAME>"),
+        (&["span", "a", "b"], "'b' cannot be used with '<NAME>'"),
+        (&["span", "start", "a"], "--file <FILE>"),
+        (&["span", "--file", "f", "a"], "unexpected argument '--file'"),
+        (&["span", "a", "--status", "bad"], "[possible values: ok, error]"),
+        (&["span", "a", "--start", "soon"], "\"soon\" is not a time: write"),
         (&["span", "a", "--start", "2000000000", "--end", "now"], "the end is before the start"),
         (&["span", "a", "--message", "why"], "--message is for --status error"),
-        (&["span", "a", "--start", "2026-02-31T00:00:00Z"], "time \"2026-02-31T00:00:00Z\": write"),
+        (&["span", "a", "--start", "2026-02-31T00:00:00Z"], "\"2026-02-31T00:00:00Z\" is not a time: write"),
         (&["metric", "counter", "a", "18446744073709551615"], "counter a: the most is 9223372036854775807"),
-        (&["log"], "log needs a BODY"),
-        (&["log", "--level", "loud", "a"], "level \"loud\": write"),
+        (&["log"], "<BODY>..."),
+        (&["log", "--level", "loud", "a"], "write trace, debug"),
         (&["metric", "counter", "a"], "metric needs counter, gauge or histogram, a NAME and a VALUE"),
-        (&["metric", "counter", "a", "many"], "value \"many\": not a number"),
+        (&["metric", "counter", "a", "many"], "invalid value 'many' for '[VALUE]': not a number"),
         (&["metric", "counter", "a", "-1"], "counter a: it never falls"),
     ];
     for (arguments, expected) in cases {

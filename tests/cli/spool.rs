@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, Telemetry};
@@ -228,11 +228,72 @@ fn drain_delivers_segments_without_a_recorder_or_a_readable_owner() {
         assert_eq!(shown.contains("eu  of shop"), !damages_owner, "{shown}");
         let receiver = Receiver::start().unwrap();
         let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
-        assert_eq!((code, &*text), (Some(0), "✓ delivered 2000 records\n✓ nothing is left\n"), "{errors}");
+        // how many records the queue had is not known without the recorder
+        let lost = "✗ records of unknown number were lost, or files were left alone: see above\n";
+        let expected = format!("✓ delivered 2000 records\n{lost}");
+        assert_eq!((code, &*text), (Some(1), &*expected), "{errors}");
+        assert!(errors.contains("an unknown number of queued records is lost"), "{errors}");
         assert_eq!((receiver.span_count(), receiver.log_count()), (1999, 1));
         let (code, text, _) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
         assert_eq!((code, &*text), (Some(0), "✓ nothing is left\n"));
     }
+}
+
+#[test]
+fn drain_fails_if_it_leaves_a_file_alone() {
+    let spool = private();
+    leave("eu", spool.path(), 1);
+    let is_recorder = |path: &PathBuf| path.extension().is_some_and(|end| end == "recorder");
+    let recorder = files(spool.path()).into_keys().find(is_recorder).unwrap();
+    let mut bytes = fs::read(&recorder).unwrap();
+    // another version
+    bytes[8] ^= 7;
+    fs::write(&recorder, bytes).unwrap();
+    let receiver = Receiver::start().unwrap();
+    let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    assert!(errors.contains("left alone: its layout has the version"), "{errors}");
+    assert!(!text.contains("nothing is left") && text.contains("files were left alone"), "{text}");
+    assert!(recorder.exists());
+}
+
+#[test]
+fn drain_sends_nothing_to_a_server_that_would_refuse_everything() {
+    let spool = private();
+    leave("eu", spool.path(), 700);
+    let before = files(spool.path());
+    let receiver = Receiver::start().unwrap();
+    for status in [302, 400, 401, 403, 404, 405, 500] {
+        receiver.always(Answer::status(status));
+        let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
+        assert_eq!((code, &*text), (Some(1), ""), "{status}: {errors}");
+        assert!(errors.contains(&status.to_string()), "{errors}");
+        assert!(errors.contains("; nothing was sent, and all records stay in "), "{errors}");
+    }
+    receiver.always(Answer::status(401));
+    let (code, _, errors) = drain(spool.path(), &["--endpoint", &receiver.grpc_endpoint(), "--grpc"]);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("UNAUTHENTICATED") && errors.contains("; nothing was sent"), "{errors}");
+    assert!(files(spool.path()) == before, "all files stay");
+    receiver.behave();
+    let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
+    assert_eq!((code, &*text), (Some(0), "✓ delivered 701 records\n✓ nothing is left\n"), "{errors}");
+}
+
+#[test]
+fn drain_ends_when_its_time_is_up() {
+    const TIMEOUT: Duration = Duration::from_secs(1);
+    let spool = private();
+    leave("eu", spool.path(), 1);
+    // connections are opened, and never answered
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let began = Instant::now();
+    let (code, text, errors) = drain(spool.path(), &["--endpoint", &endpoint, "--timeout", "1s"]);
+    let took = began.elapsed();
+    assert_eq!(code, Some(1), "{text}{errors}");
+    assert!(errors.contains("the time is up") && text.contains("are left: run it again"), "{text}{errors}");
+    assert!(took < TIMEOUT + Duration::from_millis(1500), "{took:?}");
 }
 
 #[test]

@@ -81,10 +81,10 @@ const LAYERS: &[Row] = &[
     // the manual: Markdown in rustdoc, no code
     row("guide",           &[],                                               &[]),
     // the command: the library is an outside crate to it
-    row("cli",             &[],                                               &["standpipe", "lexopt", "serde", "serde_json"]),
+    row("cli",             &[],                                               &["standpipe", "clap", "clap_complete", "clap_mangen", "serde", "serde_json", "terminal_size"]),
     row("cli/interrupt*",  &[],                                               &["libc"]),
     row("cli/exec/process*", &["cli"],                                        &["libc"]),
-    row("main",            &["cli"],                                          &["standpipe", "lexopt"]),
+    row("main",            &["cli"],                                          &["standpipe"]),
 ];
 
 /// What may lie beside `src`, dotfiles aside.

@@ -1,40 +1,76 @@
-//! What does `standpipe check` do? It shows what a configuration comes to, what is wrong with it, and whether the
-//! collectors answer.
+//! `standpipe check`: shows the result of a configuration, its problems, and whether the collectors answer.
 
 mod examine;
-mod json;
-mod problem;
+mod probed;
 mod report;
-mod stages;
-mod totals;
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::{env, thread};
+use std::thread;
 
+use clap::Args;
+use serde::Serialize;
 use standpipe::Exporter;
-use standpipe::config::Diagnostic;
+use standpipe::config::{Diagnostic, DiagnosticSeverity, ExporterSummary};
+use standpipe::probe::EndpointReport;
 
 use self::examine::{Examined, examine};
+use self::probed::Totals;
 use self::report::Report;
-use self::stages::ProbedEndpoint;
-use self::totals::Totals;
 use super::style::Style;
+use super::terminal::Progress;
 use super::{Failure, UNUSABLE, print, report_error, text};
+use standpipe::escape::shows_itself;
 
 /// What standard input is called.
 const STDIN: &str = "<stdin>";
 /// Exporters that are probed at the same time, with a thread for each.
 const MOST_PROBED: usize = 32;
 
-/// What to check, and how to show it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Shows the result of a configuration, its problems, and whether the collector answers.
+///
+/// Reads a configuration file, or OpenTelemetry's environment variables, and shows for each exporter where its signals go, the
+/// value of every setting and where it came from; then every problem with its line and what to do about it. Then it probes
+/// each endpoint with a request that holds no telemetry and shows the result of each stage. The values of headers are never
+/// shown.
+///
+/// A file whose name ends in .yaml or .yml is read as YAML, every other one as TOML. With - the configuration is read from
+/// standard input, as TOML or YAML, and paths in it start at the working directory.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  standpipe check telemetry.toml
+  standpipe check --env --offline
+  standpipe check --json telemetry.toml | jq .errors
+
+Exit code: 0 if there is no error (there may be warnings, and a file may describe no exporter at
+           all), 1 if there is one or an endpoint does not answer as it should, 2 if the file cannot
+           be read at all")]
 pub(crate) struct Options {
-    pub(crate) subject: Subject,
-    pub(crate) probing: Probing,
-    pub(crate) form: Form,
+    /// The configuration file, or - for standard input.
+    #[arg(required_unless_present = "env", conflicts_with = "env")]
+    file: Option<PathBuf>,
+    /// Check the environment instead of a file.
+    #[arg(long)]
+    env: bool,
+    /// Do not probe the endpoints.
+    #[arg(long)]
+    offline: bool,
+    /// Print one JSON object instead: exporters, warnings and errors.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Options {
+    fn subject(&self) -> Subject {
+        match &self.file {
+            None => Subject::Environment,
+            Some(file) if file.as_os_str() == "-" => Subject::Stdin,
+            Some(file) => Subject::File(file.clone()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,55 +92,46 @@ impl Subject {
     }
 }
 
-/// Whether the collectors are probed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Probing {
-    Online,
-    Offline,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// For people.
-    Drawing,
-    /// For programs.
-    Json,
-}
-
 /// Checks the subject and prints what was found.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
-    let examined = match examine(&options.subject) {
+    let subject = options.subject();
+    let examined = match examine(&subject) {
         Ok(examined) => examined,
-        Err(diagnostics) => return give_up(options, &diagnostics, style),
+        Err(diagnostics) => return give_up(options, &subject, &diagnostics, style),
     };
-    let has_failed = match options.form {
-        Form::Drawing => draw(options, &examined, style)?,
-        Form::Json => write_json(options, &examined, style)?,
+    let has_failed = match options.json {
+        false => draw(options, &subject, &examined, style)?,
+        true => write_json(options, &examined, style)?,
     };
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// For what cannot be read at all.
-fn give_up(options: &Options, diagnostics: &[Diagnostic], style: &Style) -> Result<ExitCode, Failure> {
-    match options.form {
-        Form::Drawing => {
+fn give_up(
+    options: &Options,
+    subject: &Subject,
+    diagnostics: &[Diagnostic],
+    style: &Style,
+) -> Result<ExitCode, Failure> {
+    match options.json {
+        false => {
             let reasons: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.what.as_str()).collect();
-            let message = format!("{}: {}", options.subject.name(), reasons.join("; "));
+            let message = format!("{}: {}", subject.name(), reasons.join("; "));
             report_error(&text::printable(&message, style.charset));
         }
-        Form::Json => show(&[json::write(Vec::new(), diagnostics, &[])])?,
+        true => show(&[document(Vec::new(), diagnostics, &[])])?,
     }
     Ok(ExitCode::from(UNUSABLE))
 }
 
 /// Each part as soon as it is known, since a collector may take seconds to answer. Returns whether there is an error.
-fn draw(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
-    let report = Report::new(&options.subject, examined);
+fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style) -> Result<bool, Failure> {
+    let report = Report::new(subject, examined);
     show(&report.draw(style))?;
     let mut probed = Vec::new();
     probe_all(options, examined, style, |exporter, results| {
         for result in &results {
-            show(&result.draw(exporter, style))?;
+            show(&probed::draw(result, exporter, style))?;
         }
         probed.push(results);
         Ok(())
@@ -118,11 +145,11 @@ fn draw(options: &Options, examined: &Examined, style: &Style) -> Result<bool, F
 fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
     let mut failures = Vec::new();
     probe_all(options, examined, style, |exporter, results| {
-        failures.extend(results.iter().filter_map(|probed| probed.failure(exporter)));
+        failures.extend(results.iter().filter_map(|endpoint| probed::failure(endpoint, exporter)));
         Ok(())
     })?;
     let summaries = examined.exporters.iter().map(|(_, summary)| summary.clone()).collect();
-    show(&[json::write(summaries, &examined.diagnostics, &failures)])?;
+    show(&[document(summaries, &examined.diagnostics, &failures)])?;
     Ok(!failures.is_empty() || examined.has_errors())
 }
 
@@ -131,22 +158,24 @@ fn probe_all(
     options: &Options,
     examined: &Examined,
     style: &Style,
-    mut on_results: impl FnMut(&Exporter, Vec<ProbedEndpoint>) -> Result<(), Failure>,
+    mut on_results: impl FnMut(&Exporter, Vec<EndpointReport>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    if options.probing == Probing::Offline {
+    if options.offline {
         return Ok(());
     }
     for exporters in examined.exporters.chunks(MOST_PROBED) {
         thread::scope(|scope| {
             let probed: Vec<_> = exporters
                 .iter()
-                .map(|(exporter, summary)| scope.spawn(move || stages::probe(exporter, summary)))
+                .map(|(exporter, summary)| scope.spawn(move || probed::probe(exporter, summary)))
                 .collect();
             for (probed, (exporter, summary)) in probed.into_iter().zip(exporters) {
-                let waiting =
-                    (options.form == Form::Drawing).then(|| ProgressLine::begin(&summary.endpoints, style));
+                let mut waiting = Progress::new(style);
+                if !options.json && io::stdout().is_terminal() {
+                    waiting.say(&message(&summary.endpoints, style));
+                }
                 let results = probed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                drop(waiting);
+                waiting.clear();
                 on_results(exporter, results)?;
             }
             Ok(())
@@ -163,34 +192,6 @@ fn show(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     }
 }
 
-/// Names the endpoints that `check` waits for, until it is dropped. It is on standard error: it is no part of the result.
-#[derive(Debug)]
-struct ProgressLine;
-
-impl ProgressLine {
-    /// `None` where no terminal would show it.
-    fn begin(endpoints: &BTreeMap<&str, String>, style: &Style) -> Option<Self> {
-        let can_be_taken_back = env::var_os("TERM").is_some_and(|term| term != "dumb");
-        if !can_be_taken_back || !io::stdout().is_terminal() || !io::stderr().is_terminal() {
-            return None;
-        }
-        write_stderr(&format!("\r{}", message(endpoints, style)));
-        Some(Self)
-    }
-}
-
-impl Drop for ProgressLine {
-    fn drop(&mut self) {
-        write_stderr("\r\x1b[K");
-    }
-}
-
-/// A failure is ignored: there is no other place to report it.
-fn write_stderr(text: &str) {
-    let mut stderr = io::stderr().lock();
-    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
-}
-
 fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
     let mut urls: Vec<&str> = endpoints.values().map(String::as_str).collect();
     urls.sort_unstable();
@@ -202,8 +203,55 @@ fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
     text::cut(&message, style.width - 1, ellipsis).into_owned()
 }
 
+#[derive(Serialize)]
+struct Document {
+    exporters: Vec<ExporterSummary>,
+    warnings: Vec<String>,
+    errors: Vec<String>,
+}
+
+/// Writes the document of `--json`, one object. Notes are left out: they need no action.
+fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failures: &[String]) -> String {
+    let texts = |severity| {
+        let of_it = diagnostics.iter().filter(move |diagnostic| diagnostic.severity == severity);
+        of_it.map(without_severity).collect::<Vec<_>>()
+    };
+    let mut errors = texts(DiagnosticSeverity::Error);
+    errors.extend_from_slice(failures);
+    let document = Document { exporters, warnings: texts(DiagnosticSeverity::Warning), errors };
+    // strings, numbers and lists always can be written
+    let written = serde_json::to_string_pretty(&document).unwrap_or_default();
+    escaped(&written)
+}
+
+/// The same to a program, and harmless to a terminal: JSON leaves invisible characters and some control characters as
+/// they are.
+fn escaped(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c == '\n' || shows_itself(c) {
+            true => escaped.push(c),
+            false => {
+                let mut units = [0; 2];
+                let written = c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}"));
+                escaped.extend(written);
+            }
+        }
+    }
+    escaped
+}
+
+/// The list that it is in states the severity.
+fn without_severity(diagnostic: &Diagnostic) -> String {
+    let mut diagnostic = diagnostic.clone();
+    diagnostic.severity = DiagnosticSeverity::Error;
+    diagnostic.to_string()
+}
+
 #[cfg(test)]
 mod tests {
+    use standpipe::{Config, Signal};
+
     use super::super::style::plain_style;
     use super::*;
 
@@ -216,5 +264,45 @@ mod tests {
         ]);
         assert_eq!(message(&endpoints, &plain_style(80)), "probing http://a/v1/all, http://b\\u{1b}[2J …");
         assert_eq!(text::width(&message(&endpoints, &plain_style(44))), 43);
+    }
+
+    #[test]
+    fn the_form_is_the_documented_one() {
+        let exporter = Exporter::http("https://collector.example:4318")
+            .header("Authorization", "Bearer hunter2")
+            .signals([Signal::Traces]);
+        let config = Config::new().service_name("shop").exporter(exporter);
+        let written = document(config.summaries(), &[], &["it is down".to_owned()]);
+        let expected = r#"{
+  "exporters": [
+    {
+      "id": "otlp",
+      "signals": [
+        "traces"
+      ],
+      "transport": "http",
+      "endpoints": {
+        "traces": "https://collector.example:4318/v1/traces"
+      },
+      "tls": true,
+      "headers": [
+        "authorization"
+      ],
+      "level": "info",
+      "throttle_ms": 1000,
+      "lossy": false,
+      "timeout_ms": 10000,
+      "interval_ms": null,
+      "service_name": "shop",
+      "sampling": 100.0,
+      "route": null
+    }
+  ],
+  "warnings": [],
+  "errors": [
+    "it is down"
+  ]
+}"#;
+        assert_eq!(written, expected);
     }
 }

@@ -1,17 +1,19 @@
-//! What does `check` print? The settings of each exporter in sections, and the problems below them.
+//! The settings of each exporter in sections, and below them the problems, each with the line of the file that it is in.
 
 use std::fs;
 use std::path::Path;
 
 use standpipe::Exporter;
-use standpipe::config::{DiagnosticSeverity, ExporterSummary, ProviderName, Setting, SettingSource};
+use standpipe::config::{
+    Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName, Setting, SettingSource,
+};
 
 use super::Subject;
 use super::examine::{Examined, General, Scope};
-use super::problem::{Origin, Problem};
-use crate::cli::snippet::Syntax;
+use crate::cli::snippet::{Snippet, Syntax};
 use crate::cli::style::{Ink, Style};
 use crate::cli::table::{self, Column, GAP, Table, Text};
+use crate::cli::text;
 
 /// The least that is left of a value.
 const LEAST_VALUE: usize = 10;
@@ -250,6 +252,100 @@ impl<'a> Columns<'a> {
 fn below(ink: Ink, text: &str, style: &Style) -> String {
     let mut line = style.line();
     line.pad_to(GAP + GAP).put(ink, text);
+    line.finish()
+}
+
+/// Where problems are: the file, to quote from.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub(super) name: String,
+    /// As it is on the disk; empty if it cannot be read again.
+    text: String,
+    syntax: Syntax,
+}
+
+/// What was found, apart from the library's own type so that tests can make one up.
+#[derive(Debug)]
+struct Problem {
+    severity: DiagnosticSeverity,
+    /// Line and column, from 1.
+    place: Option<(usize, usize)>,
+    key: String,
+    what: String,
+    fix: String,
+}
+
+impl From<&Diagnostic> for Problem {
+    fn from(diagnostic: &Diagnostic) -> Self {
+        Self {
+            severity: diagnostic.severity,
+            place: diagnostic.location.as_ref().map(|location| (location.line, location.column)),
+            key: diagnostic.key.clone(),
+            what: diagnostic.what.clone(),
+            fix: diagnostic.fix.clone(),
+        }
+    }
+}
+
+impl Problem {
+    fn draw(&self, origin: &Origin, style: &Style) -> Vec<String> {
+        let mut title = style.line();
+        title.put(ink(self.severity), name_of(self.severity)).put(Ink::PLAIN, ": ");
+        if !self.key.is_empty() {
+            title.put(Ink::PLAIN.bold(), &self.key).put(Ink::PLAIN, ": ");
+        }
+        title.put(Ink::PLAIN, &self.what);
+        let mut lines = vec![title.finish()];
+
+        let margin = self.place.map_or(1, |(line, _)| line.to_string().len());
+        if let Some((line, column)) = self.place {
+            let place = format!("{}:{line}:{column}", origin.name);
+            lines.push(beside(margin, "-->", &place, style));
+            let is_of_headers = self.key.split('.').any(|part| part == "headers");
+            if let Some(snippet) = Snippet::cut(&origin.text, origin.syntax, (line, column), is_of_headers) {
+                lines.extend(self.quote(line, &snippet, style));
+            }
+        }
+        if !self.fix.is_empty() {
+            lines.push(beside(margin, "  =", &self.fix, style));
+        }
+        lines
+    }
+
+    fn quote(&self, number: usize, snippet: &Snippet, style: &Style) -> [String; 2] {
+        let number = number.to_string();
+        let mut quoted = style.line();
+        quoted.space(1).put(Ink::FAINT, &number).put(Ink::FAINT, " | ").put(Ink::PLAIN, &snippet.line);
+        // Escaped characters are wider than the one that was counted.
+        let before: String = snippet.line.chars().take(snippet.caret).collect();
+        let caret = text::width(&text::printable(&before, style.charset));
+        let mut mark = style.line();
+        mark.space(1 + number.len()).put(Ink::FAINT, " |").space(1 + caret).put(ink(self.severity), "^");
+        [quoted.finish(), mark.finish()]
+    }
+}
+
+/// The severity, as text.
+pub(super) fn name_of(severity: DiagnosticSeverity) -> &'static str {
+    match severity {
+        DiagnosticSeverity::Error => "error",
+        DiagnosticSeverity::Warning => "warning",
+        _ => "note",
+    }
+}
+
+fn ink(severity: DiagnosticSeverity) -> Ink {
+    match severity {
+        DiagnosticSeverity::Error => Ink::BAD.bold(),
+        DiagnosticSeverity::Warning => Ink::WARNING.bold(),
+        _ => Ink::FAINT.bold(),
+    }
+}
+
+/// A line beside the quoted one, marked in the margin where that has its number.
+fn beside(margin: usize, mark: &str, text: &str, style: &Style) -> String {
+    let mut line = style.line();
+    line.pad_to(margin).put(Ink::FAINT, mark).space(1).put(Ink::PLAIN, text);
     line.finish()
 }
 

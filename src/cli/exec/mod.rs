@@ -3,22 +3,21 @@
 mod output;
 mod process;
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use std::{env, fs};
 
-use standpipe::{Baggage, Span, SpanContext, SpanKind, Status};
+use clap::{Args, ValueHint};
+use standpipe::{Baggage, Span, SpanContext, Status};
 
-use super::attribute::{AsValue, Attribute};
-use super::given::Given;
-use super::sender::{self, NAME, Sender};
+use super::sender::{self, AsValue, Attributes, Destination, Kind, NAME, Parent, Sender};
 use super::{Failure, caller, report_error, text};
 
 /// How long the end of the command is delayed at most, unless an option says otherwise.
-const BUDGET: Duration = Duration::from_secs(1);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
 /// As shells have them.
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
@@ -26,59 +25,117 @@ const NOT_FOUND: i32 = 127;
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish"];
 /// Longest span name that is made of a shell's text, in terminal cells.
 const MAX_TEXT_NAME: usize = 60;
+const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_METRICS_EXPORTER"];
 
-struct Options {
-    program: OsString,
-    arguments: Vec<OsString>,
-    name: String,
-    /// Service that the option names, for nested commands as well.
-    service: Option<String>,
-    kind: SpanKind,
-    attributes: Vec<Attribute>,
+/// Runs a command inside a span.
+///
+/// Runs COMMAND inside a span and ends as it does. The span is part of the trace in TRACEPARENT and TRACESTATE, if they are
+/// set, and COMMAND gets both for its own span, and BAGGAGE: nested commands give one tree. Standard input, output and error
+/// are those of COMMAND; nothing else is printed. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are
+/// forwarded to COMMAND; after its end they end the delivery. As process 1 of a container, standpipe also reaps orphans.
+///
+/// OpenTelemetry's environment variables, as OTEL_EXPORTER_OTLP_ENDPOINT, say where to send; http://localhost:4318 if they are
+/// not set. If the collector is down, nothing is reported, and the end is delayed by --timeout at most.
+///
+/// The span has process.executable.name, process.pid, process.exit.code, process.exit.signal, the processor time of COMMAND
+/// and of the processes that it waited for (process.cpu.time.user, process.cpu.time.system, in seconds), and its peak memory
+/// (process.memory.max_rss, in bytes, if it is more than that of standpipe). An exit code other than 0 is an error. Of the
+/// command line only the file name of COMMAND is recorded, unless --args is given.
+#[derive(Debug, Args)]
+#[command(override_usage = "standpipe exec [OPTIONS] [--] COMMAND [ARGUMENT]...")]
+#[command(after_help = "\
+{{traceparent}}, {{trace_id}} and {{span_id}} in an ARGUMENT are replaced by those of the span.
+
+Environment:
+  OTEL_CLI_SPAN_NAME, OTEL_CLI_TRACE_KIND, OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME,
+  OTEL_CLI_CARRIER_FILE, OTEL_CLI_FAIL and OTEL_CLI_VERBOSE are used where the option is not given.
+
+A link to standpipe called standpipe-exec is standpipe exec --, as for RUSTC_WRAPPER=standpipe-exec.
+
+Examples:
+  standpipe exec -- make test
+  standpipe exec --name backup --attr disk=a --attr level:=2 -- ./backup.sh
+  standpipe exec --log-output -- sh -c 'echo one; echo two >&2'
+  standpipe exec -- curl -H 'traceparent: {{traceparent}}' http://localhost:8080/
+  make SHELL=standpipe .SHELLFLAGS='exec --args -- /bin/sh -c'
+
+Exit code: that of COMMAND, or the signal that ended it, which a shell shows as 128+N (128+N itself
+           if it dumps a core); 126 if COMMAND cannot be executed, 127 if it is not found; 1 with
+           --fail, or if the file of --print-to cannot be written; 2 if the command line is invalid")]
+pub(crate) struct Options {
+    /// The command to run, and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+    /// The name of the span; the file name of COMMAND if it is not given.
+    #[arg(short, long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    attributes: Attributes,
+    /// The kind of the span; client if it is not given.
+    #[arg(short, long, value_name = "KIND")]
+    kind: Option<Kind>,
+    #[command(flatten)]
+    destination: Destination,
+    #[command(flatten)]
+    parent: Parent,
+    /// Write TRACEPARENT=... of the span to FILE before COMMAND starts; stderr writes it to standard error.
+    #[arg(long, value_name = "FILE")]
     print_to: Option<PathBuf>,
-    logs_output: bool,
-    records_arguments: bool,
-    budget: Duration,
-    fails: bool,
-    is_verbose: bool,
+    /// Also emit the lines of standard output and error as log records in the span. COMMAND sees pipes then, and no
+    /// terminal; processes that it leaves running can write no more after its end.
+    #[arg(long)]
+    log_output: bool,
+    /// Also record the command line as process.command_args, unchanged: a password or token in it is recorded and sent.
+    /// Unless --name is given, the span of sh -c TEXT is named after the beginning of TEXT.
+    #[arg(long)]
+    args: bool,
+    /// Exit with 1 if COMMAND succeeded and the telemetry was not delivered.
+    #[arg(long)]
+    fail: bool,
 }
 
 impl Options {
-    fn new(given: &Given) -> Result<Self, String> {
-        let [program, arguments @ ..] = &given.operands[..] else {
-            return Err("exec needs a COMMAND".to_owned());
-        };
-        let records_arguments = given.has("--args");
-        let name = sender::value_or(given, "--name", "OTEL_CLI_SPAN_NAME", |_| true)?;
-        let text_name = || shell_text(program, arguments).filter(|_| records_arguments);
-        let kind =
-            sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND", |word| sender::kind(word).is_ok())?;
-        Ok(Self {
-            name: name.or_else(text_name).unwrap_or_else(|| file_name(program)),
-            service: given.value("--service")?.map(str::to_owned),
-            program: program.clone(),
-            arguments: arguments.to_vec(),
-            kind: kind.map_or(Ok(SpanKind::Client), |kind| sender::kind(&kind))?,
-            attributes: sender::attributes(given)?,
-            print_to: given.os_value("--print-to").map(PathBuf::from),
-            logs_output: given.has("--log-output"),
-            records_arguments,
-            budget: sender::budget(given, BUDGET)?,
-            fails: sender::is_on(given, "--fail", "OTEL_CLI_FAIL"),
-            is_verbose: sender::is_verbose(given),
-        })
+    fn program(&self) -> &OsStr {
+        &self.command[0]
+    }
+
+    fn arguments(&self) -> &[OsString] {
+        &self.command[1..]
+    }
+
+    fn name(&self) -> String {
+        let text_name = || shell_text(self.program(), self.arguments()).filter(|_| self.args);
+        let name = self.name.clone().or_else(|| sender::of_environment("OTEL_CLI_SPAN_NAME"));
+        name.or_else(text_name).unwrap_or_else(|| file_name(self.program()))
+    }
+
+    /// The variables without exporters that print to standard output, which belongs to the command.
+    fn variables(&self) -> Vec<(String, OsString)> {
+        let mut variables = self.destination.variables(&[]);
+        for (_, value) in variables.iter_mut().filter(|(name, _)| EXPORTERS.contains(&name.as_str())) {
+            let chosen = value.to_string_lossy().into_owned();
+            let others: Vec<&str> =
+                chosen.split(',').filter(|exporter| exporter.trim() != "console").collect();
+            let is_only = others.is_empty() && !chosen.is_empty();
+            *value = if is_only { "none".into() } else { others.join(",").into() };
+        }
+        variables
     }
 }
 
 /// Runs the command and ends as it did; returns only if it was not started at all.
-pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
-    let options = Options::new(given).map_err(Failure::Usage)?;
-    let from = sender::caller(given).map_err(Failure::Usage)?;
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let is_verbose = options.destination.is_verbose();
+    let timeout = options.destination.timeout.unwrap_or(DEFAULT_TIMEOUT);
+    let from = options.parent.caller(is_verbose);
     // a line of output waits for room in the queue: longer than a collector that is up needs, and once if it is down
-    let sender = Sender::start(given, &[], options.logs_output.then_some(options.budget / 4))?;
+    let patience = options.log_output.then_some(timeout / 4);
+    let sender = Sender::start(&options.destination, options.variables(), patience)?;
     let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
     let tracer = sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"));
-    let span = tracer.span_builder(&options.name).kind(options.kind);
+    let kind = options.kind.or_else(|| sender::choice("OTEL_CLI_TRACE_KIND")).unwrap_or(Kind::Client);
+    let name = options.name();
+    let span = tracer.span_builder(&name).kind(kind.into());
     let mut span = match &from.context {
         Some(parent) => span.parent(parent).start(),
         None => span.root().start(),
@@ -86,23 +143,23 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
     // A span that is sampled and not recorded has no exporter: the command then sees what this one saw.
     let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());
     let context = context.or(from.context);
-    let command = command(&options, context.as_ref());
-    describe(&mut span, &options, &command);
+    let command = command(options, context.as_ref());
+    describe(&mut span, options, &command);
     if let (Some(file), Some(context)) = (&options.print_to, &context) {
         print_to(file, context)?;
     }
-    if let (Some(context), true) = (&context, options.is_verbose) {
+    if let (Some(context), true) = (&context, is_verbose) {
         report_error(&format!("trace {} span {}", context.trace_id(), context.span_id()));
     }
-    let (ended, copies) = start(command, &options, &sender, &mut span);
+    let (ended, copies) = start(command, options, &sender, &mut span);
     let mut code = match &ended {
         Ok(ended) => record_end(&mut span, ended),
-        Err(error) => record_failure(&mut span, &options.program, error),
+        Err(error) => record_failure(&mut span, options.program(), error),
     };
     span.end();
     copies.into_iter().for_each(output::Copies::finish);
-    let delivered = sender.finish(options.budget);
-    if let (Err(trouble), true) = (delivered, options.fails) {
+    let delivered = sender.finish(timeout);
+    if let (Err(trouble), true) = (delivered, options.fail || sender::is_on("OTEL_CLI_FAIL")) {
         report_error(&trouble);
         code = if code == 0 { 1 } else { code };
     }
@@ -115,10 +172,10 @@ pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
 
 /// Builds the command: with the place-holders in its arguments filled in, and the span and service for nested commands.
 fn command(options: &Options, context: Option<&SpanContext>) -> Command {
-    let mut command = Command::new(&options.program);
+    let mut command = Command::new(options.program());
     match context {
-        None => command.args(&options.arguments),
-        Some(context) => command.args(options.arguments.iter().map(|argument| fill(argument, context))),
+        None => command.args(options.arguments()),
+        Some(context) => command.args(options.arguments().iter().map(|argument| fill(argument, context))),
     };
     if let Some(context) = context {
         command.env_remove("TRACESTATE");
@@ -126,7 +183,7 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
             command.env(name.to_ascii_uppercase(), value);
         });
     }
-    if let Some(service) = &options.service {
+    if let Some(service) = &options.destination.service {
         // OTEL_SERVICE_NAME would rename programs that have telemetry of their own
         command.env(sender::SERVICE_NAME, service);
     }
@@ -154,8 +211,8 @@ fn start(
 ) -> (io::Result<process::Ended>, Option<output::Copies>) {
     let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let context = span.context().clone();
-    let copies = options.logs_output.then(|| output::Copies::start(&mut command, &logger, &context));
-    if let (Some(Err(error)), true) = (&copies, options.is_verbose) {
+    let copies = options.log_output.then(|| output::Copies::start(&mut command, &logger, &context));
+    if let (Some(Err(error)), true) = (&copies, options.destination.is_verbose()) {
         report_error(&format!("the output is not logged: {error}"));
     }
     let mut copies = copies.and_then(Result::ok);
@@ -167,14 +224,14 @@ fn start(
 }
 
 fn describe(span: &mut Span, options: &Options, command: &Command) {
-    span.set("process.executable.name", file_name(&options.program));
-    if options.records_arguments {
+    span.set("process.executable.name", file_name(options.program()));
+    if options.args {
         let arguments = [command.get_program()].into_iter().chain(command.get_args());
         let arguments: Vec<_> = arguments.map(OsStr::to_string_lossy).collect();
         let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
         span.set("process.command_args", arguments.as_slice());
     }
-    for (key, value) in &options.attributes {
+    for (key, value) in &options.attributes.all() {
         span.set(key, AsValue(value));
     }
 }
@@ -227,13 +284,18 @@ fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
     let written = match file.to_str() {
         Some("stderr" | "/dev/stderr") => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
         Some("/dev/stdout") => io::Write::write_all(&mut io::stdout(), lines.as_bytes()),
-        _ => fs::write(file, lines),
+        _ => caller::write_private(file, &lines),
     };
     written.map_err(|error| Failure::Message(format!("write {}: {error}", text::name(file))))
 }
 
+/// Returns the file name of the program up to the first white space. A command line that is given as one word, as
+/// `exec -- "sh -c TEXT"`, may hold secrets, so that only its first word is looked at.
 fn file_name(program: &OsStr) -> String {
-    Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
+    let first_word = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
+    let whole = program.to_string_lossy();
+    let path = if Path::new(program).exists() { whole.into_owned() } else { first_word(&whole) };
+    first_word(&Path::new(&path).file_name().unwrap_or(path.as_ref()).to_string_lossy())
 }
 
 /// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`] and with any other options, as `-eo pipefail -c`.

@@ -1,28 +1,132 @@
-//! What does `standpipe init` do? It writes a commented configuration file to start with.
+//! `standpipe init`: writes a commented configuration file to start with.
 
-mod flavour;
-mod options;
-
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-pub(crate) use self::flavour::Flavour;
-pub(crate) use self::options::Options;
-use self::options::Target;
+use clap::{Args, ValueHint};
+
 use super::style::{Ink, Style};
+use super::text::shell_word;
 use super::{Failure, print, print_text};
+
+/// Writes a commented configuration file to begin with.
+///
+/// Writes the file and shows how to use it. It is not interactive and never overwrites a file. If only FILE is given, its
+/// extension selects the flavour.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Flavours:
+  stalwart       TOML with [tracer.<id>] and [metrics.open-telemetry]; telemetry.toml if no FILE
+                 is given. This is the default; toml is an alias
+  tracetest      YAML with telemetry.exporters and server.telemetry; tracetest.yaml. yaml is
+                 an alias
+  qualitytrace   the same with Qualitytrace's names; qualitytrace.yaml
+  env            OpenTelemetry's environment variables, for a shell, docker or systemd;
+                 telemetry.env
+
+Examples:
+  standpipe init
+  standpipe init env /etc/shop/telemetry.env
+  standpipe init tracetest --stdout
+
+Exit code: 0, or 1 if the file exists or cannot be written")]
+pub(crate) struct Options {
+    /// The flavour of the file: stalwart, tracetest, qualitytrace or env.
+    flavour: Option<OsString>,
+    /// The file to write; - prints it.
+    #[arg(value_hint = ValueHint::FilePath)]
+    file: Option<OsString>,
+    /// Print the file instead.
+    #[arg(long)]
+    stdout: bool,
+}
+
+/// What to write, and where.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    flavour: Flavour,
+    target: Target,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    File(PathBuf),
+    Stdout,
+}
+
+impl Options {
+    /// Without a flavour, the file's extension selects it.
+    ///
+    /// # Errors
+    /// When the operands are invalid, with the reason.
+    fn plan(&self) -> Result<Plan, String> {
+        let (flavour, file) = match (self.flavour.clone(), self.file.clone()) {
+            (None, _) => (Flavour::default(), None),
+            (Some(word), None) => match Flavour::named(&word.to_string_lossy()) {
+                Some(flavour) => (flavour, None),
+                None => (by_file(&word)?, Some(word)),
+            },
+            (Some(word), file) => {
+                let word = word.to_string_lossy();
+                (Flavour::named(&word).ok_or_else(|| unknown(&word))?, file)
+            }
+        };
+        let target = match (file, self.stdout) {
+            (Some(file), _) if file == "-" => Target::Stdout,
+            (Some(_), true) => return Err("init takes a FILE or --stdout, not both".to_owned()),
+            (None, true) => Target::Stdout,
+            (None, false) => Target::File(flavour.file().into()),
+            (Some(file), false) => Target::File(file.into()),
+        };
+        if let Target::File(file) = &target {
+            suits(flavour, file)?;
+        }
+        Ok(Plan { flavour, target })
+    }
+}
+
+fn by_file(word: &OsString) -> Result<Flavour, String> {
+    let file = Path::new(word);
+    if word == "-" {
+        return Ok(Flavour::default());
+    }
+    // a single word is more likely a flavour than a file
+    let is_word = file.extension().is_none() && file.components().count() == 1;
+    Flavour::by_ending(file).ok_or_else(|| {
+        let shown = word.to_string_lossy();
+        if is_word {
+            unknown(&shown)
+        } else {
+            format!("{shown:?} has no ending that names a flavour; write: init FLAVOUR FILE")
+        }
+    })
+}
+
+fn suits(flavour: Flavour, file: &Path) -> Result<(), String> {
+    flavour.suits(file).map_err(|ending| {
+        let name = flavour.name();
+        let file = file.display().to_string();
+        format!("{file:?} is no name for the flavour {name}; let it end in {ending}")
+    })
+}
+
+fn unknown(word: &str) -> String {
+    format!("unknown flavour {word:?}; there are {}", FLAVOURS.map(|(_, name, ..)| name).join(", "))
+}
 
 /// Writes the file, unless it exists, and prints the next steps.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
-    let starter = options.flavour.starter();
-    let file = match &options.target {
+    let plan = options.plan().map_err(Failure::Usage)?;
+    let starter = plan.flavour.starter();
+    let file = match &plan.target {
         Target::Stdout => return print_text(starter.trim_end()),
         Target::File(file) => file,
     };
     write_new(file, starter).map_err(|error| cannot_write(file, &error))?;
-    print(&next_steps(options.flavour, &file.display().to_string(), style))?;
+    print(&next_steps(plan.flavour, &file.display().to_string(), style))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -85,9 +189,90 @@ fn next_steps(flavour: Flavour, file: &str, style: &Style) -> Vec<String> {
 /// The file as one argument in a shell; `here` is put before a name without a directory.
 fn in_shell(file: &str, here: &str) -> String {
     let here = if file.starts_with('-') { "./" } else { here };
-    let file = if file.contains('/') { file.to_owned() } else { format!("{here}{file}") };
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
-    if file.chars().all(is_plain) { file } else { format!("'{}'", file.replace('\'', r"'\''")) }
+    shell_word(&if file.contains('/') { file.to_owned() } else { format!("{here}{file}") })
+}
+
+/// The program whose configuration layout the file follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Flavour {
+    #[default]
+    Stalwart,
+    Tracetest,
+    Qualitytrace,
+    Environment,
+}
+
+/// Each flavour with its name, another name for it if there is one, the name of its file, and the commented file to start with.
+const FLAVOURS: [(Flavour, &str, Option<&str>, &str, &str); 4] = [
+    (Flavour::Stalwart, "stalwart", Some("toml"), "telemetry.toml", include_str!("telemetry.toml")),
+    (Flavour::Tracetest, "tracetest", Some("yaml"), "tracetest.yaml", include_str!("tracetest.yaml")),
+    (Flavour::Qualitytrace, "qualitytrace", None, "qualitytrace.yaml", include_str!("qualitytrace.yaml")),
+    (Flavour::Environment, "env", None, "telemetry.env", include_str!("telemetry.env")),
+];
+
+impl Flavour {
+    fn named(word: &str) -> Option<Self> {
+        let is_named = |alias: Option<&str>, name| word == name || alias == Some(word);
+        FLAVOURS.iter().find(|(_, name, alias, ..)| is_named(*alias, *name)).map(|(flavour, ..)| *flavour)
+    }
+
+    fn name(self) -> &'static str {
+        FLAVOURS[self as usize].1
+    }
+
+    /// The name of its file unless another one is given.
+    fn file(self) -> &'static str {
+        FLAVOURS[self as usize].3
+    }
+
+    fn starter(self) -> &'static str {
+        FLAVOURS[self as usize].4
+    }
+
+    /// The one that a file of this name most likely is.
+    fn by_ending(file: &Path) -> Option<Self> {
+        match Ending::of(file) {
+            Ending::Toml => Some(Self::Stalwart),
+            Ending::Yaml => Some(Self::Tracetest),
+            Ending::Env => Some(Self::Environment),
+            Ending::Other => None,
+        }
+    }
+
+    /// Refuses a name by which the file would not be read as what it is: the ending decides.
+    ///
+    /// # Errors
+    /// What it would have to end in.
+    fn suits(self, file: &Path) -> Result<(), &'static str> {
+        match (self, Ending::of(file)) {
+            (Self::Stalwart, Ending::Yaml) => Err(".toml"),
+            (Self::Tracetest | Self::Qualitytrace, ending) if ending != Ending::Yaml => Err(".yaml"),
+            (Self::Environment, Ending::Toml | Ending::Yaml) => Err(".env"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Toml,
+    Yaml,
+    Env,
+    Other,
+}
+
+impl Ending {
+    fn of(file: &Path) -> Self {
+        let is = |ending: &OsStr, names: &[&str]| names.iter().any(|name| ending.eq_ignore_ascii_case(name));
+        match file.extension() {
+            Some(ending) if is(ending, &["toml"]) => Self::Toml,
+            Some(ending) if is(ending, &["yaml", "yml"]) => Self::Yaml,
+            Some(ending) if is(ending, &["env"]) => Self::Env,
+            // a file of only that name has no ending, as far as Rust is concerned
+            None if file.file_name() == Some(OsStr::new(".env")) => Self::Env,
+            _ => Self::Other,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -129,5 +314,89 @@ mod tests {
             assert_eq!(in_shell(file, ""), word);
         }
         assert_eq!(in_shell("/etc/a.env", "./"), "/etc/a.env");
+    }
+
+    fn options(words: &[&str], stdout: bool) -> Result<Plan, String> {
+        let mut words = words.iter().map(OsString::from);
+        Options { flavour: words.next(), file: words.next(), stdout }.plan()
+    }
+
+    #[test]
+    fn flavour_and_file_may_be_left_out() {
+        let file = |flavour, name: &str| Ok(Plan { flavour, target: Target::File(name.into()) });
+        let stdout = |flavour| Ok(Plan { flavour, target: Target::Stdout });
+        for (words, is_stdout, expected) in [
+            (&[][..], false, file(Flavour::Stalwart, "telemetry.toml")),
+            (&["toml"], false, file(Flavour::Stalwart, "telemetry.toml")),
+            (&["yaml"], false, file(Flavour::Tracetest, "tracetest.yaml")),
+            (&["qualitytrace"], false, file(Flavour::Qualitytrace, "qualitytrace.yaml")),
+            (&["env", "shop"], false, file(Flavour::Environment, "shop")),
+            (&["shop.toml"], false, file(Flavour::Stalwart, "shop.toml")),
+            (&["conf/shop.yml"], false, file(Flavour::Tracetest, "conf/shop.yml")),
+            (&[".env"], false, file(Flavour::Environment, ".env")),
+            (&[], true, stdout(Flavour::Stalwart)),
+            (&["-"], false, stdout(Flavour::Stalwart)),
+            (&["env", "-"], false, stdout(Flavour::Environment)),
+            (&["env", "-"], true, stdout(Flavour::Environment)),
+        ] {
+            assert_eq!(options(words, is_stdout), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_and_mended() {
+        for (words, is_stdout, message) in [
+            (
+                &["nagios"][..],
+                false,
+                "unknown flavour \"nagios\"; there are stalwart, tracetest, qualitytrace, env",
+            ),
+            (
+                &["shop.conf"],
+                false,
+                "\"shop.conf\" has no ending that names a flavour; write: init FLAVOUR FILE",
+            ),
+            (&["./shop"], false, "\"./shop\" has no ending that names a flavour; write: init FLAVOUR FILE"),
+            (
+                &["ymal", "a.yaml"],
+                false,
+                "unknown flavour \"ymal\"; there are stalwart, tracetest, qualitytrace, env",
+            ),
+            (&["env", "a.env"], true, "init takes a FILE or --stdout, not both"),
+            (
+                &["toml", "a.yaml"],
+                false,
+                "\"a.yaml\" is no name for the flavour stalwart; let it end in .toml",
+            ),
+            (&["tracetest", "a"], false, "\"a\" is no name for the flavour tracetest; let it end in .yaml"),
+        ] {
+            assert_eq!(options(words, is_stdout), Err(message.to_owned()), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn every_flavour_is_known_by_its_name_and_by_its_file() {
+        for (index, (flavour, ..)) in FLAVOURS.into_iter().enumerate() {
+            assert_eq!(flavour as usize, index);
+            assert_eq!(Flavour::named(flavour.name()), Some(flavour));
+            assert_eq!(flavour.suits(Path::new(flavour.file())), Ok(()));
+            assert!(Flavour::by_ending(Path::new(flavour.file())).is_some());
+        }
+    }
+
+    #[test]
+    fn a_name_that_would_be_read_as_something_else_does_not_suit() {
+        for (flavour, file, suits) in [
+            (Flavour::Stalwart, "a.yml", Err(".toml")),
+            (Flavour::Stalwart, "a.conf", Ok(())),
+            (Flavour::Tracetest, "a.toml", Err(".yaml")),
+            (Flavour::Tracetest, "a", Err(".yaml")),
+            (Flavour::Qualitytrace, "a.YAML", Ok(())),
+            (Flavour::Environment, ".env", Ok(())),
+            (Flavour::Environment, "/etc/default/shop", Ok(())),
+            (Flavour::Environment, "a.toml", Err(".env")),
+        ] {
+            assert_eq!(flavour.suits(Path::new(file)), suits, "{flavour:?} in {file}");
+        }
     }
 }

@@ -5,7 +5,8 @@ use standpipe::receiver::proto::{
 };
 
 use super::*;
-use crate::cli::style::{ColorChoice, TerminalInfo, plain_style};
+use crate::cli::style::{ColorChoice, plain_style};
+use crate::cli::terminal::TerminalInfo;
 use crate::cli::{point_view, text};
 
 const START: u64 = 1_700_000_000_000_000_000;

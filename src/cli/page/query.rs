@@ -8,7 +8,8 @@ use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 use super::super::describe;
 use super::super::log_view::LogView;
-use super::super::view;
+use super::super::record::severity;
+use super::super::text;
 use super::store::{Trace, is_error};
 
 /// Digits of a trace id that are taken for one: fewer are in many words.
@@ -156,7 +157,9 @@ impl Test {
 
     fn number(name: &str, comparison: Comparison, value: &str) -> Result<Self, String> {
         match name {
-            "dur" => view::duration(value)
+            "dur" => text::duration(value)
+                .ok()
+                .filter(|_| !value.ends_with(|c: char| c.is_ascii_digit()))
                 .and_then(|duration| u64::try_from(duration.as_nanos()).ok())
                 .map(|nanos| Self::Nanos(comparison, nanos))
                 .ok_or_else(|| format!("dur: write a time with its unit, as dur>100ms, not {value:?}")),
@@ -164,7 +167,7 @@ impl Test {
                 .parse()
                 .map(|count| Self::Spans(comparison, count))
                 .map_err(|_| format!("spans: write a number, as spans>50, not {value:?}")),
-            _ => view::lowest_of(value).map(|number| Self::Severity(comparison, number)).ok_or_else(|| {
+            _ => severity(value).map(|level| Self::Severity(comparison, level as i32)).map_err(|_| {
                 format!("sev: write trace, debug, info, warn, error or fatal, as sev>=warn, not {value:?}")
             }),
         }

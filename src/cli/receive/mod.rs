@@ -6,19 +6,21 @@ mod refusals;
 mod save;
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use standpipe::receiver::Receiver;
 
 use self::printer::Greeting;
 use self::queue::Queue;
 use self::refusals::{Endpoints, Refusals};
 use super::page::Page;
-use super::style::{Ink, Style, TerminalInfo};
+use super::style::{Ink, Style};
+use super::terminal::TerminalInfo;
 use super::view::{self, Foot, View};
 use super::{Failure, describe, interrupt, report_error};
 
@@ -28,22 +30,52 @@ const MEMORY: usize = 256 * 1024 * 1024;
 /// What traces may take that are not complete.
 const TRACE_MEMORY: usize = 64 * 1024 * 1024;
 
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// Where OTLP is expected.
+const HTTP_PORT: u16 = 4318;
+const GRPC_PORT: u16 = 4317;
+const PAGE_PORT: u16 = 4319;
+
 /// How long the end waits for a file, and for an output that takes nothing.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the end of `receive` goes on printing to a terminal, whose reader waits. A file or pipe gets everything.
 const MAX_TERMINAL_BACKLOG: Duration = Duration::from_secs(2);
 
 /// Where to listen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Addresses {
-    pub(crate) http: SocketAddr,
-    pub(crate) grpc: SocketAddr,
-    /// Where the page is, if it is wanted.
-    pub(crate) page: Option<SocketAddr>,
+#[derive(Debug, Clone, Copy)]
+struct Addresses {
+    http: SocketAddr,
+    grpc: SocketAddr,
 }
 
-/// Starts the page of `--page`.
-pub(crate) fn start_page(address: SocketAddr) -> Result<Page, Failure> {
+/// The options for the page.
+#[derive(Debug, Args)]
+pub(crate) struct PageOptions {
+    /// Also show everything on a page in a browser, at http://127.0.0.1:4319/: traces, logs, metrics, services and refused
+    /// requests of the last while, within 256 MiB. Only this machine is answered.
+    #[arg(long)]
+    page: bool,
+    /// The same elsewhere; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    page_address: Option<SocketAddr>,
+}
+
+impl PageOptions {
+    /// Starts the page, if it is wanted.
+    pub(crate) fn start(&self) -> Result<Option<Page>, Failure> {
+        let usual = SocketAddr::new(LOCALHOST, PAGE_PORT);
+        self.page_address.or(self.page.then_some(usual)).map(start_page).transpose()
+    }
+}
+
+/// The value of an option for an address.
+fn address(word: &str) -> Result<SocketAddr, &'static str> {
+    let numeric = word.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let address = numeric.as_deref().unwrap_or(word).parse();
+    address.map_err(|_| "write an IP address and a port, as 127.0.0.1:4318")
+}
+
+fn start_page(address: SocketAddr) -> Result<Page, Failure> {
     Page::start(address).map_err(|error| {
         let free_port = SocketAddr::new(address.ip(), 0);
         let what = match error.kind() {
@@ -64,13 +96,58 @@ enum Ending {
     Printed(io::Result<()>),
 }
 
-/// The options of the command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Listens for OTLP over HTTP and gRPC and shows the traces, logs and metrics that arrive.
+///
+/// Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protobuf or JSON, gzip or not) and over gRPC
+/// (without TLS, gzip or not). Ctrl-C or SIGTERM (on Windows Ctrl-Break) ends it with a summary.
+///
+/// On a terminal a trace is drawn as a tree, with its log records, once its root is there, no parent is missing and nothing
+/// came for 1 s. An incomplete trace is drawn after 6 s of quiet or 30 s in all, or when open traces take 64 MiB, and shows
+/// what is missing; spans that come later follow as late spans, below their ancestors. Log records of no trace are shown at
+/// once, metrics as far as they changed. Elsewhere, as in a pipe or a file, each record is one line, with up to 65,536
+/// characters of each text, and a span's events at its end. Records that come faster than the output is read are counted
+/// instead of shown, so that no sender waits.
+///
+/// Refused requests are reported on standard error, once for each kind, with what to do about it. On a loopback address a
+/// request for a host other than this machine is refused, too, so that no web page can send here. All requests together may
+/// take 256 MiB of memory: one that would decode to more is refused with 413, and one for which there is no memory now with
+/// 503, which is retryable.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  standpipe receive
+  standpipe receive --errors --hide /health
+  standpipe receive --service payments --min 100ms --level warn
+  standpipe receive --save today.jsonl
+  standpipe receive --tree --color always | less -R
+  standpipe receive --json | jq -r '.resourceSpans[]?.scopeSpans[].spans[].name'
+
+Exit code: 0; 1 if an address cannot be listened on or something could not be saved; 2 if the
+           command line is invalid")]
 pub(crate) struct Options {
-    pub(crate) addresses: Addresses,
-    pub(crate) view: view::Options,
-    /// The file that everything is added to.
-    pub(crate) save: Option<PathBuf>,
+    /// Where to listen for HTTP; 127.0.0.1:4318 if not given, port 0 takes a free one.
+    #[arg(long, value_parser = address)]
+    address: Option<SocketAddr>,
+    /// Where to listen for gRPC; if not given, port 4317 of the address for HTTP, or a free one if HTTP takes one.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    grpc_address: Option<SocketAddr>,
+    #[command(flatten)]
+    page: PageOptions,
+    /// Also append everything that arrives, whatever the filters, to FILE as OTLP JSON lines, for standpipe show; a new
+    /// file has mode 0600.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    #[command(flatten)]
+    view: view::Options,
+}
+
+impl Options {
+    fn addresses(&self) -> Addresses {
+        let http = self.address.unwrap_or(SocketAddr::new(LOCALHOST, HTTP_PORT));
+        // with a free port for HTTP, the fixed port of gRPC could collide with another receiver
+        let beside = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
+        Addresses { http, grpc: self.grpc_address.unwrap_or(beside) }
+    }
 }
 
 /// Shows what arrives until the process is interrupted or what it prints is not read any more.
@@ -82,12 +159,12 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let save = options.save.as_deref().map(save::start).transpose()?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
-    let foot = Foot::new(terminal.can_erase(), terminal.known_columns());
+    let foot = Foot::new(terminal.can_erase(), terminal.columns);
     let (queue, greet) = printer::start(view, foot, printed).map_err(cannot_start)?;
     let refusals = Arc::new(Mutex::new(Refusals::default()));
-    let page = options.addresses.page.map(start_page).transpose()?;
+    let page = options.page.start()?;
     let queues = Some(queue.clone()).into_iter().chain(save.as_ref().map(save::Save::queue));
-    let receiver = listen(options.addresses, queues.collect(), refusals.clone(), page.clone())?;
+    let receiver = listen(options.addresses(), queues.collect(), refusals.clone(), page.clone())?;
     if let Some(page) = &page {
         page.set_receiver(&receiver);
     }

@@ -9,7 +9,8 @@ use standpipe::receiver::Records;
 
 use super::super::describe;
 use super::super::report_error;
-use super::super::style::{Ink, Style, TerminalInfo};
+use super::super::style::{Ink, Style};
+use super::super::terminal::TerminalInfo;
 use super::super::view::{Foot, Form, View};
 use super::queue::{self, Entry, Missed, Queue, Waiting};
 use super::refusals::{self, Endpoints};

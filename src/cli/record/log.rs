@@ -1,16 +1,87 @@
 //! `standpipe log`: log records.
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Args, Command};
 use serde_json::{Map, Value as Json};
 use standpipe::{Logger, Severity, SpanContext};
 
 use super::super::Failure;
-use super::super::attribute::{AsValue, Attribute};
-use super::super::given::Given;
-use super::super::sender::{self, NAME};
+use super::super::sender::{AsValue, Attribute, Attributes, Destination, NAME, Parent};
 use super::{STDIN, each_line, finish, start, time, with_own};
+
+/// Sends a log record, or the lines of standard input.
+///
+/// Sends a log record whose body is BODY, the words joined by spaces. It belongs to the span in TRACEPARENT, if it is set.
+///
+/// With - each line of standard input is a record. A line that is a JSON object has body (or message, or msg), level, time,
+/// event, traceparent and attributes (an object); every other key becomes an attribute, too, as does one that cannot be read,
+/// so that the output of loggers can be sent as it is. A level that is not known is the severity text. Any other line is the
+/// body itself. Empty lines are left out, those of more than 4 MiB are reported. The options hold for what a line does not
+/// say. A full queue makes the reader wait. At Ctrl-C and SIGTERM the records read so far are delivered; a second one ends at
+/// once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Environment:
+  OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME, OTEL_CLI_CARRIER_FILE and OTEL_CLI_VERBOSE
+  are used where the option is not given.
+
+Examples:
+  standpipe log --level warn --attr disk=a \"disk almost full\"
+  journalctl -f -o cat | standpipe log --service backup -
+  echo '{\"level\": \"error\", \"msg\": \"no route\", \"host\": \"a\"}' | standpipe log -
+
+Exit code: 0 if everything was delivered, 1 if not, or if a line cannot be understood (the others
+           are sent), 2 if the command line is invalid")]
+pub(crate) struct LogOptions {
+    /// The words of the record's body, or - for standard input.
+    #[arg(required = true, allow_negative_numbers = true)]
+    body: Vec<String>,
+    /// The severity, also with 2, 3 or 4 behind its name, or a number from 1 to 24; info if it is not given.
+    #[arg(short, long, value_parser = LevelParser)]
+    level: Option<Severity>,
+    #[command(flatten)]
+    attributes: Attributes,
+    /// The name of the event that the record describes.
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
+    /// When it was: 2026-11-17T14:00:00.5Z, with any offset; seconds since 1970, with decimals, or ms, us or ns, by their
+    /// length; -5s or -250ms before now; now if it is not given.
+    #[arg(long, allow_hyphen_values = true, value_parser = time::parse_now)]
+    time: Option<SystemTime>,
+    #[command(flatten)]
+    destination: Destination,
+    #[command(flatten)]
+    parent: Parent,
+}
+
+/// Accepts the names and numbers of severities as the value of an option. Help and completions list the usual names.
+#[derive(Clone)]
+pub(crate) struct LevelParser;
+
+impl TypedValueParser for LevelParser {
+    type Value = Severity;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        option: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Severity, clap::Error> {
+        let level = |word: &str| {
+            let numbered = word.parse().ok().and_then(Severity::from_number);
+            numbered.map_or_else(|| severity(word), Ok)
+        };
+        TypedValueParser::parse_ref(&level, command, option, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(LEVELS.iter().map(PossibleValue::new)))
+    }
+}
 
 /// A record before it is made.
 #[derive(Clone)]
@@ -26,41 +97,35 @@ struct Draft {
     context: Option<SpanContext>,
 }
 
-pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
-    let words = given.words().map_err(Failure::Usage)?;
-    let mut draft = Draft::of_options(given).map_err(Failure::Usage)?;
-    if words.is_empty() {
-        return Err(Failure::Usage("log needs a BODY, or - for standard input".to_owned()));
-    }
+pub(crate) fn run(options: &LogOptions) -> Result<ExitCode, Failure> {
+    let mut draft = Draft::of_options(options);
     // an exporter leaves out what is less than info, unless the environment says otherwise
-    let (sender, budget) = start(given, &[("OTEL_LOGS_LEVEL", "trace")])?;
+    let (sender, timeout) = start(&options.destination, &[("OTEL_LOGS_LEVEL", "trace")])?;
     let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
-    let is_whole = match words[..] {
-        [STDIN] => each_line(|line| {
+    let is_whole = if options.body == [STDIN] {
+        each_line(|line| {
             draft.of_line(line).emit(&logger);
             Ok(())
-        })?,
-        _ => {
-            draft.body = words.join(" ").into();
-            draft.emit(&logger);
-            true
-        }
+        })?
+    } else {
+        draft.body = options.body.join(" ").into();
+        draft.emit(&logger);
+        true
     };
-    finish(sender, budget, is_whole)
+    finish(sender, timeout, is_whole)
 }
 
 impl Draft {
-    fn of_options(given: &Given) -> Result<Self, String> {
-        let when = given.value("--time")?.map(|word| time::parse(word, SystemTime::now())).transpose()?;
-        Ok(Self {
-            severity: given.value("--level")?.map_or(Ok(Severity::Info), severity)?,
+    fn of_options(options: &LogOptions) -> Self {
+        Self {
+            severity: options.level.unwrap_or(Severity::Info),
             level: None,
             body: Json::Null,
-            event: given.value("--event")?.map(str::to_owned),
-            time: when,
-            attributes: sender::attributes(given)?,
-            context: sender::caller(given)?.context,
-        })
+            event: options.event.clone(),
+            time: options.time,
+            attributes: options.attributes.all(),
+            context: options.parent.caller(options.destination.is_verbose()).context,
+        }
     }
 
     /// The record of a line: this one, but for what the line says. What cannot be used as it is meant becomes an attribute.
@@ -128,20 +193,27 @@ fn as_text(json: &Json) -> String {
     json.as_str().map_or_else(|| json.to_string(), str::to_owned)
 }
 
-/// A level by its name, as OpenTelemetry and as other loggers have it.
-fn severity(word: &str) -> Result<Severity, String> {
-    let lower = word.to_ascii_lowercase();
-    let name = match lower.as_str() {
-        "warning" => "warn",
-        "err" => "error",
-        "critical" | "crit" | "panic" | "emerg" | "alert" => "fatal",
-        "notice" => "info2",
-        "information" => "info",
-        other => other,
-    };
+const LEVELS: [&str; 6] = ["trace", "debug", "info", "warn", "error", "fatal"];
+/// Names of levels that other loggers use, with those of OpenTelemetry.
+const ALIASES: [(&str, &str); 9] = [
+    ("warning", "warn"),
+    ("err", "error"),
+    ("critical", "fatal"),
+    ("crit", "fatal"),
+    ("panic", "fatal"),
+    ("emerg", "fatal"),
+    ("alert", "fatal"),
+    ("notice", "info2"),
+    ("information", "info"),
+];
+
+/// Reads the name of a severity.
+pub(crate) fn severity(word: &str) -> Result<Severity, String> {
+    let alias = ALIASES.iter().find(|(alias, _)| word.eq_ignore_ascii_case(alias));
+    let name = alias.map_or(word, |(_, name)| name);
     let known =
         (1..=24).filter_map(Severity::from_number).find(|known| known.name().eq_ignore_ascii_case(name));
-    known.ok_or_else(|| format!("level {word:?}: write trace, debug, info, warn, error or fatal"))
+    known.ok_or_else(|| format!("write {}", LEVELS.join(", ")))
 }
 
 /// Of JSON: a name, or a number as bunyan and pino have it.

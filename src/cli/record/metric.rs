@@ -2,18 +2,71 @@
 
 use std::process::ExitCode;
 
+use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Map, Number, Value as Json};
 use standpipe::{Meter, Value};
 
 use super::super::Failure;
-use super::super::attribute::{self, Attribute};
-use super::super::given::Given;
-use super::super::sender::{self, NAME};
-use super::{STDIN, each_line, finish, from_line, start, with_own};
+use super::super::sender::{self, Attribute, Attributes, Destination, NAME};
+use super::{each_line, finish, from_line, start, with_own};
 
 /// A process that measures once knows no earlier value to add to.
 const PRESETS: [(&str, &str); 1] = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")];
+
+/// Sends a measurement.
+///
+/// Adds VALUE to a counter, sets a gauge to it, or records it in a histogram. A VALUE without a point is sent as an integer.
+/// Counters and histograms are sent as deltas, since the command knows no earlier value;
+/// OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE decides otherwise. A counter that is only given 0 is not sent; on the
+/// command line that is an error.
+///
+/// With - each line of standard input is a measurement as a JSON object: type (counter, gauge or histogram), name and value,
+/// and optionally unit, description and attributes (an object). Measurements of the same metric and attributes are added up
+/// as a program would. The options hold for what a line does not say. A line of more than 4 MiB is reported.
+#[derive(Debug, Args)]
+#[command(override_usage = "standpipe metric counter|gauge|histogram [OPTIONS] NAME VALUE
+       standpipe metric [OPTIONS] -")]
+#[command(after_help = "\
+Environment:
+  OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME and OTEL_CLI_VERBOSE are used where the
+  option is not given.
+
+Examples:
+  standpipe metric counter backups 1 --attr result=ok
+  standpipe metric gauge disk.free 12.5 --unit GBy --attr disk=a
+  echo '{\"type\": \"histogram\", \"name\": \"job.time\", \"value\": 1.5}' | standpipe metric -
+
+Exit code: 0 if everything was delivered, 1 if not, or if a line cannot be understood (the others
+           are sent), 2 if the command line is invalid")]
+pub(crate) struct MetricOptions {
+    /// The instrument, or - for standard input.
+    kind: Input,
+    /// The name of the metric.
+    name: Option<String>,
+    /// The measured number.
+    #[arg(allow_negative_numbers = true, value_parser = number)]
+    value: Option<Number>,
+    /// The unit, as s, By or {request}.
+    #[arg(short, long)]
+    unit: Option<String>,
+    /// What the metric measures.
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    #[command(flatten)]
+    attributes: Attributes,
+    #[command(flatten)]
+    destination: Destination,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Input {
+    Counter,
+    Gauge,
+    Histogram,
+    #[value(name = "-")]
+    Stdin,
+}
 
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "lowercase")]
@@ -37,15 +90,20 @@ struct Line {
 }
 
 /// What holds for all measurements of the command.
-struct Common<'a> {
-    unit: &'a str,
-    description: &'a str,
+struct Common {
+    unit: String,
+    description: String,
     attributes: Vec<Attribute>,
 }
 
-pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
-    let (line, common) = read(given).map_err(Failure::Usage)?;
-    let (sender, budget) = start(given, &PRESETS)?;
+pub(crate) fn run(options: MetricOptions) -> Result<ExitCode, Failure> {
+    let common = Common {
+        unit: options.unit.unwrap_or_default(),
+        description: options.description.unwrap_or_default(),
+        attributes: options.attributes.all(),
+    };
+    let line = line(options.kind, options.name, options.value).map_err(Failure::Usage)?;
+    let (sender, timeout) = start(&options.destination, &PRESETS)?;
     let meter = sender.telemetry.meter_with_version(NAME, env!("CARGO_PKG_VERSION"));
     let is_whole = match line {
         Some(line) => {
@@ -61,51 +119,41 @@ pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
         }
         None => each_line(|line| measure(&meter, from_line(line)?, &common))?,
     };
-    finish(sender, budget, is_whole)
+    finish(sender, timeout, is_whole)
 }
 
-/// The measurement of the command line; `None` if there are those of standard input.
-fn read(given: &Given) -> Result<(Option<Line>, Common<'_>), String> {
-    let common = Common {
-        unit: given.value("--unit")?.unwrap_or_default(),
-        description: given.value("--description")?.unwrap_or_default(),
-        attributes: sender::attributes(given)?,
+/// The measurement of the command line; `None` if those of standard input are to be read.
+fn line(kind: Input, name: Option<String>, value: Option<Number>) -> Result<Option<Line>, String> {
+    let r#type = match kind {
+        Input::Counter => Kind::Counter,
+        Input::Gauge => Kind::Gauge,
+        Input::Histogram => Kind::Histogram,
+        Input::Stdin if name.is_none() => return Ok(None),
+        Input::Stdin => return Err("behind - there is neither NAME nor VALUE".to_owned()),
     };
-    let line = match given.words()?[..] {
-        [STDIN] => None,
-        [kind, name, value] => Some(Line {
-            r#type: match kind {
-                "counter" => Kind::Counter,
-                "gauge" => Kind::Gauge,
-                "histogram" => Kind::Histogram,
-                _ => return Err(format!("metric {kind:?}: write counter, gauge or histogram")),
-            },
-            name: name.to_owned(),
-            value: serde_json::from_str(value).map_err(|_| format!("value {value:?}: not a number"))?,
-            unit: None,
-            description: None,
-            attributes: Map::new(),
-        }),
-        _ => return Err("metric needs counter, gauge or histogram, a NAME and a VALUE".to_owned()),
+    let (Some(name), Some(value)) = (name, value) else {
+        return Err("metric needs counter, gauge or histogram, a NAME and a VALUE".to_owned());
     };
-    Ok((line, common))
+    Ok(Some(Line { r#type, name, value, unit: None, description: None, attributes: Map::new() }))
 }
 
-fn measure(meter: &Meter, line: Line, common: &Common<'_>) -> Result<(), String> {
+fn number(word: &str) -> Result<Number, &'static str> {
+    serde_json::from_str(word).map_err(|_| "not a number")
+}
+
+fn measure(meter: &Meter, line: Line, common: &Common) -> Result<(), String> {
     if line.name.is_empty() {
         return Err("the name is empty".to_owned());
     }
     let attributes = with_own(&common.attributes, line.attributes);
-    let attributes = attribute::flat(attributes);
-    let attributes: Vec<(&str, Value<'_>)> = attributes
-        .iter()
-        .filter_map(|(key, value)| Some((key.as_str(), attribute::scalar(value)?)))
-        .collect();
+    let attributes = sender::flat(attributes);
+    let attributes: Vec<(&str, Value<'_>)> =
+        attributes.iter().filter_map(|(key, value)| Some((key.as_str(), sender::scalar(value)?))).collect();
     let attributes = attributes.as_slice();
     let instrument = meter
         .build(&line.name)
-        .unit(line.unit.as_deref().unwrap_or(common.unit))
-        .description(line.description.as_deref().unwrap_or(common.description));
+        .unit(line.unit.as_deref().unwrap_or(&common.unit))
+        .description(line.description.as_deref().unwrap_or(&common.description));
     let float = line.value.as_f64().unwrap_or(f64::NAN);
     match (line.r#type, line.value.as_u64(), line.value.as_i64()) {
         (Kind::Counter, Some(_), None) => {

@@ -15,16 +15,16 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
-use super::attribute::Attribute;
-use super::given::Given;
-use super::help::Topic;
+pub(crate) use self::log::{LevelParser, LogOptions, run as log, severity};
+pub(crate) use self::metric::{MetricOptions, run as metric};
+pub(crate) use self::span::{SpanOptions, run as span};
 use super::interrupt::on_interrupt;
-use super::sender::{self, Sender};
+use super::sender::{Attribute, Destination, Sender};
 use super::text::{self, Charset};
 use super::{Failure, report_error};
 
-/// How long to try, unless an option says otherwise.
-const BUDGET: Duration = Duration::from_secs(5);
+/// How long to try to deliver, unless an option says otherwise.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The operand that stands for standard input.
 const STDIN: &str = "-";
 /// Lines that are read before their turn.
@@ -32,19 +32,10 @@ const LINES_AHEAD: usize = 16;
 /// Longer lines are refused: no collector takes such a record.
 const LONGEST_LINE: u64 = 4 * 1024 * 1024;
 
-/// Sends what the command line, or standard input, describes.
-pub(crate) fn run(given: &Given) -> Result<ExitCode, Failure> {
-    match given.topic {
-        Topic::Log => log::run(given),
-        Topic::Metric => metric::run(given),
-        _ => span::run(given),
-    }
-}
-
 /// Starts the telemetry of a command whose callers wait for room in the queue: it has nothing else to do.
-fn start(given: &Given, presets: &[(&str, &str)]) -> Result<(Sender, Duration), Failure> {
-    let budget = sender::budget(given, BUDGET).map_err(Failure::Usage)?;
-    Ok((Sender::start(given, presets, Some(budget))?, budget))
+fn start(destination: &Destination, presets: &[(&str, &str)]) -> Result<(Sender, Duration), Failure> {
+    let timeout = destination.timeout.unwrap_or(DEFAULT_TIMEOUT);
+    Ok((Sender::start(destination, destination.variables(presets), Some(timeout))?, timeout))
 }
 
 /// Delivers what was made; `is_whole` is whether all input was understood.

@@ -1,22 +1,145 @@
 //! `standpipe span`: whole spans, and spans that go on in a file.
 
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
-use standpipe::{SpanContext, SpanKind, Status, Tracer};
+use standpipe::{SpanContext, Status, Tracer};
 
 use super::super::Failure;
-use super::super::attribute::{AsValue, Attribute};
 use super::super::caller;
-use super::super::given::Given;
-use super::super::sender::{self, NAME, Sender};
+use super::super::sender::{self, AsValue, Attribute, Attributes, Destination, Kind, NAME, Parent, Sender};
 use super::super::text;
 use super::span_file::{self, SpanFile};
 use super::{STDIN, each_line, finish, from_line, start, time, with_own};
+
+/// Sends a span, or keeps one in a file until it ends.
+///
+/// Sends one span, part of the trace in TRACEPARENT and TRACESTATE if they are set. Without --start and --end it takes no
+/// time.
+///
+/// start keeps a span that goes on in FILE and sends nothing; event adds an event to it; end sends it and removes FILE once it
+/// was delivered. No process runs in between. FILE can be read by a shell, and by --parent: its lines TRACEPARENT=... and
+/// TRACESTATE=... make other commands children of the span. start also writes these lines to the file that
+/// OTEL_CLI_CARRIER_FILE names, if it is set; the other commands read that file where --parent is not given. There is no span
+/// background, as otel-cli has.
+///
+/// With - each line of standard input is a span as a JSON object: name, and optionally start, end, kind, status, message,
+/// attributes (an object), events (a list of objects with name, time and attributes) and traceparent, the parent. The options
+/// hold for what a line does not say. A line of more than 4 MiB is reported.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(override_usage = "standpipe span [OPTIONS] NAME
+       standpipe span start --file FILE [OPTIONS] NAME
+       standpipe span event --file FILE [--attr KEY=VALUE]... NAME
+       standpipe span end --file FILE [OPTIONS]
+       standpipe span [OPTIONS] -")]
+#[command(after_help = "\
+Environment:
+  OTEL_CLI_TRACE_KIND, OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME, OTEL_CLI_STATUS_CODE,
+  OTEL_CLI_STATUS_DESCRIPTION, OTEL_CLI_CARRIER_FILE and OTEL_CLI_VERBOSE are used where the option
+  is not given.
+
+Examples:
+  standpipe span --start -5s --attr rows:=42 import
+  standpipe span start --file /tmp/deploy.span deploy
+  standpipe exec --parent /tmp/deploy.span -- ./migrate.sh
+  standpipe span event --file /tmp/deploy.span migrated
+  standpipe span end --file /tmp/deploy.span --status ok
+  echo '{\"name\": \"job\", \"start\": 1700000000, \"end\": 1700000001.5}' | standpipe span -
+
+Exit code: 0 if everything was delivered, 1 if not, or if a line cannot be understood (the others
+           are sent), 2 if the command line is invalid")]
+pub(crate) struct SpanOptions {
+    #[command(subcommand)]
+    step: Option<Step>,
+    /// The name of the span, or - for standard input.
+    #[arg(required = true)]
+    name: Option<String>,
+    #[command(flatten)]
+    details: Details,
+}
+
+/// The steps of a span that goes on in a file.
+#[derive(Debug, Subcommand)]
+enum Step {
+    /// Keeps a span in a file, and sends nothing.
+    Start {
+        /// The name of the span.
+        name: String,
+        /// The file of the span; one that exists must be empty.
+        #[arg(long)]
+        file: PathBuf,
+        #[command(flatten)]
+        details: Details,
+    },
+    /// Adds an event to the span of a file.
+    Event {
+        /// The name of the event, or NAME@TIME.
+        name: String,
+        /// The file of the span.
+        #[arg(long)]
+        file: PathBuf,
+        #[command(flatten)]
+        attributes: Attributes,
+    },
+    // of otel-cli; without this it would be the name of a span
+    #[command(hide = true)]
+    Background {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Sends the span of a file, and removes the file once the span was delivered.
+    End {
+        /// The file of the span.
+        #[arg(long)]
+        file: PathBuf,
+        #[command(flatten)]
+        details: Details,
+    },
+}
+
+/// The options that describe a span, and say where to send it.
+#[derive(Debug, Args)]
+struct Details {
+    #[command(flatten)]
+    attributes: Attributes,
+    /// The kind of the span; internal if it is not given.
+    #[arg(short, long, value_name = "KIND")]
+    kind: Option<Kind>,
+    /// When it began: 2026-11-17T14:00:00.5Z, with any offset; seconds since 1970, with decimals, or ms, us or ns, by their
+    /// length; -5s or -250ms before now; now if it is not given.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time::parse_now)]
+    start: Option<SystemTime>,
+    /// When it ended; now if it is not given.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time::parse_now)]
+    end: Option<SystemTime>,
+    /// Whether it succeeded.
+    #[arg(long)]
+    status: Option<StatusCode>,
+    /// Why, for --status error.
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
+    /// An event of the span, NAME or NAME@TIME; may be given more than once.
+    #[arg(long = "event", value_name = "NAME")]
+    events: Vec<String>,
+    #[command(flatten)]
+    destination: Destination,
+    #[command(flatten)]
+    parent: Parent,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum StatusCode {
+    Ok,
+    Error,
+}
 
 /// A span as JSON: a line of standard input, and the line of a span file.
 #[derive(Deserialize, Serialize, Default)]
@@ -28,9 +151,9 @@ pub(super) struct SpanLine {
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub(super) end: Json,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) kind: Option<String>,
+    pub(super) kind: Option<Kind>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) status: Option<String>,
+    pub(super) status: Option<StatusCode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
     #[serde(default)]
@@ -63,49 +186,44 @@ impl EventLine {
     }
 }
 
-/// What the options say.
-struct Options {
+/// A span as the options and variables describe it.
+struct Draft {
     start: Option<SystemTime>,
     end: Option<SystemTime>,
-    kind: Option<String>,
-    status: Option<String>,
+    kind: Option<Kind>,
+    status: Option<StatusCode>,
     message: Option<String>,
     attributes: Vec<Attribute>,
     events: Vec<EventLine>,
     parent: Option<SpanContext>,
 }
 
-impl Options {
-    fn new(given: &Given) -> Result<Self, String> {
+impl Draft {
+    fn new(details: &Details) -> Result<Self, Failure> {
         let now = SystemTime::now();
-        let moment = |option| given.value(option)?.map(|word| time::parse(word, now)).transpose();
-        let kind =
-            sender::value_or(given, "--kind", "OTEL_CLI_TRACE_KIND", |word| sender::kind(word).is_ok())?;
-        let status = sender::value_or(given, "--status", "OTEL_CLI_STATUS_CODE", |word| {
-            matches!(word, "ok" | "error")
-        })?;
-        let options = Self {
-            start: moment("--start")?,
-            end: moment("--end")?,
-            kind,
-            status,
-            message: sender::value_or(given, "--message", "OTEL_CLI_STATUS_DESCRIPTION", |_| true)?,
-            attributes: sender::attributes(given)?,
-            events: given.values("--event")?.into_iter().map(|word| event(word, now)).collect(),
-            parent: sender::caller(given)?.context,
-        };
-        options.kind.as_deref().map(sender::kind).transpose()?;
-        status_of(options.status.as_deref(), "")?;
-        if given.has("--message") && options.status.as_deref() != Some("error") {
-            return Err("--message is for --status error".to_owned());
+        let status = details.status.or_else(|| sender::choice("OTEL_CLI_STATUS_CODE"));
+        if details.message.is_some() && status != Some(StatusCode::Error) {
+            return Err(Failure::Usage("--message is for --status error".to_owned()));
         }
-        Ok(options)
+        Ok(Self {
+            start: details.start,
+            end: details.end,
+            kind: details.kind.or_else(|| sender::choice("OTEL_CLI_TRACE_KIND")),
+            status,
+            message: details
+                .message
+                .clone()
+                .or_else(|| sender::of_environment("OTEL_CLI_STATUS_DESCRIPTION")),
+            attributes: details.attributes.all(),
+            events: details.events.iter().map(|word| event(word, now)).collect(),
+            parent: details.parent.caller(details.destination.is_verbose()).context,
+        })
     }
 
     /// The line of a span that begins with these options and goes on.
     fn into_line(self, name: &str) -> SpanLine {
         let now = SystemTime::now();
-        let is_error = self.status.as_deref() == Some("error");
+        let is_error = self.status == Some(StatusCode::Error);
         SpanLine {
             name: name.to_owned(),
             start: nanos(self.start.unwrap_or(now)),
@@ -120,41 +238,36 @@ impl Options {
     }
 }
 
-pub(super) fn run(given: &Given) -> Result<ExitCode, Failure> {
-    let words = given.words().map_err(Failure::Usage)?;
-    let options = Options::new(given).map_err(Failure::Usage)?;
-    let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
-    match (&words[..], given.os_value("--file").map(Path::new)) {
-        // of otel-cli; without this arm it would be the name of a span
-        (["background", ..], _) => usage(
-            "span background is not supported, because no process is needed between start and end: \
-             write span start --file FILE NAME, and span end --file FILE when the work is done",
-        ),
-        (["start", name], Some(file)) => begin(given, options, name, file),
-        (["event", name], Some(file)) => {
-            let attributes = options.attributes.into_iter().collect();
+pub(crate) fn run(options: SpanOptions) -> Result<ExitCode, Failure> {
+    match options.step {
+        Some(Step::Start { name, file, details }) => begin(&details, &name, &file),
+        Some(Step::Event { name, file, attributes }) => {
             let now = SystemTime::now();
-            let event = EventLine { attributes, ..event(name, now).timed(now) };
-            span_file::add(file, &event).map_err(Failure::Message)?;
+            let attributes = attributes.all().into_iter().collect();
+            let event = EventLine { attributes, ..event(&name, now).timed(now) };
+            span_file::add(&file, &event).map_err(Failure::Message)?;
             Ok(ExitCode::SUCCESS)
         }
-        (["end"], Some(file)) => end(given, options, file),
-        (_, Some(_)) => usage("--file is for span start NAME, span event NAME and span end"),
-        (["start" | "event" | "end", ..], None) => usage("span start, event and end need --file FILE"),
-        ([STDIN], None) => {
-            let (sender, budget) = start(given, &[])?;
+        Some(Step::Background { .. }) => Err(Failure::Usage(
+            "span background is not supported, because no process is needed between start and end: \
+             write span start --file FILE NAME, and span end --file FILE when the work is done"
+                .to_owned(),
+        )),
+        Some(Step::End { file, details }) => end(details, &file),
+        None => {
+            let (name, destination) = (options.name.unwrap_or_default(), &options.details.destination);
+            let draft = Draft::new(&options.details)?;
+            let (sender, timeout) = start(destination, &[])?;
             let tracer = tracer(&sender);
-            let is_whole = each_line(|line| emit(&tracer, from_line(line)?, &options, None))?;
-            finish(sender, budget, is_whole)
+            let is_whole = if name == STDIN {
+                each_line(|line| emit(&tracer, from_line(line)?, &draft, None))?
+            } else {
+                let line = SpanLine { name, ..SpanLine::default() };
+                emit(&tracer, line, &draft, None).map_err(Failure::Usage)?;
+                true
+            };
+            finish(sender, timeout, is_whole)
         }
-        ([name], None) => {
-            let (sender, budget) = start(given, &[])?;
-            let line = SpanLine { name: (*name).to_owned(), ..SpanLine::default() };
-            emit(&tracer(&sender), line, &options, None).map_err(Failure::Usage)?;
-            finish(sender, budget, true)
-        }
-        ([], None) => usage("span needs a NAME, or - for standard input"),
-        ([_, word, ..], None) => usage(&format!("unexpected argument {word:?}")),
     }
 }
 
@@ -163,10 +276,11 @@ fn tracer(sender: &Sender) -> Tracer {
 }
 
 /// Writes the file of a span that goes on, and its context to the carrier file of the environment.
-fn begin(given: &Given, options: Options, name: &str, file: &Path) -> Result<ExitCode, Failure> {
-    let sender = Sender::start(given, &[], None)?;
+fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure> {
+    let draft = Draft::new(details)?;
+    let sender = Sender::start(&details.destination, details.destination.variables(&[]), None)?;
     let tracer = tracer(&sender);
-    let span = match &options.parent {
+    let span = match &draft.parent {
         Some(parent) => tracer.span_builder(name).parent(parent).start(),
         None => tracer.span_builder(name).root().start(),
     };
@@ -175,15 +289,15 @@ fn begin(given: &Given, options: Options, name: &str, file: &Path) -> Result<Exi
     sender.telemetry.shutdown(Duration::ZERO);
     let content = SpanFile {
         context: span.context().clone(),
-        service: given.value("--service").map_err(Failure::Usage)?.map(str::to_owned),
-        span: options.into_line(name),
+        service: details.destination.service.clone(),
+        span: draft.into_line(name),
     };
     span_file::create(file, &content).map_err(Failure::Message)?;
     if let Some(carrier) = sender::of_environment(sender::CARRIER_FILE) {
         let lines = caller::shell_lines(&content.context);
         // the file of the span has these lines, and may be the carrier itself
         if !fs::read_to_string(&carrier).is_ok_and(|text| text.starts_with(&lines)) {
-            let written = fs::write(&carrier, lines);
+            let written = caller::write_private(carrier.as_ref(), &lines);
             written.map_err(|error| {
                 Failure::Message(format!("{}: write {}: {error}", sender::CARRIER_FILE, text::name(&carrier)))
             })?;
@@ -193,9 +307,10 @@ fn begin(given: &Given, options: Options, name: &str, file: &Path) -> Result<Exi
 }
 
 /// Sends the span of a file, with what the options add, and removes the file once it was delivered.
-fn end(given: &Given, options: Options, file: &Path) -> Result<ExitCode, Failure> {
+fn end(details: Details, file: &Path) -> Result<ExitCode, Failure> {
+    let draft = Draft::new(&details)?;
     let taken = span_file::take(file).map_err(Failure::Message)?;
-    let sent = send(given, options, &taken);
+    let sent = send(details.destination, draft, &taken);
     match &sent {
         Ok(_) => fs::remove_file(&taken).map_err(|error| format!("{}: {error}", text::name(&taken))),
         Err(_) => span_file::give_back(&taken, file),
@@ -204,26 +319,26 @@ fn end(given: &Given, options: Options, file: &Path) -> Result<ExitCode, Failure
     sent
 }
 
-fn send(given: &Given, options: Options, file: &Path) -> Result<ExitCode, Failure> {
+fn send(mut destination: Destination, draft: Draft, file: &Path) -> Result<ExitCode, Failure> {
     let SpanFile { context, service, span: mut line } = span_file::read(file).map_err(Failure::Message)?;
-    let given = service.map_or_else(|| given.clone(), |service| given.or("--service", service));
-    if options.status.is_some() {
+    destination.service = destination.service.or(service);
+    if draft.status.is_some() {
         (line.status, line.message) = (None, None);
     }
-    line.events.extend(options.events);
-    line.attributes.extend(options.attributes);
+    line.events.extend(draft.events);
+    line.attributes.extend(draft.attributes);
     let parent = line.traceparent.take().and_then(|parent| SpanContext::from_traceparent(&parent).ok());
-    let options = Options { parent, attributes: Vec::new(), events: Vec::new(), ..options };
-    let (sender, budget) = start(&given, &[])?;
-    emit(&tracer(&sender), line, &options, Some(&context)).map_err(Failure::Message)?;
-    finish(sender, budget, true)
+    let draft = Draft { parent, attributes: Vec::new(), events: Vec::new(), ..draft };
+    let (sender, timeout) = start(&destination, &[])?;
+    emit(&tracer(&sender), line, &draft, Some(&context)).map_err(Failure::Message)?;
+    finish(sender, timeout, true)
 }
 
-/// Starts and ends the span of a line; the options hold for what it does not say.
+/// Starts and ends the span of a line; the draft holds for what it does not say.
 fn emit(
     tracer: &Tracer,
     line: SpanLine,
-    options: &Options,
+    draft: &Draft,
     identity: Option<&SpanContext>,
 ) -> Result<(), String> {
     let now = SystemTime::now();
@@ -231,24 +346,23 @@ fn emit(
         Json::Null => Ok(or.unwrap_or(now)),
         json => time::of_json(json, now),
     };
-    let (begin, end) = (moment(&line.start, options.start)?, moment(&line.end, options.end)?);
+    let (begin, end) = (moment(&line.start, draft.start)?, moment(&line.end, draft.end)?);
     // a start in the future, or after the clock was set back, is no reason to refuse a span that ends now
-    if end < begin && !(line.end.is_null() && options.end.is_none()) {
+    if end < begin && !(line.end.is_null() && draft.end.is_none()) {
         return Err("the end is before the start".to_owned());
     }
-    let kind =
-        line.kind.as_deref().or(options.kind.as_deref()).map_or(Ok(SpanKind::Internal), sender::kind)?;
-    let message = line.message.as_deref().or(options.message.as_deref()).unwrap_or_default();
-    let status = status_of(line.status.as_deref().or(options.status.as_deref()), message)?;
-    if line.message.is_some() && !matches!(status, Some(Status::Error(_))) {
+    let kind = line.kind.or(draft.kind).unwrap_or(Kind::Internal);
+    let message = line.message.as_deref().or(draft.message.as_deref()).unwrap_or_default();
+    let status = line.status.or(draft.status);
+    if line.message.is_some() && status != Some(StatusCode::Error) {
         return Err("a message is for status error".to_owned());
     }
     let of_line = line.traceparent.as_deref().map(SpanContext::from_traceparent).transpose();
     let parent = of_line.map_err(|error| error.to_string())?;
-    let parent = parent.as_ref().or(options.parent.as_ref());
-    let events = if line.events.is_empty() { &options.events } else { &line.events };
+    let parent = parent.as_ref().or(draft.parent.as_ref());
+    let events = if line.events.is_empty() { &draft.events } else { &line.events };
     let times = events.iter().map(|event| moment(&event.time, None)).collect::<Result<Vec<_>, _>>()?;
-    let mut span = tracer.span_builder(&line.name).kind(kind).start_time(begin);
+    let mut span = tracer.span_builder(&line.name).kind(kind.into()).start_time(begin);
     span = match parent {
         Some(parent) => span.parent(parent),
         None => span.root(),
@@ -257,7 +371,7 @@ fn emit(
     if let Some(identity) = identity {
         span.set_identity(identity);
     }
-    for (key, value) in with_own(&options.attributes, line.attributes) {
+    for (key, value) in with_own(&draft.attributes, line.attributes) {
         span.set(&key, AsValue(&value));
     }
     for (event, time) in events.iter().zip(times) {
@@ -266,20 +380,13 @@ fn emit(
             recorded.set(key, AsValue(value));
         }
     }
-    if let Some(status) = status {
-        span.status(status);
+    match status {
+        Some(StatusCode::Ok) => drop(span.status(Status::Ok)),
+        Some(StatusCode::Error) => drop(span.status(Status::Error(message))),
+        None => {}
     }
     span.end_at(end);
     Ok(())
-}
-
-fn status_of<'a>(status: Option<&str>, message: &'a str) -> Result<Option<Status<'a>>, String> {
-    match status {
-        None => Ok(None),
-        Some("ok") => Ok(Some(Status::Ok)),
-        Some("error") => Ok(Some(Status::Error(message))),
-        Some(word) => Err(format!("status {word:?}: write ok or error")),
-    }
 }
 
 /// `NAME`, which gets its time from its span, or `NAME@TIME`; an `@` that no time follows belongs to the name.

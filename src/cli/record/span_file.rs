@@ -36,11 +36,7 @@ pub(super) struct SpanFile {
 
 /// Writes the file; one that is there must be empty, as `mktemp` makes it.
 pub(super) fn create(file: &Path, content: &SpanFile) -> Result<(), String> {
-    let mut options = OpenOptions::new();
-    options.create_new(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(file) {
+    match caller::private_file().create_new(true).append(true).open(file) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         opened => drop(opened.map_err(|error| named(file, &error))?),
     }

@@ -9,11 +9,17 @@ use crate::cli::text;
 
 /// The moment of an option or of a field: RFC 3339, a number since 1970, `-5s` before now, or `now`.
 pub(super) fn parse(word: &str, now: SystemTime) -> Result<SystemTime, String> {
-    let ago = || now.checked_sub(text::duration(word.strip_prefix('-')?)?);
+    let ago = || now.checked_sub(text::duration(word.strip_prefix('-')?).ok()?);
     let since_1970 = || SystemTime::UNIX_EPOCH.checked_add(number(word).or_else(|| rfc3339(word))?);
     let moment = if word == "now" { Some(now) } else { ago().or_else(since_1970) };
-    moment
-        .ok_or_else(|| format!("time {word:?}: write 2026-11-17T14:00:00Z, seconds since 1970, -5s, or now"))
+    moment.ok_or_else(|| {
+        format!("{word:?} is not a time: write 2026-11-17T14:00:00Z, seconds since 1970, -5s, or now")
+    })
+}
+
+/// The value of an option.
+pub(super) fn parse_now(word: &str) -> Result<SystemTime, String> {
+    parse(word, SystemTime::now())
 }
 
 /// The same of JSON, where it is text or a number.

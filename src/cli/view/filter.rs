@@ -3,31 +3,46 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use clap::Args;
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use standpipe::receiver::{ReceivedMetric, Records};
 
 use super::super::describe::{self, SpanView};
 use super::super::log_view::LogView;
+use super::super::record::LevelParser;
+use super::super::text;
 
-/// The first numbers of the severities.
-const LEVELS: [(&str, i32); 6] =
-    [("trace", 1), ("debug", 5), ("info", 9), ("warn", 13), ("error", 17), ("fatal", 21)];
 /// Hexadecimal digits of a trace id.
 const ID_DIGITS: usize = 32;
 
-/// What the options ask for. Nothing is filtered by default.
-///
-/// Of several services, of several names and of several names to hide, any is enough.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+// What the options ask for. Nothing is filtered by default.
+//
+// Of several services, of several names and of several names to hide, any is enough.
+#[derive(Debug, Clone, Default, Args)]
+#[command(
+    next_help_heading = "Filters (a tree is shown as a whole if one of its spans or log records matches)"
+)]
 pub(crate) struct Filter {
+    /// Only this service; may be given more than once.
+    #[arg(long = "service", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) services: Vec<String>,
-    /// Parts of names.
+    /// Only spans, metrics and log records with TEXT in their name, event name or body; may be given more than once.
+    #[arg(long = "name", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) names: Vec<String>,
+    /// No spans with TEXT in their name, and in a tree none below them; may be given more than once.
+    #[arg(long = "hide", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) hidden: Vec<String>,
-    /// The least number of a severity.
+    /// Only log records from this severity on, by its name or a number from 1 to 24.
+    #[arg(long, value_parser = LevelParser.map(|level| level as i32))]
     pub(crate) level: Option<i32>,
+    /// Only traces with an error, and log records from ERROR on; with --flat or --json, spans with one.
+    #[arg(long)]
     pub(crate) errors: bool,
+    /// Only traces of at least this time, as 100ms or 1.5s; with --flat or --json, spans.
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
     pub(crate) min: Option<Duration>,
-    /// How the trace id begins, in lower case.
+    /// Only the trace whose id begins so.
+    #[arg(long, value_name = "ID", value_parser = trace)]
     pub(crate) trace: Option<String>,
 }
 
@@ -137,44 +152,12 @@ fn contains_any(name: &str, parts: &[String]) -> bool {
     parts.iter().any(|part| name.contains(part.as_str()))
 }
 
-/// The value of `--level`: a name, or a number as OpenTelemetry has them.
-pub(crate) fn level(word: &str) -> Result<i32, String> {
-    let number = lowest_of(word).or_else(|| word.parse().ok().filter(|number| (1..=24).contains(number)));
-    let names = LEVELS.map(|(name, _)| name).join(", ");
-    number.ok_or_else(|| format!("--level {word:?}: write {names}, or a number from 1 to 24"))
-}
-
-/// Returns the lowest number of a severity.
-pub(crate) fn lowest_of(level: &str) -> Option<i32> {
-    LEVELS.iter().find(|(name, _)| level.eq_ignore_ascii_case(name)).map(|(_, number)| *number)
-}
-
-/// The value of `--min`: a number and a unit.
-pub(crate) fn min(word: &str) -> Result<Duration, String> {
-    duration(word).ok_or_else(|| format!("--min {word:?}: write a time, as 100ms or 1.5s"))
-}
-
-/// Reads `100ms`, `1.5s` or `2min`.
-pub(crate) fn duration(word: &str) -> Option<Duration> {
-    let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = match &word[digits.len()..] {
-        "ns" => 1e-9,
-        "us" | "µs" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * unit).ok()
-}
-
 /// The value of `--trace`: the beginning of an id.
-pub(crate) fn trace(word: &str) -> Result<String, String> {
+fn trace(word: &str) -> Result<String, String> {
     let is_id = (1..=ID_DIGITS).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     match is_id {
         true => Ok(word.to_ascii_lowercase()),
-        false => Err(format!("--trace {word:?}: write up to {ID_DIGITS} hexadecimal digits, as 36c3ef3e")),
+        false => Err(format!("write up to {ID_DIGITS} hexadecimal digits, as 36c3ef3e")),
     }
 }
 
@@ -263,19 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_and_mistakes_named() {
-        assert_eq!((level("WARN"), level("17")), (Ok(13), Ok(17)));
-        let expected =
-            "--level \"loud\": write trace, debug, info, warn, error, fatal, or a number from 1 to 24";
-        assert_eq!(level("loud"), Err(expected.to_owned()));
-        assert!(level("0").is_err() && level("25").is_err());
-        assert_eq!(min("100ms"), Ok(Duration::from_millis(100)));
-        assert_eq!(min("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(min("2m"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "100", "ms", "-1s", "1e999s", "1 s", "NaNs", "5d"] {
-            let expected = format!("--min {wrong:?}: write a time, as 100ms or 1.5s");
-            assert_eq!(min(wrong), Err(expected), "{wrong}");
-        }
+    fn a_trace_is_chosen_by_the_beginning_of_its_id() {
         assert_eq!(trace("36C3"), Ok("36c3".to_owned()));
         for wrong in ["", "xyz", &"a".repeat(33)] {
             assert!(trace(wrong).is_err(), "{wrong}");

@@ -10,11 +10,12 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::Args;
 use standpipe::receiver::proto::InstrumentationScope;
 use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 
 use self::assembler::{Assembler, Block, Cause, Root, State};
-pub(crate) use self::filter::{Filter, duration, level, lowest_of, min, trace};
+pub(crate) use self::filter::Filter;
 pub(crate) use self::flat::Layout;
 pub(crate) use self::foot::Foot;
 use self::history::History;
@@ -24,13 +25,33 @@ use super::style::{Palette, Style};
 use super::waterfall::{self, Heading};
 
 /// What is shown, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Args)]
+#[group(skip)]
 pub(crate) struct Options {
-    /// Not decided yet: it depends on where the output goes.
-    pub(crate) form: Option<Form>,
-    /// Everything that is known of a span.
-    pub(crate) full: bool,
-    pub(crate) filter: Filter,
+    /// Draw trees, even if the output is not a terminal.
+    #[arg(long, group = "form")]
+    tree: bool,
+    /// Print an entry for each record as it arrives, even on a terminal.
+    #[arg(long, group = "form")]
+    flat: bool,
+    /// Print OTLP JSON, a line for each request; everything else goes to standard error.
+    #[arg(long, group = "form")]
+    json: bool,
+    /// Show all spans of a tree with all attributes, ids and stack traces, where otherwise four attributes are shown (of
+    /// process only command_args, none of host, os, thread, code, telemetry or network.protocol) and like or deep spans are
+    /// counted; of an entry of --flat all events, where otherwise six are shown with four attributes each.
+    #[arg(long)]
+    full: bool,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+impl Options {
+    /// The chosen form, if there is one: otherwise it depends on where the output goes.
+    fn form(&self) -> Option<Form> {
+        let forms = [(self.tree, Form::Tree), (self.flat, Form::Flat), (self.json, Form::Json)];
+        forms.into_iter().find(|(is_chosen, _)| *is_chosen).map(|(_, form)| form)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +94,7 @@ impl View {
             false => (Form::Flat, Layout::Whole),
         };
         Self {
-            form: options.form.unwrap_or(form),
+            form: options.form().unwrap_or(form),
             layout,
             full: options.full,
             filter: options.filter.clone(),

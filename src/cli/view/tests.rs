@@ -30,7 +30,7 @@ struct Bench {
 
 impl Bench {
     fn new(filter: Filter) -> Self {
-        let options = Options { form: Some(Form::Tree), full: false, filter };
+        let options = Options { tree: true, filter, ..Options::default() };
         let view = View::new(&options, false, 1 << 20, plain_style(80));
         Self { view, out: Vec::new(), start: Instant::now() }
     }

@@ -3,7 +3,8 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use standpipe::receiver::proto::{AnyValue, Event, KeyValue, Link, LogRecord, Span, Status, Value};
 
 use super::*;
-use crate::cli::style::{ColorChoice, TerminalInfo, plain_style};
+use crate::cli::style::{ColorChoice, plain_style};
+use crate::cli::terminal::TerminalInfo;
 use crate::cli::text;
 
 const START: u64 = 1_700_000_000_000_000_000;

@@ -123,3 +123,62 @@ fn only_an_empty_environment_gets_advice_on_what_to_set() {
     let note = Config::from_toml_str("[tracer.a]\nenable = false").expect("it is a note only");
     assert_eq!(Report::new(&file, &examined(&note)).advice, None);
 }
+
+fn origin(name: &str, text: &str) -> Origin {
+    Origin { name: name.to_owned(), text: text.to_owned(), syntax: Syntax::of(name.as_ref()) }
+}
+
+fn problem(place: Option<(usize, usize)>, key: &str, what: &str, fix: &str) -> Problem {
+    Problem {
+        severity: DiagnosticSeverity::Error,
+        place,
+        key: key.to_owned(),
+        what: what.to_owned(),
+        fix: fix.to_owned(),
+    }
+}
+
+#[test]
+fn a_problem_has_its_line_in_every_syntax() {
+    let found = problem(Some((2, 11)), "sampling", "\"all\" is no number", "write 100");
+    for (file, text) in [("a.toml", "x = 1\nsampling= \"all\""), ("a.yaml", "x: 1\nsampling: \"all\" # %")] {
+        let lines = found.draw(&origin(file, text), &plain_style(80));
+        let separator = if file == "a.toml" { '=' } else { ':' };
+        let expected = [
+            "error: sampling: \"all\" is no number".to_owned(),
+            format!(" --> {file}:2:11"),
+            format!(" 2 | sampling{separator} \"all\""),
+            "   |           ^".to_owned(),
+            "   = write 100".to_owned(),
+        ];
+        assert_eq!(lines, expected);
+    }
+}
+
+#[test]
+fn the_value_of_a_header_is_not_shown_though_it_has_the_name_of_a_key() {
+    let found = problem(Some((2, 9)), "tracer.otel.headers", "value of header \"level\" is bad", "");
+    for (file, text) in
+        [("a.toml", "[tracer.otel.headers]\nlevel = \"hunter2\""), ("a.yaml", "headers:\n  level: hunter2")]
+    {
+        let lines = found.draw(&origin(file, text), &plain_style(80)).concat();
+        assert!(lines.contains("level") && !lines.contains("hunter2"), "{lines}");
+    }
+}
+
+#[test]
+fn a_problem_without_a_place_has_no_line() {
+    let found = problem(None, "OTEL_EXPORTER_OTLP_TIMEOUT", "\"soon\" is no number", "write 10000");
+    let lines = found.draw(&origin("environment", ""), &plain_style(80));
+    let expected = ["error: OTEL_EXPORTER_OTLP_TIMEOUT: \"soon\" is no number", "   = write 10000"];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn control_characters_of_the_file_do_not_reach_the_terminal() {
+    let origin = origin("\x1b[2J.toml", "timeout = \"\x1b[2J\" x");
+    let lines = problem(Some((1, 18)), "\x07", "\x1b", "\r").draw(&origin, &plain_style(80));
+    assert!(lines.concat().chars().all(|c| !c.is_control()), "{lines:?}");
+    let caret = lines[3].find('^').expect("a caret");
+    assert_eq!(lines[2].chars().nth(caret), Some('x'), "{lines:#?}");
+}

@@ -1,0 +1,195 @@
+//! The results of probes: each endpoint stage by stage, and the last line of `check` with the number of usable exporters and of
+//! problems.
+
+use std::time::Duration;
+
+use standpipe::Exporter;
+use standpipe::config::{DiagnosticSeverity, ExporterSummary, SummaryValue};
+use standpipe::probe::{self, EndpointReport, Outcome, Stage, StageKind};
+
+use super::examine::Examined;
+use super::report::{Report, name_of};
+use crate::cli::describe;
+use crate::cli::style::{Ink, Style};
+
+/// Cells behind the mark; the longest of the usual names is `settings`.
+const NAME_WIDTH: usize = 8;
+const TIME_WIDTH: usize = 8;
+/// A user in front of a terminal does not wait longer.
+const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Probes every endpoint of the exporter, for no longer than an attempt of it may take.
+pub(super) fn probe(exporter: &Exporter, summary: &ExporterSummary) -> Vec<EndpointReport> {
+    let budget = match summary.setting("timeout_ms") {
+        SummaryValue::Number(timeout) => MAX_PROBE_TIMEOUT.min(Duration::from_millis(*timeout)),
+        _ => MAX_PROBE_TIMEOUT,
+    };
+    probe::probe(exporter, budget).endpoints
+}
+
+/// Describes what went wrong with an endpoint in one line, if something did.
+pub(super) fn failure(endpoint: &EndpointReport, exporter: &Exporter) -> Option<String> {
+    let stage = endpoint.failure()?;
+    let Outcome::Failed { what, advice } = &stage.outcome else { return None };
+    let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
+    Some(format!("exporter {:?}: {}: {}: {what}{advice}", exporter.name(), endpoint.url, stage.kind))
+}
+
+/// Draws the endpoint and whose it is, a line for each stage, and an empty one.
+pub(super) fn draw(endpoint: &EndpointReport, exporter: &Exporter, style: &Style) -> Vec<String> {
+    let mut title = style.line();
+    title.put(Ink::FAINT, "probed ").put(Ink::PLAIN.bold(), &endpoint.url);
+    title.put(Ink::FAINT, " for ").put(Ink::PLAIN, exporter.name());
+    let mut lines = vec![title.finish()];
+    lines.extend(endpoint.stages.iter().flat_map(|stage| draw_stage(stage, style)));
+    lines.push(String::new());
+    lines
+}
+
+fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
+    let (ink, mark, detail, advice) = match &stage.outcome {
+        Outcome::Passed { detail } => (Ink::GOOD.bold(), style.glyphs.check, detail.as_str(), ""),
+        Outcome::Failed { what, advice } => {
+            (Ink::BAD.bold(), style.glyphs.cross, what.as_str(), advice.as_str())
+        }
+        Outcome::Noted { detail } => (Ink::FAINT.bold(), "-", detail.as_str(), ""),
+        // there is none yet that this command does not know
+        _ => (Ink::FAINT.bold(), "-", "", ""),
+    };
+    // the marks differ in width, what follows them does not
+    let name_at = 2 + style.width_of(style.glyphs.check).max(style.width_of(style.glyphs.cross)) + 1;
+    let detail_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
+    let mut line = style.line();
+    line.space(2).put(ink, mark).pad_to(name_at).put(Ink::PLAIN, stage.kind.name());
+    if !matches!(stage.outcome, Outcome::Noted { .. }) {
+        let took = u64::try_from(stage.took.as_nanos()).unwrap_or(u64::MAX);
+        line.put_right(Ink::FAINT, &describe::duration(took, style), detail_at - 2);
+    }
+    line.pad_to(detail_at).put(Ink::PLAIN, detail);
+    let mut lines = vec![line.finish()];
+    if !advice.is_empty() {
+        let mut line = style.line();
+        line.pad_to(name_at).put(Ink::FAINT, "=").space(1).put(Ink::PLAIN, advice);
+        lines.push(line.finish());
+    }
+    lines
+}
+
+/// Whether some of what is sent there would arrive.
+fn takes_something(endpoint: &EndpointReport) -> bool {
+    let is_taken = |stage: &Stage| !matches!(stage.outcome, Outcome::Failed { .. });
+    endpoint.stages.iter().any(|stage| stage.kind == StageKind::Export && is_taken(stage))
+}
+
+/// How much there is of everything.
+#[derive(Debug)]
+pub(super) struct Totals {
+    exporters: usize,
+    /// Exporters with an endpoint that failed.
+    unanswered: usize,
+    /// Whether an endpoint that was probed accepts something.
+    takes_something: bool,
+    errors: usize,
+    warnings: usize,
+    notes: usize,
+}
+
+impl Totals {
+    /// `probed` are the endpoints of each exporter.
+    pub(super) fn new(report: &Report, examined: &Examined, probed: &[Vec<EndpointReport>]) -> Self {
+        let failed =
+            |endpoints: &Vec<EndpointReport>| endpoints.iter().filter(|probed| !probed.is_good()).count();
+        let failures: usize = probed.iter().map(failed).sum();
+        Self {
+            exporters: examined.exporters.len(),
+            unanswered: probed.iter().filter(|endpoints| failed(endpoints) > 0).count(),
+            takes_something: probed.iter().flatten().any(takes_something),
+            errors: report.count(DiagnosticSeverity::Error) + failures,
+            warnings: report.count(DiagnosticSeverity::Warning),
+            notes: report.count(DiagnosticSeverity::Note),
+        }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// One line, about what has this name.
+    pub(super) fn draw(&self, name: &str, style: &Style) -> String {
+        let usable = self.exporters - self.unanswered;
+        let mut parts = vec![match usable {
+            0 => "no usable exporter".to_owned(),
+            usable => describe::count(usable as u64, "usable exporter"),
+        }];
+        for (severity, count) in [
+            (DiagnosticSeverity::Error, self.errors),
+            (DiagnosticSeverity::Warning, self.warnings),
+            (DiagnosticSeverity::Note, self.notes),
+        ] {
+            if count > 0 {
+                parts.push(describe::count(count as u64, name_of(severity)));
+            }
+        }
+        let (ink, mark) = match (self.errors, usable) {
+            // Nothing is wrong with a file that exports nothing, but it must not be mistaken for one that does.
+            (0, 0) => (Ink::WARNING.bold(), style.glyphs.attention),
+            (0, _) => (Ink::GOOD.bold(), style.glyphs.check),
+            _ => (Ink::BAD.bold(), style.glyphs.cross),
+        };
+        let end = match (usable, self.exporters) {
+            (0, 0) => "; nothing would be sent",
+            (0, _) if self.takes_something => "; not everything would arrive",
+            (0, _) => "; nothing would arrive",
+            _ => "",
+        };
+        let mut line = style.line();
+        line.put(ink, mark).space(1).put(Ink::PLAIN.bold(), name).put(Ink::PLAIN, ": ");
+        line.put(Ink::PLAIN, &parts.join(", ")).put(Ink::PLAIN, end);
+        line.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use standpipe::config::Proxy;
+
+    use super::super::super::style::plain_style;
+    use super::*;
+
+    #[test]
+    fn a_failure_is_drawn_with_its_stage_and_its_advice() {
+        // nothing listens there any more
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+        let exporter = Exporter::http(format!("http://{address}")).proxy(Proxy::Off).named("shop");
+        let report = probe::probe(&exporter, Duration::from_secs(10));
+        let lines = draw(&report.endpoints[0], &exporter, &plain_style(80));
+        assert!(lines[0].ends_with(" for shop") && lines[1].starts_with("  ✓ resolve  "), "{lines:#?}");
+        assert!(lines[2].starts_with("  ✗ connect  ") && lines[2].contains("refused"), "{lines:#?}");
+        assert_eq!(lines[3..], ["    = is a collector running? try: standpipe receive", ""]);
+        let failure = failure(&report.endpoints[0], &exporter).unwrap();
+        assert!(failure.starts_with("exporter \"shop\": http://127.0.0.1:"), "{failure}");
+        assert!(failure.ends_with("; is a collector running? try: standpipe receive"), "{failure}");
+    }
+
+    #[test]
+    fn the_sum_says_whether_anything_would_arrive() {
+        let sum = |exporters, unanswered, errors, warnings| {
+            let sum = Totals { exporters, unanswered, takes_something: false, errors, warnings, notes: 0 };
+            assert_eq!(sum.has_failed(), errors > 0);
+            sum.draw("otlp.toml", &plain_style(80))
+        };
+        assert_eq!(sum(2, 0, 0, 1), "✓ otlp.toml: 2 usable exporters, 1 warning");
+        assert_eq!(sum(0, 0, 0, 0), "! otlp.toml: no usable exporter; nothing would be sent");
+        assert_eq!(sum(0, 0, 2, 0), "✗ otlp.toml: no usable exporter, 2 errors; nothing would be sent");
+        assert_eq!(sum(2, 1, 1, 0), "✗ otlp.toml: 1 usable exporter, 1 error");
+        assert_eq!(sum(1, 1, 1, 0), "✗ otlp.toml: no usable exporter, 1 error; nothing would arrive");
+        let partly =
+            Totals { exporters: 1, unanswered: 1, takes_something: true, errors: 1, warnings: 0, notes: 0 };
+        assert_eq!(
+            partly.draw("otlp.toml", &plain_style(80)),
+            "✗ otlp.toml: no usable exporter, 1 error; not everything would arrive"
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! `standpipe completions` and `standpipe man`, derived from the definitions of the options.
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::{Arguments, Failure, print_text};
+
+/// Completes the command line behind `exec --` as bash completes any other one.
+const BASH_EXEC: &str = r#"
+_standpipe_or_command() {
+    local index
+    for ((index = 2; index < COMP_CWORD; index++)); do
+        if [[ ${COMP_WORDS[1]} == exec && ${COMP_WORDS[index]} == -- ]]; then
+            COMPREPLY=()
+            ((index + 1 == COMP_CWORD)) && COMPREPLY=($(compgen -c -- "${COMP_WORDS[COMP_CWORD]}"))
+            return
+        fi
+    done
+    _standpipe "$@"
+}
+complete -F _standpipe_or_command -o bashdefault -o default standpipe
+"#;
+
+/// The same for fish.
+const FISH_EXEC: &str =
+    "complete -c standpipe -n '__fish_seen_subcommand_from exec' -x -a '(__fish_complete_subcommand)'\n";
+
+/// Prints a script that completes command lines of standpipe in a shell.
+///
+/// The script completes commands, options and their values, and behind exec -- the command that exec runs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  source <(standpipe completions bash)
+  standpipe completions bash > ~/.local/share/bash-completion/completions/standpipe
+  standpipe completions zsh > ~/.zfunc/_standpipe
+  standpipe completions fish > ~/.config/fish/completions/standpipe.fish
+
+Exit code: 0, or 2 if the shell is not known")]
+pub(crate) struct CompletionsOptions {
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Prints the manual page, with the help of each command.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  standpipe man | man -l -
+  standpipe man > /usr/local/share/man/man1/standpipe.1
+
+Exit code: 0")]
+pub(crate) struct ManOptions {}
+
+pub(crate) fn print_completions(options: &CompletionsOptions) -> Result<ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Arguments::command(), "standpipe", &mut script);
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    match options.shell {
+        Shell::Bash => script += BASH_EXEC,
+        Shell::Fish => script += FISH_EXEC,
+        _ => {}
+    }
+    print_text(script.trim_end())
+}
+
+pub(crate) fn print_page() -> Result<ExitCode, Failure> {
+    let page = page().map_err(Failure::Output)?;
+    print_text(String::from_utf8_lossy(&page).trim_end())
+}
+
+/// The page of the program, followed by those of its commands.
+fn page() -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    let mut program = Arguments::command().disable_help_subcommand(true);
+    program.build();
+    clap_mangen::Man::new(program.clone()).render(&mut page)?;
+    for command in program.get_subcommands() {
+        clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    }
+    Ok(page)
+}
