@@ -241,16 +241,18 @@ pub enum Outcome {
 
 /// The transport to probe, checked.
 enum Spec {
-    Http(HttpSpec),
-    Grpc(GrpcSpec),
+    Http(Box<HttpSpec>),
+    Grpc(Box<GrpcSpec>),
 }
 
 impl Spec {
     fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
         match settings.transport {
-            Transport::Grpc => GrpcSpec::for_probe(settings).map(Self::Grpc),
+            Transport::Grpc => GrpcSpec::for_probe(settings).map(|spec| Self::Grpc(Box::new(spec))),
             // A console has no endpoint to probe.
-            Transport::Http | Transport::Console => HttpSpec::for_probe(settings).map(Self::Http),
+            Transport::Http | Transport::Console => {
+                HttpSpec::for_probe(settings).map(|spec| Self::Http(Box::new(spec)))
+            }
         }
     }
 
