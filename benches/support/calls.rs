@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use standpipe::{Counter, Exporter, FlushOutcome, Histogram, Logger, Telemetry, Value};
+use standpipe::{Counter, Exporter, FlushOutcome, Histogram, Logger, Severity, Telemetry, Value};
 
 use super::Error;
 use super::program::{Arrives, Burst, Program, repeat};
@@ -120,6 +120,7 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
 /// When there is no such call or telemetry cannot be started.
 pub(crate) fn start_with(name: &str, exporter: Exporter) -> Result<Program, Error> {
     let call = CALLS.iter().find(|call| call.name == name).ok_or_else(|| format!("{name}: no such call"))?;
+    let exporter = if name == FILTERED { exporter.level(Severity::Info) } else { exporter };
     let telemetry = Arc::new(workload::start(exporter)?);
     let burst = (call.make)(&telemetry);
     if name.contains("log") {

@@ -43,11 +43,13 @@
 //! | the static level | features of `log`, `release_max_level_info` for instance | no: it is not compiled |
 //! | the dynamic level | [`log::set_max_level`]; [`LogBridge::install`] sets it to the finest level that any exporter takes | no |
 //! | the bridge's level | [`LogBridge::level`] | no |
-//! | each exporter's level | [`Exporter::level`](crate::Exporter::level), `level` in a file, `info` by default | yes, by exporter |
+//! | each exporter's level | [`Exporter::level`](crate::Exporter::level), `level` in a file, where the default is `info` | yes, by exporter |
 //!
 //! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level is as fine as the finest
 //! exporter's: then only an exporter that takes less than another has anything to count. `enabled`, and `log_enabled!` with
 //! it, never counts.
+//!
+//! The bridge does not take what ureq, an HTTP client, logs at `trace`: whole requests, with their credentials.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -57,8 +59,8 @@ use std::time::Duration;
 use log::kv::{self, VisitSource, VisitValue};
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
-use super::OnPanic;
 use super::scope_cache::ScopeCache;
+use super::{OnPanic, shows_credentials};
 use crate::logs::{self, Logger};
 use crate::record::{IntoValue, Pool, Severity};
 use crate::telemetry::provider::Provider;
@@ -185,13 +187,16 @@ impl LogBridge {
 
 impl Log for LogBridge {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        self.takes(metadata.level()) || self.others.iter().any(|other| other.enabled(metadata))
+        let shows_credentials = shows_credentials(metadata.level() == Level::Trace, metadata.target());
+        self.takes(metadata.level()) && !shows_credentials
+            || self.others.iter().any(|other| other.enabled(metadata))
     }
 
     fn log(&self, record: &Record<'_>) {
         self.others.iter().for_each(|other| other.log(record));
         let severity = severity(record.level());
-        if record.level() > self.level {
+        let shows_credentials = shows_credentials(record.level() == Level::Trace, record.target());
+        if record.level() > self.level || shows_credentials {
             return;
         }
         if self.any.is_of_use(severity) {

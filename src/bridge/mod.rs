@@ -17,6 +17,12 @@ mod scope_cache;
 #[cfg(feature = "tracing")]
 pub mod tracing;
 
+/// Returns whether a record may show credentials: at TRACE, ureq logs the bytes of requests and responses.
+#[cfg(any(feature = "log", feature = "tracing"))]
+fn shows_credentials(is_trace: bool, target: &str) -> bool {
+    is_trace && target.starts_with("ureq")
+}
+
 /// Runs its function when a panic of the program unwinds through a bridge that reads the program's values. Forgotten
 /// otherwise.
 #[cfg(any(feature = "log", feature = "tracing"))]

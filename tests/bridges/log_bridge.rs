@@ -453,6 +453,25 @@ fn the_finest_level_is_that_of_the_exporters_and_of_the_bridge() {
 }
 
 #[test]
+fn leaves_out_what_ureq_logs_at_trace() {
+    let logs = arrived(|bridge| {
+        for (target, level, expected) in [
+            ("ureq", Level::Trace, false),
+            ("ureq_proto::client", Level::Trace, false),
+            ("ureq", Level::Debug, true),
+            ("shop", Level::Trace, true),
+        ] {
+            let record =
+                Record::builder().level(level).target(target).args(format_args!("Basic c2hvcA==")).build();
+            assert_eq!(bridge.enabled(record.metadata()), expected, "{target} {level}");
+            bridge.log(&record);
+        }
+    });
+    let scopes: Vec<_> = logs.iter().map(|log| log.scope.name.as_str()).collect();
+    assert_eq!(scopes, ["ureq", "shop"]);
+}
+
+#[test]
 fn a_chained_logger_gets_every_record_and_filters_for_itself() {
     let listener = Listener::up_to(LevelFilter::Debug);
     let chained = listener.clone();

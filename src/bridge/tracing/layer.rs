@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::mem;
 
 use tracing::span::{Attributes, Record};
-use tracing::{Event, Id, Metadata, Subscriber};
+use tracing::{Event, Id, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
@@ -14,8 +14,9 @@ use super::event::{CodeLocation, EventRecord, SpanOf, set_thread, severity};
 use super::fields::Fields;
 use super::open::{Activity, SpanState};
 use super::span::{FieldsOf, StartingSpan, set_fields};
-use crate::bridge::OnPanic;
+
 use crate::bridge::scope_cache::ScopeCache;
+use crate::bridge::{OnPanic, shows_credentials};
 use crate::context;
 use crate::logs::Logger;
 use crate::record::Value;
@@ -128,6 +129,10 @@ impl TracingLayer {
     /// Adds an event to its span, to a logger, or to both.
     fn set_on(&self, event: &Event<'_>, fields: &Fields, span: Option<&Id>) {
         let record = EventRecord::new(event.metadata(), fields);
+        let is_trace = *event.metadata().level() == Level::TRACE;
+        if record.target_of_log().is_some_and(|target| shows_credentials(is_trace, target)) {
+            return;
+        }
         let add_to_span = |open: &mut SpanState| {
             if self.events.are_of_spans() {
                 record.add_to_span(&mut open.span, self);

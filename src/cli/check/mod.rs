@@ -288,7 +288,7 @@ mod tests {
       "headers": [
         "authorization"
       ],
-      "level": "info",
+      "level": "trace",
       "throttle_ms": 1000,
       "lossy": false,
       "timeout_ms": 10000,

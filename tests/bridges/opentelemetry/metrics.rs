@@ -171,7 +171,7 @@ fn sent_whole(request: &ExportMetricsServiceRequest) -> Vec<ReceivedMetric> {
     let (receiver, body) = (Receiver::start().unwrap(), request.encode_to_vec());
     let mut socket = TcpStream::connect(receiver.address()).unwrap();
     let head = format!(
-        "POST /v1/metrics HTTP/1.1\r\ncontent-type: application/x-protobuf\r\ncontent-length: {}\r\n\r\n",
+        "POST /v1/metrics HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-protobuf\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     socket.write_all(&[head.as_bytes(), &body].concat()).unwrap();

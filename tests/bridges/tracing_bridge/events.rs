@@ -225,6 +225,28 @@ fn records_of_the_log_crate_know_where_they_come_from() {
 }
 
 #[test]
+fn leaves_out_what_ureq_logs_at_trace() {
+    let record = |target, level| {
+        let metadata = log::Metadata::builder().level(level).target(target).build();
+        let record = log::Record::builder().metadata(metadata).args(format_args!("Basic c2hvcA==")).build();
+        tracing_log::format_trace(&record).unwrap();
+    };
+    let records = || {
+        record("ureq", log::Level::Trace);
+        record("ureq_proto::client", log::Level::Trace);
+        record("ureq", log::Level::Debug);
+        record("shop", log::Level::Trace);
+    };
+    let arrived = run(|| {
+        records();
+        info_span!("span").in_scope(records);
+    });
+    let scopes: Vec<_> = arrived.logs.iter().map(|log| log.scope.name.as_str()).collect();
+    assert_eq!(scopes, ["ureq", "shop"]);
+    assert_eq!(arrived.span("span").span.events.len(), 2);
+}
+
+#[test]
 fn events_above_the_limit_are_counted() {
     let arrived = run(|| {
         let _span = info_span!("span").entered();

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use log::LevelFilter;
 use metrics::{Unit, describe_histogram};
 use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
@@ -20,7 +21,7 @@ pub(crate) fn start(service: &str) -> Result<Telemetry, Box<dyn Error>> {
     let layer = TracingLayer::new(&telemetry).location(false).threads(false);
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::set_global_default(subscriber)?;
-    LogBridge::new(&telemetry).location(false).install()?;
+    LogBridge::new(&telemetry).level(LevelFilter::Info).location(false).install()?;
     MetricsRecorder::new(&telemetry).install()?;
     describe_histogram!(DURATION, Unit::Seconds, "how long requests take to be answered");
     Ok(telemetry)
