@@ -36,6 +36,7 @@ mod interrupted;
 mod key_filter;
 mod log;
 #[cfg(feature = "receiver")]
+#[cfg_attr(not(feature = "console"), allow(dead_code, reason = "only the console encodes what was received"))]
 pub(crate) mod message;
 mod metric;
 mod point;

@@ -8,7 +8,9 @@
 use super::Signal;
 #[cfg(feature = "receiver")]
 use super::message::{self, DecodeError};
-use super::wire::{Fields, Raw, WireType, encode_varint};
+#[cfg(feature = "receiver")]
+use super::wire::encode_varint;
+use super::wire::{Fields, Raw, WireType};
 
 /// Maximum nesting depth of messages in a request. Protobuf decoders stop at the same depth.
 pub(crate) const MAX_DEPTH: u32 = 1 + 100;
