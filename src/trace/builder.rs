@@ -337,7 +337,7 @@ impl<'a> SpanSpec<'a> {
     }
 
     /// Opens the record of a span that does not start on the fast path.
-    #[inline(never)]
+    #[inline(always)]
     fn open_any(
         &self,
         span: SpanRef,

@@ -67,17 +67,11 @@ impl Shards {
 /// Returns the number by which a thread finds its shard.
 #[inline]
 pub(crate) fn thread_number() -> usize {
-    match THREAD.get() {
-        UNKNOWN => deal_number(),
-        number => number,
+    // No call, for which the caller would have to save registers.
+    if THREAD.get() == UNKNOWN {
+        THREAD.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
     }
-}
-
-#[cold]
-fn deal_number() -> usize {
-    let number = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
-    THREAD.set(number);
-    number
+    THREAD.get()
 }
 
 impl Shard {
