@@ -1,9 +1,8 @@
 //! A request for those who only send: what standpipe sends, so that it is the same.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
 use standpipe::Exporter;
-use standpipe::receiver::Receiver;
+use standpipe::receiver::{Receiver, Records};
 
 use crate::support::Error;
 use crate::support::workload::{ATTRIBUTES, Workload, finish, start};
@@ -22,17 +21,16 @@ pub(crate) fn request_of(
     let telemetry = start(Exporter::http(receiver.endpoint()))?;
     emit(&Workload::new(&telemetry, ATTRIBUTES)?);
     finish(&telemetry, spans)?;
-    let received = receiver.spans();
-    let first = received.first().ok_or("a request without spans")?;
-    let scope_spans = ScopeSpans {
-        scope: Some((*first.scope).clone()),
-        spans: received.iter().map(|received| (*received.span).clone()).collect(),
-        ..ScopeSpans::default()
-    };
-    let resource_spans = ResourceSpans {
-        resource: Some((*first.resource).clone()),
-        scope_spans: vec![scope_spans],
-        ..ResourceSpans::default()
-    };
-    Ok(ExportTraceServiceRequest { resource_spans: vec![resource_spans] })
+    let mut records = Records::default();
+    records.spans = receiver.spans();
+    let mut requests = Vec::new();
+    for line in records.to_json_lines().lines() {
+        requests.push(serde_json::from_str::<ExportTraceServiceRequest>(line)?);
+    }
+    let mut requests = requests.into_iter().flat_map(|request| request.resource_spans);
+    let mut first = requests.next().ok_or("a request without spans")?;
+    let first_scope = first.scope_spans.first_mut().ok_or("a request without a scope")?;
+    let others = requests.flat_map(|of_resource| of_resource.scope_spans);
+    first_scope.spans.extend(others.flat_map(|of_scope| of_scope.spans));
+    Ok(ExportTraceServiceRequest { resource_spans: vec![first] })
 }
