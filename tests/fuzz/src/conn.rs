@@ -1,9 +1,9 @@
 //! What must hold for the client's side of every connection.
 
 use crate::http2::conn::{Conn, End, Message, Progress, Response};
+use crate::http2::connection::FrameBuffer;
 use crate::http2::frame::{HEAD_BYTES, Head, MIN_MAX_FRAME, PREFACE, flag, kind};
 use crate::http2::hpack::{Field, encode};
-use crate::http2::connection::FrameBuffer;
 
 /// An answer's body, and the fields of its head and of its trailers.
 const MOST_OF_BODY: usize = 64 << 10;

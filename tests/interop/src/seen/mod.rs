@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use serde_json::{Value, json};
-use standpipe::receiver::Receiver;
+use standpipe::receiver::{Receiver, Records};
 
 pub(crate) use normal::normal;
 
@@ -51,20 +51,11 @@ pub(crate) fn in_book(book: &str) -> Result<Vec<Record>, Error> {
 
 /// The records that a sink has.
 pub(crate) fn in_sink(sink: &Receiver) -> Result<Vec<Record>, Error> {
-    let mut records = Vec::new();
-    for span in sink.spans() {
-        let (resource, scope) = (to_json(&*span.resource)?, to_json(&*span.scope)?);
-        records.push(Record::new("traces", resource, scope, to_json(&*span.span)?));
-    }
-    for log in sink.logs() {
-        let (resource, scope) = (to_json(&*log.resource)?, to_json(&*log.scope)?);
-        records.push(Record::new("logs", resource, scope, to_json(&*log.log)?));
-    }
-    for metric in sink.metrics() {
-        let (resource, scope) = (to_json(&*metric.resource)?, to_json(&*metric.scope)?);
-        records.push(Record::new("metrics", resource, scope, to_json(&*metric.metric)?));
-    }
-    Ok(records)
+    let mut records = Records::default();
+    records.spans = sink.spans();
+    records.logs = sink.logs();
+    records.metrics = sink.metrics();
+    in_book(&records.to_json_lines())
 }
 
 fn collect(mut request: Value, records: &mut Vec<Record>) {

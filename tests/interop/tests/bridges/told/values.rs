@@ -36,7 +36,6 @@ pub(crate) fn of_kind(value: Option<&AnyValue>) -> String {
             entries.sort();
             format!("{{{}}}", list(entries))
         }
-        Some(other) => format!("{other:?}"),
     }
 }
 
