@@ -1,7 +1,7 @@
 //! Maps that only grow and are read without a lock, even in a forked child.
 //!
-//! [`AppendMap`] is a hash trie, and [`ScopeCache`] a bounded map above it: it holds one value per scope, such as a logger,
-//! which is made once for each key.
+//! [`AppendMap`] is a hash trie, and [`ScopeCache`] a bounded map above it: it makes one value, such as a
+//! logger, per scope.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hash, RandomState};

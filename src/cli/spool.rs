@@ -294,7 +294,7 @@ struct Draining<'a> {
     to_stdout: bool,
     progress: Progress<'a>,
     reported: HashSet<String>,
-    /// What is said after the first request that could not be delivered.
+    /// The message to print after the first request that could not be delivered.
     goes_on: Option<&'static str>,
     /// Messages about records that no count includes.
     unaccounted: Vec<String>,

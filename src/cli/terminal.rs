@@ -1,5 +1,5 @@
-//! What the terminal behind standard output can do, how wide it is, and a bar on standard error while something takes longer than
-//! a second.
+//! Finds out the width and the abilities of the terminal behind standard output, and draws a progress bar on standard error for
+//! work that takes longer than a second.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};

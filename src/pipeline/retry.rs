@@ -1,7 +1,7 @@
 //! Pure: what follows from a verdict: done, try again, divide, drop, or give up.
 //!
 //! Which answers of a collector may be retried is not decided here: the transport makes each one a
-//! [`Verdict`]. The list of retryable HTTP statuses is `RETRYABLE` in `transport/http_status.rs`, that of gRPC statuses
+//! [`Verdict`]. The list of retryable HTTP statuses is `RETRYABLE` in `transport/response/mod.rs`, that of gRPC statuses
 //! `RETRYABLE` in `transport/grpc/status.rs`.
 
 use std::time::{Duration, Instant};

@@ -21,14 +21,6 @@ const INTERNAL: u32 = 13;
 const UNAVAILABLE: u32 = 14;
 const UNAUTHENTICATED: u32 = 16;
 
-/// The HTTP statuses after which an exporter sends the same request again.
-pub(super) const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
-
-/// Whether an exporter sends again after this gRPC status.
-pub(super) fn is_retryable(code: u32) -> bool {
-    matches!(code, OK | 1 | DEADLINE_EXCEEDED | RESOURCE_EXHAUSTED | 10 | 11 | UNAVAILABLE | 15)
-}
-
 /// The empty export over HTTP.
 pub(super) struct SentExport<'a> {
     /// As it may be shown.

@@ -12,7 +12,8 @@ use super::{StageKind, Stages};
 use crate::config::{Compression, ConnectionSettings};
 use crate::process::Driver;
 use crate::transport::{
-    GrpcSpec, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, Stream, Timeline, TlsConnector, TlsFaultKind,
+    GrpcSpec, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, RETRYABLE_STATUSES, Stream, Timeline,
+    TlsConnector, TlsFaultKind, is_retryable_call,
 };
 
 /// Addresses that are shown. Further ones are only counted.
@@ -151,7 +152,7 @@ pub(super) fn ask_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut S
                 headers: &target.headers(),
                 is_compressed: target.settings.compression == Compression::Gzip,
             };
-            let is_retryable = responses::RETRYABLE.contains(&reply.status);
+            let is_retryable = RETRYABLE_STATUSES.contains(&reply.status);
             stages.answer(request.ended, responses::judge(reply, &sent), is_retryable);
             true
         }
@@ -201,7 +202,7 @@ pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut S
             if let Some(signals) = responses::taken_alone(&replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }
-            let is_retryable = replies.iter().all(|(_, reply)| responses::is_retryable(reply.code));
+            let is_retryable = replies.iter().all(|(_, reply)| is_retryable_call(reply.code));
             stages.answer(Instant::now(), responses::judge_calls(&replies, &sent), is_retryable);
         }
         Err(failure) => {

@@ -61,9 +61,13 @@ pub(crate) use connect::Timeline;
 pub(crate) use console::json::write as write_json;
 #[cfg(feature = "grpc")]
 pub(crate) use grpc::GrpcSpec;
+#[cfg(feature = "probe")]
+pub(crate) use grpc::is_retryable as is_retryable_call;
 pub(crate) use http::HttpSpec;
 #[cfg(feature = "probe")]
 pub(crate) use http::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
+#[cfg(feature = "probe")]
+pub(crate) use response::RETRYABLE as RETRYABLE_STATUSES;
 #[cfg(feature = "probe")]
 pub(crate) use stream::Stream;
 #[cfg(feature = "probe")]

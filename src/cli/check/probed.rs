@@ -53,7 +53,7 @@ fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
             (Ink::BAD.bold(), style.glyphs.cross, what.as_str(), advice.as_str())
         }
         Outcome::Noted { detail } => (Ink::FAINT.bold(), "-", detail.as_str(), ""),
-        // there is none yet that this command does not know
+        // `Outcome` is not exhaustive; the library has no other variant yet.
         _ => (Ink::FAINT.bold(), "-", "", ""),
     };
     // the marks differ in width, what follows them does not
@@ -75,7 +75,7 @@ fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
     lines
 }
 
-/// Whether some of what is sent there would arrive.
+/// Returns whether the endpoint accepts at least one signal.
 fn takes_something(endpoint: &EndpointReport) -> bool {
     let is_taken = |stage: &Stage| !matches!(stage.outcome, Outcome::Failed { .. });
     endpoint.stages.iter().any(|stage| stage.kind == StageKind::Export && is_taken(stage))

@@ -1,4 +1,4 @@
-//! What the page shows of one trace: its columns for the waterfall, each of its spans and log records, and text to copy.
+//! Describes one trace for the page: the columns of the waterfall, the details of spans and log records, and text to copy.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

@@ -162,8 +162,8 @@ impl<'a> StreamPlace<'a> {
         taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Self(taken))
     }
 
-    /// Takes a place for a stream. If there is none, a few requests wait for one: a tab that is reloaded may be here before
-    /// the end of its old stream is noticed.
+    /// Takes a place for a stream. If all places are taken, a few requests wait: a reloaded tab may ask before the server has
+    /// noticed the end of its old stream.
     fn wait(shared: &'a Shared) -> Option<Self> {
         let take = || Self::take(&shared.streams, MAX_STREAMS);
         take().or_else(|| {

@@ -18,9 +18,9 @@ const TIME: usize = 13;
 const SERVICE: usize = 12;
 /// The column of a name where lines are whole, and the widest where they are cut.
 const NAME: usize = 28;
-const LONGEST_NAME: usize = 40;
+const MAX_NAME_WIDTH: usize = 40;
 /// On a narrow screen a name is worth more than what stands behind it.
-const LEAST_NAME: usize = 8;
+const MIN_NAME_WIDTH: usize = 8;
 const SPAN_KIND: usize = 8;
 /// After time, service and name.
 const KIND_AT: usize = 3;
@@ -30,7 +30,7 @@ const STATUS: usize = 5;
 const BESIDE_SPAN_NAME: usize = TIME + SERVICE + SPAN_KIND + DURATION + STATUS + 5 * GAP;
 const SEVERITY: usize = 6;
 /// The severity texts of senders may be longer than this.
-const LONGEST_SEVERITY: usize = 16;
+const MAX_SEVERITY_WIDTH: usize = 16;
 const BODY: usize = 28;
 const POINT_KIND: usize = 9;
 /// Of a number, or the bars of a histogram: one for each of the 16 buckets that most have.
@@ -112,7 +112,7 @@ fn span_row(view: &SpanView<'_>, layout: Layout, full: bool, style: &Style) -> R
 /// The row of a log record, of whose attributes this is to be shown.
 pub(super) fn log_row(view: &LogView<'_>, attributes: String) -> Row {
     let severity = view.severity();
-    let severity_width = text::width(&severity).clamp(SEVERITY, LONGEST_SEVERITY);
+    let severity_width = text::width(&severity).clamp(SEVERITY, MAX_SEVERITY_WIDTH);
     let body_ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
     let mut cells = vec![
         Cell::new(Ink::FAINT, describe::time_of_day(view.unix_nanos()), TIME),
@@ -215,13 +215,13 @@ impl Cell {
 
 /// Whether a name that has to share the line with `beside` other terminal cells has too little left.
 fn is_tight(beside: usize, layout: Layout, style: &Style) -> bool {
-    layout == Layout::Cut && style.width < beside + LEAST_NAME
+    layout == Layout::Cut && style.width < beside + MIN_NAME_WIDTH
 }
 
 /// The width of a name that has to share the line with `beside` other terminal cells.
 fn name_width(beside: usize, layout: Layout, style: &Style) -> usize {
     match layout {
-        Layout::Cut => style.width.saturating_sub(beside).clamp(LEAST_NAME, LONGEST_NAME),
+        Layout::Cut => style.width.saturating_sub(beside).clamp(MIN_NAME_WIDTH, MAX_NAME_WIDTH),
         Layout::Whole => NAME,
     }
 }

@@ -23,7 +23,7 @@ const EXCEPTION: &str = "exception";
 const NEXT_LINE: usize = 2;
 
 /// Scopes named for a service; the rest is counted.
-const MOST_SCOPES: usize = 4;
+const MAX_SCOPES: usize = 4;
 
 /// A piece of text, what it is written with, and the cells that it takes at least.
 pub(super) type Piece = (Ink, String, usize);
@@ -366,7 +366,7 @@ fn scopes(spans: &[&SpanView<'_>], full: bool) -> Option<String> {
     let mut scopes: Vec<String> =
         new.map(|view| format!("{} {}", view.scope, view.scope_version).trim_end().to_owned()).collect();
     let what = if scopes.len() == 1 { "scope" } else { "scopes" };
-    let listed = if full { scopes.len() } else { MOST_SCOPES };
+    let listed = if full { scopes.len() } else { MAX_SCOPES };
     let more = scopes.len().checked_sub(listed).filter(|more| *more > 0);
     let more = more.map(|more| format!(" +{more}")).unwrap_or_default();
     scopes.truncate(listed);

@@ -15,9 +15,9 @@ const DEEPEST_INDENT: usize = 10;
 /// This many siblings of one name share a row, if there is nothing below any of them.
 const FEWEST_LIKE: usize = 5;
 /// Beyond this number of rows the tree is cut at a depth.
-const MOST_ROWS: usize = 60;
+const MAX_ROWS: usize = 60;
 /// Spans with an error that are shown, however deep they are.
-const MOST_ERRORS: usize = 10;
+const MAX_ERRORS: usize = 10;
 
 /// One span's place in the tree.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub(super) fn limit_depth(
     is_wanted: impl Fn(&Node) -> bool,
     is_error: impl Fn(&Node) -> bool,
 ) -> (Vec<Node>, usize) {
-    if nodes.len() <= MOST_ROWS {
+    if nodes.len() <= MAX_ROWS {
         return (nodes, 0);
     }
     let mut depths = vec![0_usize; nodes.len()];
@@ -119,8 +119,8 @@ pub(super) fn limit_depth(
     let mut by_depth: Vec<usize> = (0..nodes.len()).collect();
     by_depth.sort_by_key(|&place| (!is_wanted(&nodes[place]), depths[place]));
     let mut keep = vec![false; nodes.len()];
-    by_depth[..MOST_ROWS].iter().for_each(|&place| keep[place] = true);
-    let errors = (0..nodes.len()).filter(|&place| is_error(&nodes[place])).take(MOST_ERRORS);
+    by_depth[..MAX_ROWS].iter().for_each(|&place| keep[place] = true);
+    let errors = (0..nodes.len()).filter(|&place| is_error(&nodes[place])).take(MAX_ERRORS);
     errors.for_each(|place| keep[place] = true);
 
     let mut hidden_roots = 0;

@@ -155,7 +155,7 @@ fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
     exporter
 }
 
-/// What is said for one signal, or for all signals of an exporter, in the order of the rows.
+/// The settings that variables give one signal, or all signals of an exporter, in the order of the rows.
 pub(super) type EnvValues = Few<&'static SettingRow, EnvValue>;
 
 /// What a variable says of one setting.

@@ -31,6 +31,13 @@ const RETRYABLE: [Status; 6] = [
     Status::DATA_LOSS,
 ];
 
+/// Returns whether a server that answers an empty request with this status may accept records later.
+#[cfg(feature = "probe")]
+pub(crate) fn is_retryable(code: u32) -> bool {
+    let status = Status(code);
+    status == Status::OK || status == Status::RESOURCE_EXHAUSTED || RETRYABLE.contains(&status)
+}
+
 /// The status code that a call ended with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(pub(super) u32);

@@ -223,7 +223,7 @@ pub(crate) fn is_media_type(content_type: &str, name: &str) -> bool {
 }
 
 /// The statuses after which the same batch is sent again. OTLP names these four and says that no other may be retried.
-pub(super) const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
+pub(crate) const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
 
 /// What a status other than success asks of the exporter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
