@@ -5,7 +5,7 @@ use std::time::Duration;
 use standpipe::bridge::tracing::{Events, SpanExt, TracingLayer};
 use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;
-use standpipe::{Config, Exporter, Severity, SpanContext, Telemetry};
+use standpipe::{Config, Exporter, SpanContext, Telemetry};
 use tracing::Span;
 use tracing_subscriber::Layer;
 
@@ -19,7 +19,6 @@ pub(crate) struct Ours {
 impl Ours {
     pub(crate) fn start(receiver: &Receiver, settings: Settings) -> Box<dyn Stack> {
         let exporter = Exporter::http(receiver.endpoint()).proxy(Proxy::Off).throttle(Duration::ZERO);
-        let exporter = if settings.untouched { exporter } else { exporter.level(Severity::Trace) };
         let config = Config::new().service_name(PROGRAM).exporter(exporter);
         Box::new(Self { settings, telemetry: Telemetry::start(config).unwrap() })
     }

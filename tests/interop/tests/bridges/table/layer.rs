@@ -195,8 +195,7 @@ pub(crate) const LAYER: &[Meant] = &[
             ("filtered_parents: log record 1: there", "–", "\"said in the private\" in none"),
             ("logged_outside_of_spans: log record *: there", "–", "\"closed\" in none"),
             ("with*: log record *: there", "–", "\"outside*\" in none"),
-            // below the level of an exporter unless it is set
-            ("untouched: log record 1: there", "–", "\"outside\" in none"),
+            ("untouched: log record *: there", "–", "\"outside*\" in none"),
         ],
     },
     Meant {
