@@ -93,6 +93,11 @@ impl Sampler {
         }
     }
 
+    /// Whether nothing below an unsampled parent is recorded, whatever its trace.
+    pub(crate) fn keeps_nothing_below_unsampled(&self) -> bool {
+        self.asks_parent || self.rule == Rule::AlwaysOff
+    }
+
     /// Whether everything below a sampled parent is recorded, whatever its trace.
     pub(crate) fn keeps_all_below_sampled(&self) -> bool {
         self.asks_parent || self.rule == Rule::AlwaysOn

@@ -142,7 +142,8 @@ impl Stack {
     /// Makes a span the innermost one.
     #[inline(always)]
     pub(crate) fn push(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
-        let id = self.entered.saturating_add(1);
+        // odd, so that the compiler knows without a test that it is not zero
+        let id = NonZeroU64::MIN | self.entered.get().wrapping_add(2);
         self.entered = id;
         match self.frames.get_mut(self.depth) {
             Some(frame) => {

@@ -15,7 +15,7 @@ use crate::context::{self, Owner};
 use crate::metrics::Reader;
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
-use crate::pipeline::queue::{Queue, RoomMaker, Shared, WorkerStart};
+use crate::pipeline::queue::{Queue, RoomMaker, Shared, Wait, WorkerStart};
 use crate::pipeline::schedule::Throttle;
 use crate::pipeline::worker::manual::{Goal, ManualWorker, OnEnd};
 use crate::pipeline::worker::{
@@ -348,18 +348,11 @@ impl ExporterHandle {
         self.recorder.iter().for_each(|recorder| recorder.abandon());
     }
 
-    /// Enqueues one frame that counts as `records` records, if the exporter takes their signal. Returns false if the caller
-    /// would have to wait and gave no `since`: see [`Queue::enqueue`].
+    /// Enqueues one frame that counts as `records` records, if the exporter takes their signal: see [`Queue::enqueue`].
     #[inline]
-    pub(crate) fn enqueue(
-        &self,
-        scope: &Arc<Scope>,
-        frame: &[u8],
-        records: usize,
-        since: Option<&Instant>,
-    ) -> bool {
+    pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize, wait: &Wait) -> bool {
         let queue = self.queues[scope.signal as usize].as_ref();
-        queue.is_none_or(|queue| queue.enqueue(scope, frame, records, since))
+        queue.is_none_or(|queue| queue.enqueue(scope, frame, records, wait))
     }
 
     /// Counts records that were never framed, or may not be enqueued.

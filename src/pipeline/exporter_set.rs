@@ -12,6 +12,7 @@ use crate::context::{self, Baggage, Owner, Suppression};
 use crate::pipeline::clock;
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter, StartError};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
+use crate::pipeline::queue::Wait;
 use crate::pipeline::worker::manual;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
@@ -154,8 +155,8 @@ impl ExporterSet {
     #[inline]
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
         match self.handles() {
-            // the usual case; an exporter that takes no spans has no queue for them
-            [only] if only.enqueue(scope, record, 1, None) => {}
+            // an exporter that takes no spans has no queue for them
+            [only] => _ = only.enqueue(scope, record, 1, &Wait::FromNow),
             handles => {
                 enqueue_to_each(handles, scope, record, 1, None, &|filter| filter.takes(Signal::Traces))
             }
@@ -174,8 +175,8 @@ impl ExporterSet {
     #[inline]
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         match self.handles() {
-            // the usual case; the severity that one exporter takes is that of the whole set
-            [only] if self.takes_log(severity) && only.enqueue(scope, record, 1, None) => {}
+            // the severity that one exporter takes is that of the whole set
+            [only] if self.takes_log(severity) => _ = only.enqueue(scope, record, 1, &Wait::FromNow),
             handles => enqueue_log_to_each(handles, scope, severity, record),
         }
     }
@@ -338,11 +339,11 @@ fn enqueue_to_each(
     takes: &dyn Fn(RecordFilter) -> bool,
 ) {
     for (index, handle) in handles.iter().enumerate() {
-        if takes(handle.filter()) && !handle.enqueue(scope, frame, records, None) {
+        if takes(handle.filter()) && !handle.enqueue(scope, frame, records, &Wait::No) {
             let since = since.unwrap_or_else(clock::now);
             // the stack remembers the exporters still to be waited for: a list would have to be allocated
             enqueue_to_each(&handles[index + 1..], scope, frame, records, Some(since), takes);
-            handle.enqueue(scope, frame, records, Some(&since));
+            handle.enqueue(scope, frame, records, &Wait::Since(since));
             return;
         }
     }

@@ -61,17 +61,20 @@ struct Fields {
 
 impl Fields {
     #[inline]
-    fn new(tag: u8, most: u32, start: usize) -> Self {
+    fn begin(&mut self, tag: u8, most: u32, start: usize) {
         let start = start as u32;
         let (seen, counted) = (KeyFilter::NONE, KeyFilter::ALL);
-        let fields = Self { seen, more: 0, counted, most, start, hashed_to: start, tag };
-        if most < KeyBit::COUNT { fields.counted() } else { fields }
+        *self = Self { seen, more: 0, counted, most, start, hashed_to: start, tag };
+        if most < KeyBit::COUNT {
+            *self = self.counted();
+        }
     }
 
     /// Closes the fast path: from now on every attribute is counted, as the next one might be above the limit.
-    fn counted(self) -> Self {
+    #[cold]
+    fn counted(&self) -> Self {
         let more = self.count().wrapping_sub(KeyBit::COUNT);
-        Self { seen: KeyFilter::ALL, more, counted: self.seen, ..self }
+        Self { seen: KeyFilter::ALL, more, counted: self.seen, ..*self }
     }
 
     /// The number of attributes.
@@ -129,7 +132,7 @@ impl AttributeWriter {
     #[inline]
     pub(super) fn begin(&mut self, tag: u8, most: u32, fixed_len: usize) {
         self.buffer.reset();
-        self.fields = Fields::new(tag, most, Buffer::START + fixed_len);
+        self.fields.begin(tag, most, Buffer::START + fixed_len);
         self.dropped = 0;
         self.sub_message = None;
         self.tasks = 0;
@@ -270,8 +273,8 @@ impl AttributeWriter {
 
     /// Lets attributes go to a nested message that was opened in the buffer. They are its last fields.
     pub(super) fn open_sub_message(&mut self, nested: Nested, rules: SubMessageRules) {
-        let fields = Fields::new(rules.tag, rules.most, self.buffer.position());
-        let around = std::mem::replace(&mut self.fields, fields);
+        let around = self.fields;
+        self.fields.begin(rules.tag, rules.most, self.buffer.position());
         self.tasks |= CLOSE;
         self.sub_message = Some(SubMessage { nested, dropped_tag: rules.dropped_tag, dropped: 0, around });
     }

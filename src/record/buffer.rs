@@ -76,14 +76,15 @@ impl Buffer {
         self.storage.get(from..)?.first_chunk()
     }
 
-    /// Bytes that were written, to be written over; `None` if they may not be what they should, as there was no room.
+    /// Bytes that were written, to be written over; `None` if there was no room for them.
     #[inline]
     pub(crate) fn written<const COUNT: usize>(&mut self, from: usize) -> Option<&mut [u8; COUNT]> {
         if self.outgrown {
             return None;
         }
+        debug_assert!(from + COUNT <= self.len, "{from} + {COUNT} of {}", self.len);
         self.copied_to = NOT_COPIED;
-        self.storage.get_mut(from..self.len)?.first_chunk_mut()
+        self.storage.get_mut(from..)?.first_chunk_mut()
     }
 
     /// How many bytes are new since the last copy, in front of what follows them in the storage; `None` if they are more than
@@ -196,26 +197,21 @@ impl Buffer {
             return None;
         }
         // nearly every record has one or two bytes of length
-        let count = self.len - HEADROOM;
-        let Some((headroom, _)) = self.storage.split_first_chunk_mut::<HEADROOM>() else {
+        let (len, count) = (self.len, self.len - HEADROOM);
+        if count >= 0x4000 || self.storage.is_empty() {
             return Some(self.framed_by_any_length());
+        }
+        let frame = self.storage.get_mut(..len)?;
+        let headroom = frame.first_chunk_mut::<HEADROOM>()?;
+        let start = if count < 0x80 {
+            headroom[HEADROOM - 2..].copy_from_slice(&[FRAME_TAG, count as u8]);
+            HEADROOM - 2
+        } else {
+            let length = [count as u8 | 0x80, (count >> 7) as u8];
+            headroom[HEADROOM - 3..].copy_from_slice(&[FRAME_TAG, length[0], length[1]]);
+            HEADROOM - 3
         };
-        let start = match count {
-            0..0x80 => {
-                headroom[HEADROOM - 2..].copy_from_slice(&[FRAME_TAG, count as u8]);
-                HEADROOM - 2
-            }
-            0x80..0x4000 => {
-                headroom[HEADROOM - 3..].copy_from_slice(&[
-                    FRAME_TAG,
-                    count as u8 | 0x80,
-                    (count >> 7) as u8,
-                ]);
-                HEADROOM - 3
-            }
-            _ => return Some(self.framed_by_any_length()),
-        };
-        self.storage.get(start..self.len)
+        Some(&frame[start..])
     }
 
     #[cold]

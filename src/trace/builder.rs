@@ -254,10 +254,10 @@ impl<'a> SpanSpec<'a> {
     /// Starts a span below an unsampled one, where the sampler follows the parent; `None` for any other span.
     #[inline(always)]
     fn start_below_unsampled(&self, stack: &mut Stack) -> Option<(SpanRef, Entered)> {
-        let (Frame { context: parent, clock, .. }, policy) = (stack.top()?, &self.tracer.shared.policy);
-        let is_usual = !parent.is_sampled() && parent.state.is_none() && !policy.is_idle;
-        let is_child = is_usual && matches!(self.parent, Parent::Current);
-        if !is_child || policy.sampler.keeps(parent.trace_id, Some(false)) {
+        let Frame { context: parent, clock, .. } = stack.top()?;
+        let is_usual = !parent.is_sampled() && parent.state.is_none();
+        let is_dropped = is_usual && self.tracer.shared.policy.drops_below_unsampled;
+        if !is_dropped || !matches!(self.parent, Parent::Current) {
             return None;
         }
         let (span, clock) = (parent.child_ref(false), *clock);

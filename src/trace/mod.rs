@@ -87,6 +87,8 @@ struct SamplingPolicy {
     is_idle: bool,
     /// The sampler keeps everything below a sampled span, there is an exporter for it, and no baggage to look at.
     keeps_below_sampled: bool,
+    /// The sampler keeps nothing below an unsampled span, and there is an exporter for other spans.
+    drops_below_unsampled: bool,
     has_baggage_attributes: bool,
 }
 
@@ -96,10 +98,12 @@ impl Tracer {
         let largest = exporters.largest_record(Signal::Traces);
         let has_baggage_attributes = exporters.has_baggage_attributes();
         let is_usual = largest.is_some() && !has_baggage_attributes;
+        let is_idle = exporters.is_idle();
         let policy = SamplingPolicy {
             sampler,
-            is_idle: exporters.is_idle(),
+            is_idle,
             keeps_below_sampled: sampler.keeps_all_below_sampled() && is_usual,
+            drops_below_unsampled: sampler.keeps_nothing_below_unsampled() && !is_idle,
             has_baggage_attributes,
         };
         Self { shared: Arc::new(TracerShared { exporters, scope, policy, limits, largest, open_marks }) }
@@ -142,7 +146,8 @@ impl Tracer {
             Some((open, entered)) => {
                 Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
             }
-            None => spec.start_any(),
+            // as a copy, so that the fast path needs no specification in memory
+            None => spec.clone().start_any(),
         }
     }
 }

@@ -17,6 +17,17 @@ use crate::process::atomic::AtomicU64;
 /// After a wait of this time the program is given notice that its callers are waiting.
 const LONG_WAIT: Duration = Duration::from_millis(500);
 
+/// How long a caller waits for room in a full queue: always as the queue is [set](WhenFull).
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wait {
+    /// Not at all: the caller asks the other exporters first.
+    No,
+    /// From now on.
+    FromNow,
+    /// For what is left of a wait that began then.
+    Since(Instant),
+}
+
 /// Callers wait here, first come first served: the first waits for room, the others wait for the first. Newcomers do not
 /// take their room away, see `Queue::reserve_behind_waiters`.
 ///

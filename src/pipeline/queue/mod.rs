@@ -29,7 +29,7 @@ use crate::problem::ProblemKind;
 use crate::record::{Chunk, Scope, Signal, Slot};
 use crate::spool::{Recorder, checksum};
 use backpressure::{Backpressure, Latch};
-pub(crate) use backpressure::{RoomMaker, WorkerStart};
+pub(crate) use backpressure::{RoomMaker, Wait, WorkerStart};
 pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
 pub(crate) use shard::thread_number;
@@ -132,27 +132,22 @@ impl Queue {
 
     /// Enqueues one frame that counts as `records` records, or counts why not. Never fails.
     ///
-    /// Only with `WhenFull::Block` and a full queue does a caller wait for room, and its wait began at `since`. Without `since`
-    /// the call has no effect then and returns false.
-    // `since` by reference, so that all arguments travel in registers
+    /// Only with `WhenFull::Block` and a full queue does a caller wait for room. With [`Wait::No`] the call then has no effect
+    /// and returns false; otherwise it returns true.
+    // `wait` is a reference, so that all arguments travel in registers
     #[inline(never)]
-    pub(crate) fn enqueue(
-        &self,
-        scope: &Arc<Scope>,
-        frame: &[u8],
-        records: usize,
-        since: Option<&Instant>,
-    ) -> bool {
+    pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize, wait: &Wait) -> bool {
         let shard = self.shards.mine();
         if records == 1 && self.append_fast(shard, scope, frame)
             || self.enqueue_if_room(shard, scope, frame, records)
         {
             return true;
         }
-        if since.is_none() && self.backpressure.blocks() {
-            return false;
-        }
-        let since = since.copied().unwrap_or_else(clock::now);
+        let since = match wait {
+            Wait::No if self.backpressure.blocks() => return false,
+            Wait::No | Wait::FromNow => clock::now(),
+            Wait::Since(since) => *since,
+        };
         self.enqueue_after_waiting(since, shard, scope, frame, records);
         true
     }

@@ -53,7 +53,7 @@ fn with_waiters(records: usize, bytes: usize, waiting_records: usize) -> Fixture
 
 impl Fixture {
     fn enqueue(&self, number: u64, len: usize) {
-        self.queue.enqueue(&self.scope, &record(number, len), 1, Some(&clock::now()));
+        self.queue.enqueue(&self.scope, &record(number, len), 1, &Wait::FromNow);
     }
 
     /// Takes all out, as the worker does; gives the numbers of the records and their bytes.
@@ -236,7 +236,7 @@ fn a_queue_is_pressing_while_there_is_still_room_for_another_large_record() {
 fn frames_that_count_as_many_press_earlier() {
     let fixture = lossy(100, 1 << 20);
     let pressing = [1, 2, 3].map(|number| {
-        fixture.queue.enqueue(&fixture.scope, &record(number, 20), 30, Some(&clock::now()));
+        fixture.queue.enqueue(&fixture.scope, &record(number, 20), 30, &Wait::FromNow);
         fixture.is_pressing()
     });
     assert_eq!(pressing, [false, true, true]);
@@ -307,7 +307,7 @@ fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
 fn a_frame_that_counts_as_several_is_taken_or_not_enqueued_as_a_whole() {
     let fixture = lossy(10, 1 << 20);
     for records in [6, 5, 4, 1] {
-        fixture.queue.enqueue(&fixture.scope, &record(records as u64, 20), records, Some(&clock::now()));
+        fixture.queue.enqueue(&fixture.scope, &record(records as u64, 20), records, &Wait::FromNow);
     }
     assert_eq!(fixture.queue.level(), (10, 40));
     assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.queue_full), (10, 6));
@@ -317,19 +317,19 @@ fn a_frame_that_counts_as_several_is_taken_or_not_enqueued_as_a_whole() {
 #[test]
 fn a_frame_that_no_queue_has_room_for_does_not_wait_for_it() {
     let fixture = blocking(10, 1 << 20);
-    fixture.queue.enqueue(&fixture.scope, &record(0, 20), 11, Some(&clock::now()));
+    fixture.queue.enqueue(&fixture.scope, &record(0, 20), 11, &Wait::FromNow);
     assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.too_large), (0, 11));
-    fixture.queue.enqueue(&fixture.scope, &record(0, 20), 10, Some(&clock::now()));
+    fixture.queue.enqueue(&fixture.scope, &record(0, 20), 10, &Wait::FromNow);
     assert_eq!(fixture.counts().accepted, 10);
 }
 
 #[test]
 fn a_blocked_frame_goes_on_when_there_is_room_for_all_of_it() {
     let fixture = blocking(10, 1 << 20);
-    fixture.queue.enqueue(&fixture.scope, &record(0, 20), 3, Some(&clock::now()));
-    fixture.queue.enqueue(&fixture.scope, &record(1, 20), 3, Some(&clock::now()));
+    fixture.queue.enqueue(&fixture.scope, &record(0, 20), 3, &Wait::FromNow);
+    fixture.queue.enqueue(&fixture.scope, &record(1, 20), 3, &Wait::FromNow);
     thread::scope(|scope| {
-        scope.spawn(|| fixture.queue.enqueue(&fixture.scope, &record(2, 20), 8, Some(&clock::now())));
+        scope.spawn(|| fixture.queue.enqueue(&fixture.scope, &record(2, 20), 8, &Wait::FromNow));
         fixture.until_queued_up();
         fixture.queue.release(3, 20);
         assert!(fixture.queue.backpressure.has_waiters(), "seven places are too few");
@@ -454,7 +454,7 @@ impl Model {
 
 proptest! {
     // each is long: half as many as usual
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]
     fn one_caller_and_one_worker_see_what_the_model_says(

@@ -23,12 +23,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::record::seed_random;
+use crate::tests::share_of;
 pub(super) use beside::run_beside;
 use script::HAS_SPOOL;
 use world::World;
 
-/// What a plain test has time for.
-const USUAL_SEEDS: u64 = 300;
+/// The seeds that a test runs, or a share of them.
+const SEEDS: u32 = 300;
 
 /// Runs one seed, and returns its world at the end.
 fn run(seed: u64, is_verbose: bool) -> Rc<World> {
@@ -52,7 +53,7 @@ fn every_record_is_accounted_for_whatever_the_network_does() {
         return;
     }
     let Some(seconds) = variable("SIMULATION_SECONDS") else {
-        let relieved: u64 = (0..USUAL_SEEDS).map(|seed| run(seed, false).relieved.get()).sum();
+        let relieved: u64 = (0..share_of(SEEDS)).map(|seed| run(seed.into(), false).relieved.get()).sum();
         return assert!(relieved > 0 || !HAS_SPOOL, "no seed fills a queue during an attempt");
     };
     let (begun, first) = (Instant::now(), crate::record::random() >> 16);
@@ -67,8 +68,8 @@ fn every_record_is_accounted_for_whatever_the_network_does() {
 
 #[test]
 fn a_seed_always_leads_to_the_same_steps() {
-    for seed in 0..20 {
-        let steps = || run(seed, false).steps.get();
+    for seed in 0..share_of(20) {
+        let steps = || run(seed.into(), false).steps.get();
         assert_eq!(steps(), steps(), "seed {seed}");
     }
 }

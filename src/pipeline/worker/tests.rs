@@ -15,7 +15,7 @@ use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilte
 use crate::pipeline::ledger::Counts;
 #[cfg(all(feature = "spool", target_os = "linux"))]
 use crate::pipeline::ledger::Outcome;
-use crate::pipeline::queue::{Queue, Shared};
+use crate::pipeline::queue::{Queue, Shared, Wait};
 use crate::pipeline::retry::{NextStep, Pause};
 use crate::pipeline::schedule::Throttle;
 use crate::process::Driver;
@@ -84,7 +84,7 @@ fn record(number: u8) -> [u8; 5] {
 fn enqueue(handle: &ExporterHandle, numbers: impl IntoIterator<Item = u8>) {
     let scope = scope();
     numbers.into_iter().for_each(|number| {
-        handle.enqueue(&scope, &record(number), 1, Some(&clock::now()));
+        handle.enqueue(&scope, &record(number), 1, &Wait::FromNow);
     });
 }
 
@@ -162,7 +162,7 @@ fn a_request_is_freed_before_a_waiting_caller_gets_its_room() {
     for _ in 0..200 {
         let sent = scope();
         let held = Arc::downgrade(&sent);
-        handle.enqueue(&sent, &record(1), 1, Some(&clock::now()));
+        handle.enqueue(&sent, &record(1), 1, &Wait::FromNow);
         drop(sent);
         gate.next();
         let caller = Arc::clone(&handle);
@@ -214,7 +214,7 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     let mut worker = worker(&gate, commands, wake);
     let (scope, queue) = (scope(), Arc::clone(&worker.deliveries[0].queue));
     (0..5).for_each(|number| {
-        queue.enqueue(&scope, &record(number), 1, None);
+        queue.enqueue(&scope, &record(number), 1, &Wait::No);
     });
     let delivery = &mut worker.deliveries[0];
     delivery.drain_queue(Instant::now());
@@ -223,7 +223,7 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
     };
     assert_eq!(batch.records, 2);
     // one that came meanwhile is still in the queue
-    queue.enqueue(&scope, &record(5), 1, None);
+    queue.enqueue(&scope, &record(5), 1, &Wait::No);
     delivery.write_off();
     assert_eq!((delivery.taken, delivery.settled), (5, 5));
     let counts = worker.counters.read("memory", || [queue.accepted(), 0, 0]).traces;
@@ -240,7 +240,7 @@ fn records_of_two_signals_in_turn_make_one_request_each() {
     let scopes = [Signal::Traces, Signal::Logs].map(|signal| Arc::new(Scope::new(signal, "shop", "")));
     for number in 1..=3 {
         scopes.iter().for_each(|scope| {
-            handle.enqueue(scope, &record(number), 1, Some(&clock::now()));
+            handle.enqueue(scope, &record(number), 1, &Wait::FromNow);
         });
     }
     gate.answer(Verdict::Accepted);
@@ -333,7 +333,7 @@ fn an_attempt_that_begins_after_the_batchs_time_is_made_with_its_time_out() {
     let mut worker = worker(&gate, Commands { stop, flush: Arc::default(), wake: woken }, wake);
     let now = Instant::now();
     let delivery = &mut worker.deliveries[0];
-    delivery.queue.enqueue(&scope(), &record(1), 1, None);
+    delivery.queue.enqueue(&scope(), &record(1), 1, &Wait::No);
     delivery.drain_queue(now);
     delivery.give_up = Some(now);
     thread::scope(|scope| {
@@ -383,7 +383,7 @@ fn a_server_that_is_found_in_a_stop_gets_what_was_given_up_for_want_of_one() {
     let unreachable = || Verdict::Unreachable { reason: "connection refused".to_owned() };
     enqueue(&handle, [1]);
     gate.next();
-    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(2), 1, Some(&clock::now()));
+    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(2), 1, &Wait::FromNow);
     handle.start_stop(Instant::now() + PATIENCE);
     gate.answer(unreachable());
     // until one of the signals has had its two attempts
@@ -470,7 +470,7 @@ fn a_flush_is_kept_as_long_as_its_caller_waits_for_it() {
     let (_stop, stop) = bounded(1);
     let mut worker =
         worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
-    worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1, None);
+    worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1, &Wait::No);
     let awaited = worker.commands.flush.request();
     worker.receive_commands();
     for _ in 0..1000 {
@@ -491,7 +491,7 @@ fn begins_one_flush_for_all_callers_that_requested_one_since_its_last_step() {
     let (_stop, stop) = bounded(1);
     let commands = Commands { stop, flush: Arc::default(), wake: woken };
     let mut worker = worker(&Gate::default(), commands, wake);
-    worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1, None);
+    worker.deliveries[0].queue.enqueue(&scope(), &record(1), 1, &Wait::No);
     (0..1000).for_each(|_| drop(worker.commands.flush.request()));
     let awaited = [(); 1000].map(|()| worker.commands.flush.request());
     worker.receive_commands();
@@ -532,7 +532,7 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
         worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
     let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
     (0..queue.most_records()).for_each(|number| {
-        queue.enqueue(&scope, &record(number as u8), 1, None);
+        queue.enqueue(&scope, &record(number as u8), 1, &Wait::No);
     });
     let now = Instant::now();
     worker.deliveries[0].drain_queue(now);
@@ -563,7 +563,7 @@ fn worker_with_spool(name: &str) -> (Worker, std::path::PathBuf) {
 #[cfg(all(feature = "spool", target_os = "linux"))]
 fn batch_of(worker: &mut Worker, number: u8) -> Batch {
     let delivery = &mut worker.deliveries[0];
-    delivery.queue.enqueue(&scope(), &record(number), 1, None);
+    delivery.queue.enqueue(&scope(), &record(number), 1, &Wait::No);
     delivery.drain_queue(clock::now());
     let Some(Next::Batch(batch)) = delivery.next_batch(&worker.batch, &[]) else {
         panic!("there is a record")
@@ -574,7 +574,7 @@ fn batch_of(worker: &mut Worker, number: u8) -> Batch {
 #[cfg(all(feature = "spool", target_os = "linux"))]
 fn enqueue_until_it_is_pressing(queue: &Queue, number: u8) {
     while !queue.is_pressing(queue.level()) {
-        queue.enqueue(&scope(), &record(number), 1, None);
+        queue.enqueue(&scope(), &record(number), 1, &Wait::No);
     }
 }
 
@@ -632,12 +632,7 @@ fn sends_nothing_of_any_signal_after_the_proxy_refused_one_whatever_is_flushed()
     enqueue(&handle, [1]);
     gate.answer(proxy_refused());
     for number in 2..10 {
-        handle.enqueue(
-            &Arc::new(Scope::new(Signal::Logs, "shop", "")),
-            &record(number),
-            1,
-            Some(&clock::now()),
-        );
+        handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(number), 1, &Wait::FromNow);
         enqueue(&handle, [number]);
         let flush = handle.start_flush();
         assert!(flush.recv_timeout(Duration::from_millis(20)).is_err(), "a flush has cut the pause short");
@@ -677,7 +672,7 @@ fn makes_one_attempt_in_a_stop_if_the_proxy_refuses_it() {
     spec.pace.linger = PATIENCE * 10;
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
     enqueue(&handle, [1, 2]);
-    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(3), 1, Some(&clock::now()));
+    handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(3), 1, &Wait::FromNow);
     handle.start_stop(Instant::now() + PATIENCE);
     gate.answer(proxy_refused());
     assert!(handle.wait_for_end(Instant::now() + PATIENCE / 2), "the worker uses its budget up");

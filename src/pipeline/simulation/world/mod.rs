@@ -20,6 +20,7 @@ use crate::pipeline::clock::{self, simulated};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::exporter_set::{self, FlushOutcome};
 use crate::pipeline::ledger::Counts;
+use crate::pipeline::queue::Wait;
 use crate::pipeline::retry::MAX_PROXY_PAUSE;
 use crate::pipeline::worker::PendingFlush;
 use crate::process::Driver;
@@ -311,13 +312,13 @@ impl World {
         // a text in the records of all signals
         encode_field(0x1a, &text, &mut record);
         encode_field(0x12, &record, &mut frame);
-        let is_done = handle.enqueue(scope, &frame, 1, None);
+        let is_done = handle.enqueue(scope, &frame, 1, &Wait::No);
         if !is_done && self.is_free() {
             self.note(|| format!("a caller waits with {signal} {number}"));
             if self.disk.is_some() {
                 self.books.borrow_mut()[signal as usize].let_overtake(&[number as usize]);
             }
-            self.waiting(|| handle.enqueue(scope, &frame, 1, Some(&clock::now())));
+            self.waiting(|| handle.enqueue(scope, &frame, 1, &Wait::FromNow));
             let waited = clock::now() - made;
             self.note(|| format!("{signal} {number} has waited for {waited:?}"));
             // the worker's own thread is in the middle of an attempt where only the caller's time should pass

@@ -7,6 +7,7 @@ use crate::config::{
     BatchSettings, Level, PaceSettings, QueueSettings, RetrySettings, Signals, SpoolSettings,
 };
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
+use crate::pipeline::queue::Wait;
 use crate::problem::ProblemKind;
 use crate::process::Driver;
 use crate::record::{Scope, Signal};
@@ -44,7 +45,7 @@ fn scope() -> Arc<Scope> {
 }
 
 fn enqueue(handle: &ExporterHandle) {
-    handle.enqueue(&scope(), &[0x12, 0], 1, Some(&clock::now()));
+    handle.enqueue(&scope(), &[0x12, 0], 1, &Wait::FromNow);
 }
 
 fn soon() -> Instant {
@@ -117,7 +118,7 @@ fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
         let caller = Arc::clone(&handle);
         // not scoped: a caller that never gets in must fail the test, not hold it up
         thread::spawn(move || {
-            caller.enqueue(&scope(), &[0x12, 0], 1, Some(&since));
+            caller.enqueue(&scope(), &[0x12, 0], 1, &Wait::Since(since));
             done.send(())
         });
         let deadline = soon();

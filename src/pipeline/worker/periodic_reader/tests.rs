@@ -15,6 +15,7 @@ use crate::config::{
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
 use crate::pipeline::ledger::Counts;
+use crate::pipeline::queue::Wait;
 use crate::process::Driver;
 use crate::transport::Verdict;
 use crate::transport::gate::{Gate, Sent};
@@ -279,10 +280,10 @@ fn spans_keep_their_throttle_while_metrics_are_pushed() {
     let world = World::new(Temporality::Cumulative, Duration::from_millis(20));
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
     let span = [0x12, 3, 0x0a, 1, 1];
-    world.handle.enqueue(&scope, &span, 1, Some(&clock::now()));
+    world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
     world.gate.answer(Verdict::Accepted);
     // the throttle lets the next span go in an hour
-    world.handle.enqueue(&scope, &span, 1, Some(&clock::now()));
+    world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
     world.meter.counter("orders").add(1, ());
     for _ in 0..5 {
         assert_eq!(world.accept(), orders(1));
@@ -300,7 +301,7 @@ fn spans_go_between_the_attempts_of_metrics_that_cannot_be_delivered() {
     world.gate.next();
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
     let span = [0x12, 3, 0x0a, 1, 1];
-    world.handle.enqueue(&scope, &span, 1, Some(&clock::now()));
+    world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
     let is_span = |sent: &Sent| sent.body.windows(span.len()).any(|window| window == span);
     let attempts = (0..100).map(|_| world.gate.answer(later()));
     assert!(attempts.into_iter().any(|sent| is_span(&sent)), "the span was never tried");
@@ -431,10 +432,10 @@ fn a_stop_that_comes_while_a_flush_sends_spans_pushes_once() {
     world.meter.counter("orders").add(1, ());
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
     let span = [0x12, 3, 0x0a, 1, 1];
-    world.handle.enqueue(&scope, &span, 1, Some(&clock::now()));
+    world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
     world.gate.answer(Verdict::Accepted);
     // the throttle leaves this one to the flush
-    world.handle.enqueue(&scope, &span, 1, Some(&clock::now()));
+    world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
     let flushed = world.handle.start_flush();
     world.gate.next();
     let counts = world.stop(|| {
@@ -456,10 +457,10 @@ fn in_a_stop_an_attempt_has_all_the_time_unless_another_signal_waits() {
         let world = World::new(Temporality::Cumulative, LONG);
         let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));
         let span = [0x12, 3, 0x0a, 1, 1];
-        world.handle.enqueue(&scope, &span, 1, Some(&clock::now()));
+        world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
         world.gate.answer(Verdict::Accepted);
         // the throttle leaves this one to the stop
-        world.handle.enqueue(&scope, &span, 1, Some(&clock::now()));
+        world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
         if has_metrics {
             world.meter.counter("orders").add(1, ());
         }

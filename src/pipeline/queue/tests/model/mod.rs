@@ -48,7 +48,7 @@ impl Shop {
     }
 
     fn enqueue(&self) {
-        self.queue.enqueue(&self.scope, RECORD, 1, Some(&clock::now()));
+        self.queue.enqueue(&self.scope, RECORD, 1, &Wait::FromNow);
     }
 
     /// Starts threads that enqueue `each` records.

@@ -1,6 +1,7 @@
 //! Metrics that callers have enqueued, beside those that the worker collects.
 
 use super::*;
+use crate::pipeline::queue::Wait;
 use crate::record::{
     AggregationTemporality, AttributeSet, MetricHead, MetricRecord, Number, Period, PointKind,
 };
@@ -29,7 +30,7 @@ fn metrics_from_outside_are_tried_until_they_are_delivered_though_newer_ones_are
         spec.retry.max_delay = Duration::from_millis(1);
     });
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
-    world.handle.enqueue(&scope, &outside(3), 3, Some(&clock::now()));
+    world.handle.enqueue(&scope, &outside(3), 3, &Wait::FromNow);
     world.gate.next();
     world.meter.counter("orders").add(1, ());
     let flushed = world.handle.start_flush();
@@ -59,7 +60,7 @@ fn metrics_from_outside_stay_when_a_snapshot_makes_way_for_a_newer_one() {
     was_asked.recv_timeout(PATIENCE).unwrap();
     // with these the queue is full: they leave it while a part of the snapshot waits to be sent
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
-    world.handle.enqueue(&scope, &outside(6), 6, Some(&clock::now()));
+    world.handle.enqueue(&scope, &outside(6), 6, &Wait::FromNow);
     drop(go_on);
     assert_eq!(sums(&world.gate.next()), orders(1));
     let second = world.handle.start_flush();
@@ -83,7 +84,7 @@ fn halves_of_metrics_from_outside_are_not_replaced_either() {
         spec.retry.max_delay = Duration::from_millis(1);
     });
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
-    world.handle.enqueue(&scope, &[outside(2), outside(2)].concat(), 4, Some(&clock::now()));
+    world.handle.enqueue(&scope, &[outside(2), outside(2)].concat(), 4, &Wait::FromNow);
     world.gate.answer(Verdict::TooLarge { reason: "too large".to_owned() });
     let flushed = world.handle.start_flush();
     assert_eq!(sums(&world.gate.answer(later())), sevens(2));
