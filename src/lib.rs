@@ -112,6 +112,8 @@ pub mod spool;
 #[path = "spool/absent.rs"]
 mod spool;
 mod telemetry;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 mod transport;
 

@@ -336,7 +336,7 @@ fn a_document_of_unknown_keys_is_cut_short() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Pieces that are likely to confuse a reader, in any order.
     #[test]

@@ -481,7 +481,7 @@ fn large_records_of_a_full_queue_survive_as_well() {
     let values: Vec<_> = sizes.split(',').map(|size| "x".repeat(size.parse().unwrap())).collect();
     let exporter = exporter(NOWHERE, Path::new(spool))
         .signals([Signal::Traces])
-        .queue_bytes(16 << 20)
+        .queue_bytes(4 << 20)
         .queue_records(100_000)
         .spool_bytes(1 << 20)
         .when_full(WhenFull::DropNewest);
@@ -492,7 +492,7 @@ fn large_records_of_a_full_queue_survive_as_well() {
         for first in 0..threads {
             let (tracer, values) = (tracer.clone(), &values);
             scope.spawn(move || {
-                let values = values.iter().cycle().skip(first).take(4000 / threads);
+                let values = values.iter().cycle().skip(first).take(1000 / threads);
                 for (number, value) in values.enumerate() {
                     let span =
                         tracer.span_builder("work").set("run", first as i64).set("number", number as i64);
@@ -520,7 +520,7 @@ fn the_ledger_knows_which_records_the_flight_recorder_had_no_room_for() {
     let hook = move |problem: &Problem| drop(sender.send(problem.to_string()));
     let exporter = exporter(NOWHERE, Path::new(&task))
         .signals([Signal::Traces])
-        .queue_bytes(16 << 20)
+        .queue_bytes(4 << 20)
         .queue_records(100_000)
         .spool_bytes(1 << 20)
         .when_full(WhenFull::DropNewest);

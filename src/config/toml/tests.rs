@@ -464,7 +464,7 @@ fn a_mistake_concerns_the_section_it_stands_in() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::tests::share_of(2_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The `toml` crate reads the same events by itself.
     #[test]

@@ -232,7 +232,7 @@ impl Stuff {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(64)))]
 
     #[test]
     fn spans_in_json_are_decoded_as_they_were(stuff in stuff()) {

@@ -156,7 +156,7 @@ fn shortest_len(story: &Story, log: &ProtoLog) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]
     fn any_log_record_is_read_back_as_it_was_told(

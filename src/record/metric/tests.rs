@@ -38,7 +38,7 @@ const NOW: Period = Period { start: 0, time: 1 };
 
 proptest! {
     // each is long: half as many as usual
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]
     fn any_metric_is_read_back_as_it_was_told(stories in prop::collection::vec(any_story(), 1..4)) {

@@ -54,7 +54,7 @@ fn shortest_len(span: &Span) -> usize {
 
 proptest! {
     // each is long: half as many as usual
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]
     fn any_span_is_read_back_as_it_was_told(

@@ -226,7 +226,7 @@ fn compare(signal: Signal, request: &[u8], expected: &Json) -> Result<(), TestCa
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]
     fn any_traces_are_printed_as_a_decoder_reads_them(

@@ -164,7 +164,7 @@ fn compare(program: &Program, limits: FrameLimits) -> Result<(), TestCaseError> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::tests::share_of(128), ..ProptestConfig::default() })]
 
     #[test]
     fn any_metrics_are_written_as_opentelemetry_writes_them(program in any_program()) {

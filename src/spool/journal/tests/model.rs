@@ -454,7 +454,7 @@ impl<M: Medium> Model<M> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(512)))]
 
     #[test]
     fn the_journal_keeps_its_promises_on_a_disk_that_fails(steps in steps()) {
@@ -463,7 +463,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(64)))]
 
     #[test]
     fn the_journal_keeps_its_promises_on_files(steps in steps()) {
