@@ -15,7 +15,6 @@ use super::describe::{self, SpanView};
 use super::ledger::{self, LedgerEntry};
 use super::log_view::LogView;
 use super::page::Page;
-use super::point_view::{self, PointView};
 use super::style::{Ink, Palette, Style};
 use super::{Failure, interrupt, metrics_table, print, receive, report_error, waterfall};
 
@@ -127,11 +126,10 @@ fn draw(receiver: &Receiver, style: &Style) -> Vec<String> {
     let (spans, logs, metrics) = (receiver.spans(), receiver.logs(), receiver.metrics());
     let spans: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
     let logs: Vec<LogView<'_>> = logs.iter().map(LogView::from).collect();
-    let points: Vec<PointView<'_>> = metrics.iter().flat_map(point_view::of_received).collect();
     let mut palette = Palette::default();
     let mut lines = waterfall::draw(&spans, &logs, waterfall::Options::default(), &mut palette, style);
     lines.push(String::new());
-    lines.extend(metrics_table::draw(&points, &mut palette, style));
+    lines.extend(metrics_table::draw(&metrics, &mut palette, style));
     lines
 }
 

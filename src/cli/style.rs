@@ -65,6 +65,29 @@ impl Style {
     pub(crate) fn line(&self) -> Line<'_> {
         Line { style: self, text: String::new(), width: 0, gap: 0 }
     }
+
+    /// A line of one text, which is cut to the width.
+    pub(crate) fn line_of(&self, ink: Ink, text: &str) -> String {
+        let mut line = self.line();
+        line.put_rest(ink, text);
+        line.finish()
+    }
+
+    /// A line with texts on its left and its right, and a rule between them.
+    pub(crate) fn ruled(&self, left: &[(Ink, &str)], right: &[(Ink, &str)]) -> String {
+        let mut line = self.line();
+        for (ink, text) in left {
+            line.put_rest(*ink, text).space(1);
+        }
+        let right_width: usize = right.iter().map(|(_, text)| self.width_of(text)).sum();
+        let gap = usize::from(right_width > 0);
+        line.put(Ink::FAINT, &self.glyphs.rule.repeat(line.room().saturating_sub(gap + right_width)))
+            .space(gap);
+        for (ink, text) in right {
+            line.put_rest(*ink, text);
+        }
+        line.finish()
+    }
 }
 
 /// The shapes of one character set.

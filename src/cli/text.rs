@@ -10,6 +10,8 @@ use standpipe::escape::{escape_all_but, shows_itself};
 
 /// Characters of one text that are shown; `receive --help` states this number.
 const LONGEST: usize = 65_536;
+/// Terminal cells of a text in a row of a list.
+const MAX_BRIEF_WIDTH: usize = 500;
 
 /// The characters the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +106,11 @@ pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
             Cow::Owned(format!("{beginning}... ({} characters are not shown)", rest.chars().count()))
         }
     }
+}
+
+/// As much of a text as a row of a list shows: a thousand rows must not be a gigabyte.
+pub(crate) fn brief(text: &str) -> String {
+    cut(text, MAX_BRIEF_WIDTH, "…").into_owned()
 }
 
 /// Reads a time: a number, with decimals or without, and its unit; a number alone is in seconds.

@@ -11,13 +11,10 @@ use standpipe::receiver::{ReceivedSpan, Records};
 use super::super::describe::{self, SpanView};
 use super::super::log_view::LogView;
 use super::super::style::{Palette, plain_style};
-use super::super::text::cut;
+use super::super::text::brief;
 use super::super::waterfall;
 use super::Shared;
-use super::store::{KeptLog, KeptSpan, Trace, is_error, key_of};
-
-/// Characters of a text in a list: a thousand rows must not be a gigabyte.
-const LONGEST_IN_ROW: usize = 500;
+use super::store::{KeptLog, KeptSpan, Trace, is_error};
 
 /// Returns everything known about a span. `logs` are those of its trace.
 pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> Json {
@@ -65,11 +62,11 @@ pub(super) fn log_row(kept: &KeptLog) -> Json {
         "number": kept.number,
         // milliseconds since 1970
         "time": view.unix_nanos() as f64 / 1e6,
-        "severity": shorten(&view.severity()),
+        "severity": brief(&view.severity()),
         "level": log.severity_number,
         "service": kept.service,
-        "event": shorten(&log.event_name),
-        "text": shorten(text.trim_end()),
+        "event": brief(&log.event_name),
+        "text": brief(text.trim_end()),
         "trace": describe::id(&log.trace_id),
         "span": describe::id(&log.span_id),
     })
@@ -83,11 +80,6 @@ pub(super) fn log(kept: &KeptLog) -> Json {
     log["resource"] = attributes(&kept.log.resource.attributes);
     log["scope"] = scope(&kept.log.scope);
     log
-}
-
-/// As much of a text as a row has room for.
-pub(super) fn shorten(text: &str) -> String {
-    cut(text, LONGEST_IN_ROW, "…").into_owned()
 }
 
 fn scope(scope: &InstrumentationScope) -> Json {
@@ -165,7 +157,7 @@ pub(super) fn columns(trace: &Trace, shared: &Shared) -> Columns {
     for (index, KeptSpan { received, service }) in trace.spans.iter().enumerate() {
         let span = &received.span;
         let name = *names.entry(&span.name).or_insert_with(|| {
-            columns.names.push(shorten(&span.name));
+            columns.names.push(brief(&span.name));
             columns.names.len() as u32 - 1
         });
         columns.name.push(name);
@@ -185,7 +177,9 @@ pub(super) fn columns(trace: &Trace, shared: &Shared) -> Columns {
         let events = span.events.iter();
         columns.events.extend(events.map(|event| (index, event.time_unix_nano.saturating_sub(trace.start))));
     }
-    columns.logs = logs(trace, shared)
+    columns.logs = shared
+        .lock()
+        .logs_of(&trace.key)
         .iter()
         .map(|kept| {
             let span = indices.get(&kept.log.log.span_id[..]).map_or(-1, |index| *index as i32);
@@ -194,19 +188,6 @@ pub(super) fn columns(trace: &Trace, shared: &Shared) -> Columns {
         })
         .collect();
     columns
-}
-
-/// The kept log records that carry the id of a trace, in the order they came.
-pub(super) fn logs(trace: &Trace, shared: &Shared) -> Vec<Arc<KeptLog>> {
-    let mut logs = {
-        let store = shared.lock();
-        if store.log_count_of(&trace.key) == 0 {
-            return Vec::new();
-        }
-        store.logs()
-    };
-    logs.retain(|kept| key_of(&kept.log.log.trace_id) == trace.key && !kept.log.log.trace_id.is_empty());
-    logs
 }
 
 /// The trace, or what is below one of its spans, as the terminal shows it.
@@ -241,7 +222,7 @@ fn part<'t>(
         None => all().collect(),
         Some(top) => below(trace, top).into_iter().map(|index| &trace.spans[index].received).collect(),
     };
-    let mut logs = logs(trace, shared);
+    let mut logs = shared.lock().logs_of(&trace.key);
     if chosen.len() < trace.spans.len() {
         let ids: HashSet<&[u8]> = chosen.iter().map(|received| &received.span.span_id[..]).collect();
         logs.retain(|kept| ids.contains(&kept.log.log.span_id[..]));

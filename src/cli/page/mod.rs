@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `store.rs`, `series.rs` | what is kept to be shown, within a bound of memory |
+//! | `store.rs` | what is kept to be shown, within a bound of memory |
 //! | `query.rs` | the words of the search |
 //! | `api.rs` | which request of the scripts gets which answer; lists, the map of services |
 //! | `details.rs` | a trace, a span, a log record |
@@ -12,7 +12,6 @@
 mod api;
 mod details;
 mod query;
-mod series;
 mod server;
 mod store;
 
@@ -26,8 +25,8 @@ use standpipe::receiver::{Batch, Receiver, RefusedRequest};
 
 use self::store::{Store, Trace};
 
-/// What the page keeps of what arrives: 100,000 spans with five attributes each are half of it.
-const MEMORY: usize = 256 * 1024 * 1024;
+/// Memory of the kept telemetry: 100,000 spans with five attributes each take half of it.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
 
 /// A page that listens. Clones show the same.
 #[derive(Clone)]
@@ -37,6 +36,7 @@ pub(crate) struct Page {
 }
 
 /// What the receiver's threads and the page's share.
+#[derive(Default)]
 pub(super) struct Shared {
     store: Mutex<Store>,
     news: Condvar,
@@ -55,14 +55,7 @@ impl Page {
     pub(crate) fn start(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
-            store: Mutex::new(Store::new(MEMORY)),
-            news: Condvar::new(),
-            streams: AtomicUsize::new(0),
-            waiting_streams: AtomicUsize::new(0),
-            endpoints: OnceLock::new(),
-            is_demo_running: AtomicBool::new(false),
-        });
+        let shared = Arc::new(Shared { store: Mutex::new(Store::new(MAX_BYTES)), ..Shared::default() });
         server::start(listener, shared.clone())?;
         Ok(Self { shared, address })
     }
@@ -78,11 +71,6 @@ impl Page {
     /// Shows where the receiver listens.
     pub(crate) fn set_receiver(&self, receiver: &Receiver) {
         let _ = self.shared.endpoints.set([receiver.endpoint(), receiver.grpc_endpoint()]);
-    }
-
-    /// Where telemetry is to be sent, by HTTP and by gRPC.
-    pub(crate) fn endpoints(&self) -> [&str; 2] {
-        self.shared.endpoints()
     }
 
     /// Takes what arrived. The sender waits only until others have added theirs.
@@ -104,7 +92,7 @@ impl Shared {
     }
 
     fn traces(&self) -> Vec<Arc<Trace>> {
-        self.lock().traces()
+        self.lock().traces.values().cloned().collect()
     }
 
     /// The version, as soon as it is another than `seen`, or the same after `timeout`.

@@ -138,11 +138,12 @@ fn answer(
         Ok(ReceivedRequest { method, path, headers, .. }) => Request::new(method, path, headers),
         Err(refused) => return failed(refused.status, &refused.message),
     };
-    if let Err(Refused { status, why }) = request.check(listening) {
+    if let Err((status, why)) = request.check(listening) {
         return failed(status, why);
     }
     if request.path != "/api/events" || request.method != "GET" {
-        return Some(respond(&request, shared).into_answer(request.method != "HEAD"));
+        let response = respond(&request, shared).unwrap_or_else(|failed| failed);
+        return Some(response.into_answer(request.method != "HEAD"));
     }
     let Some(place) = StreamPlace::wait(shared) else {
         return failed(503, "too many tabs have a stream; poll instead");
@@ -183,27 +184,24 @@ impl Drop for StreamPlace<'_> {
     }
 }
 
-fn respond(request: &Request<'_>, shared: &Arc<Shared>) -> Response {
+fn respond(request: &Request<'_>, shared: &Arc<Shared>) -> Result<Response, Response> {
     let path = request.path.as_str();
     if let Some(rest) = path.strip_prefix("/api/") {
         return api::respond(rest, request, shared);
     }
     if request.method == "POST" {
-        return Response::failed(405, "only GET is answered");
+        return Err(Response::failed(405, "only GET is answered"));
     }
     if let Some(name) = path.strip_prefix("/assets/") {
         let found = ASSETS.iter().find(|(asset, ..)| *asset == name);
-        return match found {
-            Some((_, content_type, content)) => Response::asset(content_type, content, request),
-            None => Response::failed(404, "no such file"),
-        };
+        let (_, content_type, content) = found.ok_or_else(|| Response::failed(404, "no such file"))?;
+        return Ok(Response::asset(content_type, content, request));
     }
-    let view = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-    match view {
+    match path.trim_start_matches('/').split('/').next().unwrap_or_default() {
         "" | "trace" | "logs" | "metrics" | "services" | "requests" => {
-            Response::asset("text/html; charset=utf-8", INDEX, request)
+            Ok(Response::asset("text/html; charset=utf-8", INDEX, request))
         }
-        _ => Response::failed(404, "no such page; traces are at /"),
+        _ => Err(Response::failed(404, "no such page; traces are at /")),
     }
 }
 
@@ -248,14 +246,10 @@ pub(super) struct Request<'a> {
     headers: &'a [(String, String)],
 }
 
-/// Why a request is not answered as it wishes.
-#[derive(Debug, PartialEq, Eq)]
-struct Refused {
-    status: u16,
-    why: &'static str,
-}
+/// Status and reason of a refusal.
+type Refused = (u16, &'static str);
 
-const OTHER_SITE: Refused = Refused { status: 403, why: "this page answers no other site" };
+const OTHER_SITE: Refused = (403, "this page answers no other site");
 
 impl<'a> Request<'a> {
     fn new(method: &'a str, target: &str, headers: &'a [(String, String)]) -> Self {
@@ -285,10 +279,10 @@ impl<'a> Request<'a> {
     /// Checks that it comes from the page itself, or was typed by a person.
     fn check(&self, listening: SocketAddr) -> Result<(), Refused> {
         if DECISIVE.iter().any(|name| self.headers.iter().filter(|(given, _)| given == name).count() > 1) {
-            return Err(Refused { status: 400, why: "a header that may come once came twice" });
+            return Err((400, "a header that may come once came twice"));
         }
         let Some(host) = self.header("host").filter(|host| is_host_of(host, listening)) else {
-            return Err(Refused { status: 403, why: "this page is served for this machine's address only" });
+            return Err((403, "this page is served for this machine's address only"));
         };
         // a link of another site leads here, but no script of it may ask
         let is_link = self.header("sec-fetch-mode") == Some("navigate")
@@ -303,7 +297,7 @@ impl<'a> Request<'a> {
             "GET" | "HEAD" => Ok(()),
             "POST" if origin == Some(true) => Ok(()),
             "POST" => Err(OTHER_SITE),
-            _ => Err(Refused { status: 405, why: "only GET is answered" }),
+            _ => Err((405, "only GET is answered")),
         }
     }
 }
@@ -381,7 +375,7 @@ mod tests {
         let headers: Vec<_> =
             fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
         let checked = Request::new(method, target, &headers).check(listening.parse().expect("an address"));
-        checked.err().map(|refused| refused.status)
+        checked.err().map(|(status, _)| status)
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! What does `standpipe receive` do? It shows what arrives, and saves it on request.
+//! `standpipe receive`: shows the telemetry that arrives, and saves it on request.
 
+mod output;
 mod printer;
 mod queue;
 mod refusals;
@@ -9,19 +10,22 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use standpipe::receiver::Receiver;
 
-use self::printer::Greeting;
-use self::queue::Queue;
-use self::refusals::{Endpoints, Refusals};
+use self::output::Output;
+use self::printer::Printer;
+use self::queue::{Queue, Refusal};
+use self::refusals::Refusals;
 use super::page::Page;
 use super::style::{Ink, Style};
 use super::terminal::TerminalInfo;
-use super::view::{self, Foot, View};
+use super::view::{self, View};
 use super::{Failure, describe, interrupt, report_error};
 
 /// What all requests may take together. A batch of the usual few thousand records takes a few MiB.
@@ -76,16 +80,8 @@ fn address(word: &str) -> Result<SocketAddr, &'static str> {
 }
 
 fn start_page(address: SocketAddr) -> Result<Page, Failure> {
-    Page::start(address).map_err(|error| {
-        let free_port = SocketAddr::new(address.ip(), 0);
-        let what = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                format!("address already in use, perhaps by another viewer; try --page-address {free_port}")
-            }
-            _ => error.to_string(),
-        };
-        Failure::Message(format!("{address} (page): {what}"))
-    })
+    Page::start(address)
+        .map_err(|error| cannot_listen(address, "page", "another viewer", "--page-address", &error))
 }
 
 /// Why it ends.
@@ -159,18 +155,29 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let save = options.save.as_deref().map(save::start).transpose()?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
-    let foot = Foot::new(terminal.can_erase(), terminal.columns);
-    let (queue, greet) = printer::start(view, foot, printed).map_err(cannot_start)?;
+    let written = Arc::new(AtomicUsize::new(0));
+    let output = Output::new(io::stdout(), terminal, written.clone());
     let refusals = Arc::new(Mutex::new(Refusals::default()));
     let page = options.page.start()?;
+    let (queue, waiting) = queue::new();
     let queues = Some(queue.clone()).into_iter().chain(save.as_ref().map(save::Save::queue));
-    let receiver = listen(options.addresses(), queues.collect(), refusals.clone(), page.clone())?;
+    let receiver = {
+        // The first refusals wait until the endpoints are known, which the advice names.
+        let mut refusals_before_start = refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = listen(options.addresses(), queues.collect(), refusals.clone(), page.clone())?;
+        refusals_before_start.http = receiver.endpoint();
+        refusals_before_start.grpc = receiver.grpc_endpoint();
+        receiver
+    };
     if let Some(page) = &page {
         page.set_receiver(&receiver);
     }
-    let endpoints = Endpoints { http: receiver.endpoint(), grpc: receiver.grpc_endpoint() };
-    // fails only when the printer has ended, which is reported
-    let _ = greet.send(Greeting { lines: greeting(&receiver, page.as_ref(), style), endpoints });
+    let greeting = greeting(&receiver, page.as_ref(), style);
+    let printer = Printer::new(waiting, view, output, refusals.clone());
+    thread::Builder::new()
+        .name("standpipe-print".to_owned())
+        .spawn(move || printed(printer.run(&greeting)))
+        .map_err(cannot_start)?;
 
     match ends.recv() {
         Ok(Ending::Printed(result)) => {
@@ -191,7 +198,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
             queue.close(closing_lines.clone());
             drop(receiver);
             let by = terminal.is_terminal.then(|| Instant::now() + MAX_TERMINAL_BACKLOG);
-            match await_printed(&ends, || queue.written(), PRINT_TIMEOUT, by) {
+            match await_printed(&ends, || written.load(Ordering::Relaxed), PRINT_TIMEOUT, by) {
                 Some(result) => result.map_err(Failure::Output)?,
                 None => {
                     report_error("not everything that arrived was printed; --save FILE keeps all of it");
@@ -253,33 +260,43 @@ fn listen(
             queues.iter().rev().for_each(|queue| queue.add(batch));
         })
         .on_refusal(move |refused| {
-            if let Some(page) = &refusal_page {
-                let [http, grpc] = page.endpoints().map(str::to_owned);
-                page.show_refusal(refused, refusals::line(refused, 0, &Endpoints { http, grpc }));
-            }
             let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
-            let more = refusals.note(refused, Instant::now());
-            printer.iter().for_each(|printer| printer.report_refusal(refused, more));
+            if let Some(page) = &refusal_page {
+                page.show_refusal(refused, refusals.line(refused, 0));
+            }
+            if let Some((more, printer)) = refusals.note(refused, Instant::now()).zip(printer.as_ref()) {
+                let (summary, line) = (refusals::summary(refused), refusals.line(refused, more));
+                printer.add_refusal(Refusal { summary, line });
+            }
         })
         .start()
-        .map_err(|error| cannot_listen(addresses, &error))
+        .map_err(|error| {
+            // The error does not name the address that failed.
+            let is_http = TcpListener::bind(addresses.http).is_err();
+            let (address, protocol, option) = match is_http {
+                true => (addresses.http, "HTTP", "--address"),
+                false => (addresses.grpc, "gRPC", "--grpc-address"),
+            };
+            cannot_listen(address, protocol, "a collector", option, &error)
+        })
 }
 
 fn cannot_start(error: io::Error) -> Failure {
     Failure::Message(format!("cannot start: {error}"))
 }
 
-fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
-    // the error does not name the address that failed
-    let is_http = TcpListener::bind(addresses.http).is_err();
-    let (address, protocol, option) = match is_http {
-        true => (addresses.http, "HTTP", "--address"),
-        false => (addresses.grpc, "gRPC", "--grpc-address"),
-    };
+/// Explains why an address cannot be listened on. `owner` may use it already, and `option` takes another one.
+fn cannot_listen(
+    address: SocketAddr,
+    service: &str,
+    owner: &str,
+    option: &str,
+    error: &io::Error,
+) -> Failure {
     let free_port = SocketAddr::new(address.ip(), 0);
     let what = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("address already in use; is a collector running? try {option} {free_port}")
+            format!("address already in use; is {owner} running? try {option} {free_port}")
         }
         io::ErrorKind::PermissionDenied => {
             format!("permission denied; try a port above 1023, or {option} {free_port}")
@@ -289,7 +306,7 @@ fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
         }
         _ => error.to_string(),
     };
-    Failure::Message(format!("{address} ({protocol}): {what}"))
+    Failure::Message(format!("{address} ({service}): {what}"))
 }
 
 fn greeting(receiver: &Receiver, page: Option<&Page>, style: &Style) -> Vec<String> {

@@ -1,28 +1,32 @@
-//! How do batches reach the thread that prints and the one that saves? By bounded queues, so that neither delays a sender.
+//! Bounded queues of batches for the thread that prints and the one that saves, so that neither delays a sender.
 
-use std::io::{self, Write};
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use standpipe::receiver::{Batch, RefusedRequest};
+use standpipe::receiver::Batch;
 
-/// What is written at a time, so that a slow reader of much text is seen to read.
-const MOST_WRITTEN: usize = 64 * 1024;
-/// What may wait.
-const MOST_ENTRIES: usize = 256;
-/// What batches that wait may take of the memory that all requests share, so that the senders keep most of it.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+/// Entries that may wait.
+const MAX_ENTRIES: usize = 256;
+/// Memory of waiting batches. They are part of the memory that all requests share; the senders keep most of it.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) enum Entry {
     Batch(Batch),
-    /// With the number of refusals like it that were not printed.
-    Refusal(RefusedRequest, u64),
+    Refusal(Refusal),
     /// Nothing comes after it.
     End,
+}
+
+/// A refused request to be reported.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// A few words for the foot.
+    pub(super) summary: String,
+    pub(super) line: String,
 }
 
 /// Takes what another thread works on and never waits.
@@ -44,12 +48,9 @@ pub(super) struct Waiting {
 struct Counters {
     /// Batches that arrived.
     batches: AtomicUsize,
-    refusals: AtomicUsize,
     /// Bytes of those that wait, or are being worked on.
     waiting: AtomicUsize,
     missed: Mutex<Missed>,
-    /// Bytes that the output took.
-    written: AtomicUsize,
     /// The lines to print at the very end. Nothing is added once they are there.
     closing_lines: OnceLock<Vec<String>>,
 }
@@ -62,7 +63,7 @@ pub(super) struct Missed {
 }
 
 pub(super) fn new() -> (Queue, Waiting) {
-    let (sender, receiver) = mpsc::sync_channel(MOST_ENTRIES);
+    let (sender, receiver) = mpsc::sync_channel(MAX_ENTRIES);
     let counters = Arc::new(Counters::default());
     (Queue { entries: sender, counters: counters.clone() }, Waiting { entries: receiver, counters })
 }
@@ -73,7 +74,7 @@ impl Queue {
         let bytes = batch.memory_bytes();
         let waiting = self.counters.waiting.fetch_add(bytes, Ordering::Relaxed);
         // a large batch alone is taken
-        let has_room = waiting == 0 || waiting.saturating_add(bytes) <= MOST_BYTES;
+        let has_room = waiting == 0 || waiting.saturating_add(bytes) <= MAX_BYTES;
         if !has_room || self.entries.try_send(Entry::Batch(batch.clone())).is_err() {
             self.counters.waiting.fetch_sub(bytes, Ordering::Relaxed);
             let mut missed = self.counters.missed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,21 +83,13 @@ impl Queue {
         }
     }
 
-    /// Counts a refusal, which is printed if there is room for it. `more` like it were not.
-    pub(super) fn report_refusal(&self, refused: &RefusedRequest, more: Option<u64>) {
-        self.counters.refusals.fetch_add(1, Ordering::Relaxed);
-        if let Some(more) = more {
-            let _ = self.entries.try_send(Entry::Refusal(refused.clone(), more));
-        }
+    /// Adds a refusal, if there is room for it.
+    pub(super) fn add_refusal(&self, refusal: Refusal) {
+        let _ = self.entries.try_send(Entry::Refusal(refusal));
     }
 
     pub(super) fn batch_count(&self) -> u64 {
         self.counters.batches.load(Ordering::Relaxed) as u64
-    }
-
-    /// How much the output has taken so far.
-    pub(super) fn written(&self) -> usize {
-        self.counters.written.load(Ordering::Relaxed)
     }
 
     /// Ends the work with these lines, behind all that waits.
@@ -128,42 +121,14 @@ impl Waiting {
         self.counters.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
     }
 
-    /// Counts what is written to `out`: the other end sees whether the work goes on.
-    pub(super) fn counting<W: Write>(&self, out: W) -> Counting<'_, W> {
-        Counting { out, written: &self.counters.written }
-    }
-
     /// What found no room since it was asked last.
     pub(super) fn take_missed(&self) -> Option<Missed> {
         let missed = mem::take(&mut *self.counters.missed.lock().unwrap_or_else(PoisonError::into_inner));
         (missed.batches > 0).then_some(missed)
     }
 
-    pub(super) fn refusals(&self) -> u64 {
-        self.counters.refusals.load(Ordering::Relaxed) as u64
-    }
-
     pub(super) fn closing_lines(&self) -> &[String] {
         self.counters.closing_lines.get().map_or(&[], Vec::as_slice)
-    }
-}
-
-/// An output that counts what it takes.
-#[derive(Debug)]
-pub(super) struct Counting<'c, W> {
-    out: W,
-    written: &'c AtomicUsize,
-}
-
-impl<W: Write> Write for Counting<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(&bytes[..bytes.len().min(MOST_WRITTEN)])?;
-        self.written.fetch_add(written, Ordering::Relaxed);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }
 
@@ -174,22 +139,14 @@ mod tests {
     #[test]
     fn the_end_comes_though_there_was_no_room_for_it() {
         let (queue, waiting) = new();
-        for _ in 0..MOST_ENTRIES {
+        for _ in 0..MAX_ENTRIES {
             queue.entries.try_send(Entry::End).expect("there is room");
         }
         queue.close(vec!["all".to_owned()]);
         // one more than what waited, although a sender is left
-        for _ in 0..=MOST_ENTRIES {
+        for _ in 0..=MAX_ENTRIES {
             assert!(matches!(waiting.next(Some(Duration::from_secs(60))), Some(Entry::End)));
         }
         assert_eq!(waiting.closing_lines(), ["all"]);
-    }
-
-    #[test]
-    fn what_the_output_takes_is_counted_while_it_is_written() {
-        let (queue, waiting) = new();
-        let mut out = waiting.counting(Vec::new());
-        assert_eq!(out.write(&[0; 2 * MOST_WRITTEN]).expect("a vector has room"), MOST_WRITTEN);
-        assert_eq!(queue.written(), MOST_WRITTEN);
     }
 }

@@ -1,4 +1,4 @@
-//! How is what comes kept? As lines of OTLP JSON at the end of a file, by a thread of its own.
+//! Appends received telemetry to a file as OTLP JSON lines, on a thread of its own.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};

@@ -1,28 +1,34 @@
-//! How is what comes shown? As trees once a trace is quiet, as a list, or as OTLP JSON.
+//! Renders received telemetry: trees of completed traces with the metrics that changed, a flat list, or OTLP JSON.
 
 mod assembler;
 mod filter;
 mod flat;
-mod foot;
-mod history;
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use standpipe::receiver::proto::InstrumentationScope;
+use standpipe::receiver::proto::{self, InstrumentationScope};
 use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 
 use self::assembler::{Assembler, Block, Cause, Root, State};
 pub(crate) use self::filter::Filter;
 pub(crate) use self::flat::Layout;
-pub(crate) use self::foot::Foot;
-use self::history::History;
 use super::describe::{self, SpanView};
 use super::log_view::LogView;
+use super::metrics_table;
+use super::series::{Series, SeriesStore};
 use super::style::{Palette, Style};
 use super::waterfall::{self, Heading};
+
+/// Points that are kept of a series: one for each bar of its sparkline.
+const MAX_POINTS: usize = 16;
+/// Memory of all series.
+const MAX_SERIES_BYTES: usize = 16 * 1024 * 1024;
+/// Series listed of a push; the rest is counted.
+const MAX_LISTED: usize = 12;
 
 /// What is shown, and how.
 #[derive(Debug, Default, Args)]
@@ -73,7 +79,7 @@ pub(crate) struct View {
     filter: Filter,
     style: Style,
     assembler: Assembler,
-    history: History,
+    series: SeriesStore,
     palette: Palette,
     last: Printed,
 }
@@ -100,7 +106,7 @@ impl View {
             filter: options.filter.clone(),
             style,
             assembler: Assembler::new(max_bytes),
-            history: History::default(),
+            series: SeriesStore::new(MAX_POINTS, MAX_SERIES_BYTES),
             palette: Palette::default(),
             last: Printed::Nothing,
         }
@@ -169,12 +175,28 @@ impl View {
             }
         }
         let metrics = records.metrics.iter().filter(|received| self.filter.shows_metric(received));
-        let metrics: Vec<ReceivedMetric> = metrics.cloned().collect();
-        if metrics.is_empty() {
-            return Ok(());
-        }
-        let lines = self.history.add(&metrics, self.full, &mut self.palette, &self.style);
+        let lines = self.draw_changed(&metrics.collect::<Vec<_>>());
         self.print_block(&lines, out)
+    }
+
+    /// Draws a row for each series that is new or has changed; nothing if there is none.
+    fn draw_changed(&mut self, metrics: &[&ReceivedMetric]) -> Vec<String> {
+        let mut series: HashMap<u64, bool> = HashMap::new();
+        for (identity, is_changed) in metrics.iter().flat_map(|metric| self.series.add(metric)) {
+            *series.entry(identity).or_default() |= is_changed;
+        }
+        let changed = series.iter().filter(|(_, is_changed)| **is_changed);
+        let changed: Vec<&Series> = changed.filter_map(|(identity, _)| self.series.get(*identity)).collect();
+        let times =
+            metrics.iter().flat_map(|metric| proto::points(&metric.metric)).map(|point| point.times().1);
+        let newest = times.max().filter(|time| *time > 0).unwrap_or_else(flat::now);
+        let count = match changed.len() == series.len() {
+            true => format!("{} series", series.len()),
+            false => format!("{} of {} series changed", changed.len(), series.len()),
+        };
+        let facts = format!("{}{}{count}", describe::time_of_day(newest), self.style.glyphs.separator);
+        let max_rows = if self.full { usize::MAX } else { MAX_LISTED };
+        metrics_table::draw_series(changed, &facts, max_rows, true, &mut self.palette, &self.style)
     }
 
     /// When something is to be drawn, even if nothing comes.
@@ -247,7 +269,7 @@ impl View {
         self.begin_row(out)?;
         let attributes = describe::telling(&view.log.attributes, self.full).join("  ");
         let layout = if self.full { Layout::Whole } else { Layout::Cut };
-        flat::log_row(view, attributes).print(layout, &self.style, out)
+        flat::log_row(view, attributes, layout).print(&self.style, out)
     }
 
     /// To be called before a line is written that belongs to no block.
