@@ -40,9 +40,8 @@ pub(crate) struct Page {
 pub(super) struct Shared {
     store: Mutex<Store>,
     news: Condvar,
-    /// Open streams of news, and requests that wait for one.
+    /// Open streams of news.
     streams: AtomicUsize,
-    waiting_streams: AtomicUsize,
     /// Where telemetry is to be sent, by HTTP and by gRPC.
     endpoints: OnceLock<[String; 2]>,
     /// Whether the pretend shop is running.

@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -28,9 +28,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const NEWS_INTERVAL: Duration = Duration::from_millis(250);
 /// How often a stream is looked at whether its browser is still there.
 const GONE_INTERVAL: Duration = Duration::from_millis(200);
-/// Requests that may wait for the end of a stream. Each holds a connection, so the others are refused at once.
-const MAX_WAITING_STREAMS: usize = 4;
-const STREAM_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Headers that the decision to answer depends on, each at most once.
 const DECISIVE: [&str; 5] = ["host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"];
@@ -145,43 +142,14 @@ fn answer(
         let response = respond(&request, shared).unwrap_or_else(|failed| failed);
         return Some(response.into_answer(request.method != "HEAD"));
     }
-    let Some(place) = StreamPlace::wait(shared) else {
+    let place = |taken: usize| (taken < MAX_STREAMS).then_some(taken + 1);
+    if shared.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, place).is_err() {
         return failed(503, "too many tabs have a stream; poll instead");
-    };
+    }
     // An error means that the browser has left.
     let _ = stream(socket, shared);
-    drop(place);
+    shared.streams.fetch_sub(1, Ordering::Relaxed);
     None
-}
-
-/// One of a limited number of places, given back when it is dropped.
-struct StreamPlace<'a>(&'a AtomicUsize);
-
-impl<'a> StreamPlace<'a> {
-    fn take(taken: &'a AtomicUsize, limit: usize) -> Option<Self> {
-        let take = |taken: usize| (taken < limit).then_some(taken + 1);
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Self(taken))
-    }
-
-    /// Takes a place for a stream. If all places are taken, a few requests wait: a reloaded tab may ask before the server has
-    /// noticed the end of its old stream.
-    fn wait(shared: &'a Shared) -> Option<Self> {
-        let take = || Self::take(&shared.streams, MAX_STREAMS);
-        take().or_else(|| {
-            let _waiting = Self::take(&shared.waiting_streams, MAX_WAITING_STREAMS)?;
-            let waits = STREAM_WAIT_TIMEOUT.as_millis() / GONE_INTERVAL.as_millis();
-            (0..waits).find_map(|_| {
-                thread::sleep(GONE_INTERVAL);
-                take()
-            })
-        })
-    }
-}
-
-impl Drop for StreamPlace<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 fn respond(request: &Request<'_>, shared: &Arc<Shared>) -> Result<Response, Response> {
