@@ -21,9 +21,6 @@ use super::{Failure, UNUSABLE, describe, report_error};
 const TRACE_MEMORY: usize = 256 * 1024 * 1024;
 /// Longer lines are passed over. A request of 64 MiB may take six times as much in JSON, if all of it is to be escaped.
 const LONGEST_LINE: u64 = 6 * 64 * 1024 * 1024;
-/// What is said of the records of an older Collector.
-const OUTDATED: &str =
-    "it is OTLP before 0.15, with instrumentation libraries in place of scopes; use a newer Collector";
 /// What is said of JSON that was formatted to be read.
 const SPREAD: &str = "each line is to be one request; to write it so: jq -c .";
 /// What some editors begin a file with.
@@ -259,16 +256,10 @@ fn line(number: u64, text: &[u8]) -> Option<Line> {
         return None;
     }
     Some(match Records::from_json(text) {
-        Ok(records) if records.count() == 0 && has_libraries(text) => Line::Bad(number, OUTDATED.to_owned()),
         Ok(records) => Line::Records(records),
         // what is wrong may quote the line
         Err(error) => Line::Bad(number, text::printable(&error.to_string(), Charset::Ascii).into_owned()),
     })
-}
-
-fn has_libraries(text: &[u8]) -> bool {
-    const FIELD: &[u8] = b"\"instrumentationLibrary";
-    text.windows(FIELD.len()).any(|part| part == FIELD)
 }
 
 fn name(file: &OsStr) -> String {
@@ -287,8 +278,6 @@ mod tests {
             let line = 1 + usize::from(spread.starts_with('\n'));
             assert_eq!(outcomes(spread, 1000), [format!("{line}: {SPREAD}")]);
         }
-        let outdated = r#"{"resourceSpans":[{"instrumentationLibrarySpans":[{"spans":[{"name":"x"}]}]}]}"#;
-        assert_eq!(outcomes(outdated, 1000), [format!("1: {OUTDATED}")]);
     }
 
     #[test]
