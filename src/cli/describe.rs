@@ -79,10 +79,10 @@ impl SpanView<'_> {
         self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano)
     }
 
-    /// The message of a span with an error, which may be empty.
+    /// The message of a span with an error, which may be empty. That of a span drawn before was shown with it.
     pub(crate) fn error(&self) -> Option<&str> {
         let status = self.span.status.as_ref()?;
-        (status.code == STATUS_ERROR).then_some(status.message.as_str())
+        (status.code == STATUS_ERROR && !self.is_past).then_some(status.message.as_str())
     }
 
     pub(crate) fn status(&self) -> &'static str {

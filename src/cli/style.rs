@@ -76,7 +76,7 @@ impl Style {
     /// A line with texts on its left and its right, and a rule between them.
     pub(crate) fn ruled(&self, left: &[(Ink, &str)], right: &[(Ink, &str)]) -> String {
         let mut line = self.line();
-        for (ink, text) in left {
+        for (ink, text) in left.iter().filter(|(_, text)| !text.is_empty()) {
             line.put_rest(*ink, text).space(1);
         }
         let right_width: usize = right.iter().map(|(_, text)| self.width_of(text)).sum();
@@ -309,16 +309,16 @@ impl Line<'_> {
     }
 
     fn write(&mut self, ink: Ink, text: &str) {
-        if text.is_empty() {
-            return;
+        let shown = text.trim_end_matches(' ');
+        if !shown.is_empty() {
+            self.text.extend(std::iter::repeat_n(' ', std::mem::take(&mut self.gap)));
+            self.width += text::width(shown);
+            match self.style.color {
+                true => ink.wrap(shown, &mut self.text),
+                false => self.text.push_str(shown),
+            }
         }
-        self.text.extend(std::iter::repeat_n(' ', std::mem::take(&mut self.gap)));
-        self.width += text::width(text);
-        if self.style.color {
-            ink.wrap(text, &mut self.text);
-        } else {
-            self.text.push_str(text);
-        }
+        self.space(text.len() - shown.len());
     }
 }
 

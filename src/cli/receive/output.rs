@@ -17,9 +17,10 @@ pub(super) struct Output<W> {
     out: W,
     /// Bytes taken so far.
     written: Arc<AtomicUsize>,
-    can_erase: bool,
+    /// Whether there can be a foot.
+    pub(super) can_erase: bool,
     /// Columns of the terminal, which may be narrower than the lines above the foot.
-    columns: usize,
+    pub(super) columns: usize,
     foot: String,
 }
 
@@ -27,15 +28,6 @@ impl<W: Write> Output<W> {
     pub(super) fn new(out: W, terminal: &TerminalInfo, written: Arc<AtomicUsize>) -> Self {
         let columns = terminal.columns.unwrap_or(usize::MAX);
         Self { out, written, can_erase: terminal.can_erase(), columns, foot: String::new() }
-    }
-
-    pub(super) fn set_columns(&mut self, columns: usize) {
-        self.columns = columns;
-    }
-
-    /// Returns whether there can be a foot.
-    pub(super) fn has_foot(&self) -> bool {
-        self.can_erase
     }
 
     /// Draws the foot if its text has changed, and leaves the cursor behind it. An empty text erases it.

@@ -62,7 +62,7 @@ impl Printer {
                 Some(Entry::Refusal(Refusal { summary, line })) => {
                     self.last_refusal = summary;
                     // Standard error is most often the same terminal.
-                    out.get_mut().draw_foot("", self.view.style())?;
+                    out.get_mut().draw_foot("", &self.view.style)?;
                     report_error(&line);
                 }
                 Some(Entry::End) => {
@@ -85,12 +85,12 @@ impl Printer {
 
     /// Follows the width of a window that is resized while it is open.
     fn follow_width(&mut self) {
-        if !self.output.has_foot() || self.width_read.elapsed() < WIDTH_INTERVAL {
+        if !self.output.can_erase || self.width_read.elapsed() < WIDTH_INTERVAL {
             return;
         }
         if let Some(columns) = TerminalInfo::current_columns() {
-            self.view.set_columns(columns);
-            self.output.set_columns(columns);
+            self.view.style.set_columns(columns);
+            self.output.columns = columns;
         }
         self.width_read = Instant::now();
     }
@@ -105,15 +105,15 @@ impl Printer {
     /// Prints how much was not shown, where it is missing.
     fn print_gap(&mut self) -> io::Result<()> {
         match self.waiting.take_missed() {
-            Some(missed) => self.print_lines(&[gap(missed, self.view.style())]),
+            Some(missed) => self.print_lines(&[gap(missed, &self.view.style)]),
             None => Ok(()),
         }
     }
 
     fn draw_foot(&mut self) -> io::Result<()> {
         let now = Instant::now();
-        self.is_foot_due = self.output.has_foot() && now < self.foot_drawn + FOOT_INTERVAL;
-        if self.is_foot_due || !self.output.has_foot() {
+        self.is_foot_due = self.output.can_erase && now < self.foot_drawn + FOOT_INTERVAL;
+        if self.is_foot_due || !self.output.can_erase {
             return Ok(());
         }
         self.foot_drawn = now;
@@ -124,14 +124,14 @@ impl Printer {
             number => Some(format!("{number} refused: {}", self.last_refusal)),
         };
         let parts: Vec<String> = self.view.open().into_iter().chain(refused).collect();
-        let style = self.view.style();
+        let style = &self.view.style;
         self.output.draw_foot(&parts.join(style.glyphs.separator), style)
     }
 
     /// Prints lines that are not records: to standard error if a program reads the records.
     fn print_lines(&mut self, lines: &[String]) -> io::Result<()> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        if self.view.form() == Form::Json {
+        if self.view.form == Form::Json {
             let _ = io::stderr().write_all(text.as_bytes());
             return Ok(());
         }

@@ -73,11 +73,11 @@ pub(crate) enum Form {
 /// Writes what comes.
 #[derive(Debug)]
 pub(crate) struct View {
-    form: Form,
+    pub(crate) form: Form,
     layout: Layout,
     full: bool,
     filter: Filter,
-    style: Style,
+    pub(crate) style: Style,
     assembler: Assembler,
     series: SeriesStore,
     palette: Palette,
@@ -110,19 +110,6 @@ impl View {
             palette: Palette::default(),
             last: Printed::Nothing,
         }
-    }
-
-    pub(crate) fn form(&self) -> Form {
-        self.form
-    }
-
-    pub(crate) fn style(&self) -> &Style {
-        &self.style
-    }
-
-    /// Draws from here on for a terminal of this many columns.
-    pub(crate) fn set_columns(&mut self, columns: usize) {
-        self.style.set_columns(columns);
     }
 
     /// Whether anything was to be shown so far.
@@ -222,10 +209,10 @@ impl View {
 
     /// `3 traces open, 41 spans`, if there are any.
     pub(crate) fn open(&self) -> Option<String> {
-        let (traces, spans) = (self.assembler.open_traces() as u64, self.assembler.open_spans() as u64);
-        let (traces, spans) = (describe::count(traces, "trace"), describe::count(spans, "span"));
-        let separator = self.style.glyphs.separator;
-        (self.assembler.open_traces() > 0).then(|| format!("{traces} open{separator}{spans}"))
+        let Assembler { open, spans, .. } = &self.assembler;
+        let traces = describe::count(open.len() as u64, "trace");
+        let spans = describe::count(*spans as u64, "span");
+        (!open.is_empty()).then(|| format!("{traces} open{}{spans}", self.style.glyphs.separator))
     }
 
     fn draw(&mut self, block: &Block, out: &mut impl Write) -> io::Result<()> {
@@ -233,9 +220,7 @@ impl View {
             State::Late { ancestors, .. } => ancestors.as_slice(),
             _ => &[],
         };
-        let past = past
-            .iter()
-            .map(|ancestor| SpanView { is_past: true, ..SpanView::bare(&ancestor.span, &ancestor.service) });
+        let past = past.iter().map(|received| SpanView { is_past: true, ..SpanView::from(received) });
         let mut spans: Vec<SpanView<'_>> = block.spans.iter().map(SpanView::from).chain(past).collect();
         spans.iter_mut().for_each(|view| view.is_wanted = !view.is_past && self.filter.is_match(view));
         let mut logs: Vec<LogView<'_>> = block.logs.iter().map(LogView::from).collect();

@@ -21,12 +21,12 @@ use super::text;
 const GAP: usize = 2;
 /// Only hours take more.
 const DURATION: usize = 8;
-const LONGEST_SERVICE: usize = 14;
+const MAX_SERVICE_WIDTH: usize = 14;
 /// A trace id has 32 digits; one that came malformed may have any number.
-const LONGEST_ID: usize = 32;
+const MAX_ID_WIDTH: usize = 32;
 /// What is left of it where something else has to be said.
 const SHORT_ID: usize = 8;
-const SHORTEST_NAME: usize = 16;
+const MIN_NAME_WIDTH: usize = 16;
 /// Below this width a service is a mark, below the other there are no bars either.
 const WITH_SERVICES: usize = 80;
 const WITH_BARS: usize = 60;
@@ -182,7 +182,7 @@ struct Drawing<'d, 'a> {
 impl<'d, 'a> Drawing<'d, 'a> {
     fn new(traces: &[Trace<'a>], options: Options<'d>, palette: &'d Palette, style: &'d Style) -> Self {
         let mut names = HashMap::new();
-        let mut longest_name = SHORTEST_NAME;
+        let mut longest_name = MIN_NAME_WIDTH;
         let mut longest_service = 0;
         let mut longest_duration = DURATION;
         for trace in traces {
@@ -196,7 +196,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
             }
         }
         let (service_width, name_share) = match style.width {
-            WITH_SERVICES.. => (longest_service.min(LONGEST_SERVICE) + GAP, style.width * 2 / 5),
+            WITH_SERVICES.. => (longest_service.min(MAX_SERVICE_WIDTH) + GAP, style.width * 2 / 5),
             WITH_BARS.. => (1 + GAP, style.width * 2 / 5),
             _ => (0, style.width.saturating_sub(longest_duration + 2 * GAP)),
         };
@@ -245,81 +245,66 @@ impl<'d, 'a> Drawing<'d, 'a> {
             self.details(trace, node, view, lines);
         }
         if trace.hidden_roots > 0 {
-            let mut line = self.style.line();
             let spans = describe::count(trace.hidden_roots as u64, "span");
-            line.put_rest(Ink::FAINT, &format!("and {spans} more"));
-            lines.push(line.finish());
+            lines.push(self.style.line_of(Ink::FAINT, &format!("and {spans} more")));
         }
         self.origins(trace, lines);
     }
 
     fn header(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
-        let separator = self.style.glyphs.separator;
+        let style = self.style;
+        let separator = style.glyphs.separator;
         let id = describe::id(trace.id());
         let short_id = &id[..id.len().min(SHORT_ID)];
-        let mut line = self.style.line();
-        line.put(Ink::FAINT, "trace ");
         let note = match self.options.heading {
-            Heading::Complete => None,
-            Heading::Partial(note) => Some(format!("partial{separator}{note}")),
+            Heading::Complete => String::new(),
+            Heading::Partial(note) => format!("partial{separator}{note}"),
             Heading::Late(note) => {
-                line.put(Ink::PLAIN.bold(), short_id).space(1);
-                line.put_rest(Ink::WARNING, &format!("+{note}")).space(1);
-                line.put(Ink::FAINT, &self.style.glyphs.rule.repeat(line.room()));
-                return lines.push(line.finish());
+                let note = format!("+{note}");
+                let left = [(Ink::FAINT, "trace"), (Ink::PLAIN.bold(), short_id), (Ink::WARNING, &note)];
+                return lines.push(style.ruled(&left, &[]));
             }
         };
-        let errors = trace.spans.iter().filter(|view| view.error().is_some()).count() as u64;
         let spans = describe::count(trace.spans.len() as u64, "span");
         let hidden = match self.options.hidden {
             0 => String::new(),
             hidden => format!(" (+{hidden} hidden)"),
         };
-        let duration = describe::duration(trace.nanos, self.style);
-        let time = format!("{}{separator}", describe::time_of_day(trace.start));
-        let mut facts = format!(" {spans}{hidden}{separator}{duration}{separator}");
-        let error_logs = self.error_logs.get(trace.id()).copied().unwrap_or(0);
-        let (errors_ink, errors_text) = match (errors, error_logs) {
-            (0, 0) => (Ink::FAINT, "no errors".to_owned()),
-            (0, logs) => (Ink::BAD.bold(), describe::count(logs, "error log")),
+        let duration = describe::duration(trace.nanos, style);
+        let facts = format!("{spans}{hidden}{separator}{duration}{separator}");
+        let with_time = format!("{}{separator}{facts}", describe::time_of_day(trace.start));
+        let errors = trace.spans.iter().filter(|view| view.error().is_some()).count() as u64;
+        let (errors_ink, errors) = match (errors, self.error_logs.get(trace.id())) {
+            (0, None) => (Ink::FAINT, "no errors".to_owned()),
+            (0, Some(logs)) => (Ink::BAD.bold(), describe::count(*logs, "error log")),
             (spans, _) => (Ink::BAD.bold(), describe::count(spans, "error")),
         };
-        // the id is worth more than the time
-        let least_id = if note.is_some() { SHORT_ID } else { id.len().min(LONGEST_ID) };
-        let least = line.width() + least_id + 1 + self.style.width_of(&facts) + errors_text.len();
-        if least + self.style.width_of(&time) <= self.style.width && self.style.width >= WITH_SERVICES {
-            facts.insert_str(1, &time);
-        }
-        let facts_width = self.style.width_of(&facts) + errors_text.len();
 
-        let room = self.style.width.saturating_sub(line.width() + 1 + facts_width).min(LONGEST_ID);
-        let note_width = note.as_ref().map_or(0, |note| 1 + self.style.width_of(note));
-        let room_beside = self.style.width.saturating_sub(line.width() + 1 + note_width + facts_width);
-        let id = if note.is_some() && room_beside < id.len() { short_id } else { &id };
-        line.put_within(Ink::PLAIN.bold(), id, room).space(1);
-        // without room beside the rest it has a line of its own
-        let below = note.filter(|note| {
-            let is_beside = line.width() + note_width + facts_width <= self.style.width;
-            if is_beside {
-                line.put(Ink::WARNING, note).space(1);
-            }
-            !is_beside
-        });
-        let rule = self.style.width.saturating_sub(line.width() + facts_width);
-        line.put(Ink::FAINT, &self.style.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &facts);
-        line.put_rest(errors_ink, &errors_text);
-        lines.push(line.finish());
-        if let Some(note) = below {
-            let mut line = self.style.line();
-            line.put_rest(Ink::WARNING, &note);
-            lines.push(line.finish());
+        // Room for the id and the note. The id is worth more than the time.
+        let room = |facts: &str| {
+            style.width.saturating_sub("trace ".len() + 2 + style.width_of(facts) + errors.len())
+        };
+        let min_id_width = if note.is_empty() { id.len().min(MAX_ID_WIDTH) } else { SHORT_ID };
+        let has_time = style.width >= WITH_SERVICES && min_id_width <= room(&with_time);
+        let facts = if has_time { with_time } else { facts };
+        let room = room(&facts);
+        let note_width = if note.is_empty() { 0 } else { 1 + style.width_of(&note) };
+        let id = if note.is_empty() || id.len() + note_width <= room { &id } else { short_id };
+        let is_beside = id.len() + note_width <= room;
+        let id = text::cut(id, room.min(MAX_ID_WIDTH), style.glyphs.ellipsis);
+        let beside = if is_beside { note.as_str() } else { "" };
+        let left = [(Ink::FAINT, "trace"), (Ink::PLAIN.bold(), &*id), (Ink::WARNING, beside)];
+        lines.push(style.ruled(&left, &[(Ink::PLAIN, &facts), (errors_ink, &errors)]));
+        if !is_beside && !note.is_empty() {
+            lines.push(style.line_of(Ink::WARNING, &note));
         }
     }
 
     fn row(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>, scale: &Scale) -> String {
         let is_error = view.error().is_some();
         let service = if view.is_past { Ink::FAINT } else { self.palette.ink(view.service) };
-        let events: Vec<u64> = view.span.events.iter().map(|event| event.time_unix_nano).collect();
+        let events = view.span.events.iter().filter(|_| !view.is_past);
+        let events: Vec<u64> = events.map(|event| event.time_unix_nano).collect();
         let ends = node.like.iter().map(|&index| trace.spans[index].span.end_time_unix_nano);
         let bar = Bar {
             ink: if is_error { Ink::BAD } else { service },

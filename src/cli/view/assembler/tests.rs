@@ -91,8 +91,8 @@ fn a_complete_trace_is_drawn_after_a_second_of_quiet() {
     assert_eq!(bench.assembler.next_due(), Some(bench.at(2500)));
     assert_eq!(bench.drawn(2499), []);
     assert_eq!(bench.drawn(2500), one(3, "complete"));
-    assert_eq!((bench.assembler.next_due(), bench.assembler.open_traces()), (None, 0));
-    assert_eq!((bench.assembler.open_spans(), bench.assembler.bytes), (0, 0));
+    assert_eq!((bench.assembler.next_due(), bench.assembler.open.len()), (None, 0));
+    assert_eq!((bench.assembler.spans, bench.assembler.bytes), (0, 0));
 }
 
 #[test]
@@ -234,8 +234,10 @@ fn memory_stays_bounded_however_many_traces_come() {
         }
         assert!(bench.assembler.bytes <= bench.assembler.max_bytes);
     }
-    assert_eq!(drawn + bench.assembler.open_traces(), 100_000);
-    assert!(bench.assembler.outlines.is_bounded());
+    assert_eq!(drawn + bench.assembler.open.len(), 100_000);
+    let Assembler { drawn, drawn_order, drawn_bytes, .. } = bench.assembler;
+    assert!(drawn_bytes <= MAX_DRAWN_BYTES && drawn_order.len() == drawn.len());
+    assert_eq!(drawn_bytes, drawn.values().map(|drawn| drawn.bytes).sum::<usize>());
 }
 
 #[test]
