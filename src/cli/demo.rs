@@ -11,9 +11,8 @@ use standpipe::{Exporter, Signal, Transport};
 
 use super::caller::Caller;
 use super::demo_program::DemoProgram;
-use super::describe::{self, SpanView};
+use super::describe::{self, LogView, SpanView};
 use super::ledger::{self, LedgerEntry};
-use super::log_view::LogView;
 use super::page::Page;
 use super::style::{Ink, Palette, Style};
 use super::{Failure, interrupt, metrics_table, print, receive, report_error, waterfall};

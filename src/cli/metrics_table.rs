@@ -32,7 +32,7 @@ const MAX_LISTED: usize = 40;
 pub(crate) fn draw(metrics: &[ReceivedMetric], palette: &mut Palette, style: &Style) -> Vec<String> {
     let mut store = SeriesStore::new(usize::MAX, usize::MAX);
     metrics.iter().for_each(|metric| _ = store.add(metric));
-    let all: Vec<&Series> = store.iter().collect();
+    let all: Vec<&Series> = store.series.values().collect();
     let points: usize = all.iter().map(|series| series.points.len()).sum();
     let points = describe::count(points as u64, "data point");
     let facts = format!("{} series{}{points}", all.len(), style.glyphs.separator);

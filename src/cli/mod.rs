@@ -16,7 +16,7 @@
 //! and the manual page.
 //!
 //! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
-//! `metrics_table.rs`, `ledger.rs`; how records are shown as text: `describe.rs` (spans), `log_view.rs`,
+//! `metrics_table.rs`, `ledger.rs`; how records are shown as text: `describe.rs` (spans and logs),
 //! `series.rs` (metrics); what all drawings share: `style.rs`, `table.rs`, `text.rs`;
 //! the terminal, and the bar of what takes long: `terminal.rs`.
 
@@ -29,7 +29,6 @@ mod exec;
 mod init;
 mod interrupt;
 mod ledger;
-mod log_view;
 mod manual;
 mod metrics_table;
 mod page;

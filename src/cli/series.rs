@@ -24,10 +24,11 @@ const SERIES_BYTES: usize = 1024;
 /// Series that were received lately. If they take too much memory, those without new points are evicted first.
 #[derive(Debug, Default)]
 pub(crate) struct SeriesStore {
-    series: HashMap<u64, Series>,
+    /// The series by their identity.
+    pub(crate) series: HashMap<u64, Series>,
     max_points: usize,
     max_bytes: usize,
-    bytes: usize,
+    pub(crate) bytes: usize,
     /// Number of points ever added. It orders the series by their first and by their last point.
     clock: u64,
 }
@@ -87,19 +88,6 @@ impl SeriesStore {
             }
             self.bytes -= self.series.remove(&identity).map_or(0, |series| series.bytes);
         }
-    }
-
-    pub(crate) fn get(&self, identity: u64) -> Option<&Series> {
-        self.series.get(&identity)
-    }
-
-    /// Returns all series, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Series> {
-        self.series.values()
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 
@@ -217,15 +205,12 @@ impl From<Point<'_>> for PointValue {
                 Some(Number::AsDouble(value)) => Self::Double { value: Some(value) },
                 None => Self::Double { value: None },
             },
-            Point::Histogram(point) => Self::Histogram {
-                scale: None,
-                count: point.count,
-                sum: point.sum,
-                min: point.min,
-                max: point.max,
-                bounds: point.explicit_bounds.clone(),
-                counts: point.bucket_counts.clone(),
-            },
+            Point::Histogram(point) => {
+                let (bounds, counts) = (point.explicit_bounds.clone(), point.bucket_counts.clone());
+                let (count, scale) = (point.count, None);
+                let (sum, min, max) = (point.sum, point.min, point.max);
+                Self::Histogram { scale, count, sum, min, max, bounds, counts }
+            }
             Point::Exponential(point) => {
                 let (bounds, counts) = exponential_buckets(point);
                 let (count, scale) = (point.count, Some(point.scale));

@@ -68,22 +68,20 @@ pub(crate) fn width(text: &str) -> usize {
 
 /// The longest beginning of `text` that fits into `room` cells, ended by `ellipsis` if something is left out.
 pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str> {
-    if fits(text, room) {
-        return Cow::Borrowed(text);
-    }
-    let Some(room) = room.checked_sub(width(ellipsis)) else { return Cow::Borrowed("") };
-    let mut taken = 0;
-    let mut kept = String::new();
-    // A character of no width takes a cell here, so that a name of a thousand accents is cut as well.
-    for c in text.chars() {
+    let before_ellipsis = room.checked_sub(width(ellipsis));
+    let (mut taken, mut end) = (0, 0);
+    for (start, c) in text.char_indices() {
+        // A character of no width takes a cell here, so that a name of a thousand accents is cut as well.
         taken += cells(c).max(1);
         if taken > room {
-            break;
+            let kept = before_ellipsis.map(|_| format!("{}{ellipsis}", &text[..end]));
+            return Cow::Owned(kept.unwrap_or_default());
         }
-        kept.push(c);
+        if before_ellipsis.is_some_and(|room| taken <= room) {
+            end = start + c.len_utf8();
+        }
     }
-    kept.push_str(ellipsis);
-    Cow::Owned(kept)
+    Cow::Borrowed(text)
 }
 
 /// Where the beginning of `text` ends that fits into `room` cells once it is printable. It has one character at least.
@@ -133,14 +131,6 @@ pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
     let duration =
         number.zip(unit).and_then(|(number, unit)| Duration::try_from_secs_f64(number * unit).ok());
     duration.ok_or("write a time, as 100ms, 1.5s or 5m")
-}
-
-fn fits(text: &str, room: usize) -> bool {
-    let mut taken = 0;
-    text.chars().all(|c| {
-        taken += cells(c).max(1);
-        taken <= room
-    })
 }
 
 /// The cells of one character: the common blocks of the Unicode width tables, not all of them.

@@ -11,13 +11,12 @@ use serde_json::{Value as Json, json};
 use standpipe::Exporter;
 
 use super::super::demo_program::DemoProgram;
-use super::super::describe::{self, SpanView};
-use super::super::log_view::LogView;
+use super::super::describe::{self, LogView, SpanView};
 use super::super::series::Series;
 use super::super::text::brief;
 use super::query::Query;
 use super::server::{Request, Response};
-use super::store::{KeptSpan, Trace, is_error};
+use super::store::{Trace, is_error};
 use super::{Shared, details};
 
 /// Rows of a list. A narrower search finds the others.
@@ -45,7 +44,7 @@ pub(super) fn respond(path: &str, request: &Request<'_>, shared: &Arc<Shared>) -
             let trace = find_trace(id, shared)?;
             let span = index.parse().ok().and_then(|index: usize| trace.spans.get(index));
             let span = span.ok_or_else(|| Response::failed(404, "the trace has no such span"))?;
-            Response::json(&details::span(&span.received, &shared.lock().logs_of(&trace.key)))
+            Response::json(&details::span(span, &shared.lock().logs_of(&trace.key)))
         }
         (_, ["trace", id, "otlp"]) => Response::text(details::otlp(&*find_trace(id, shared)?, top, shared)),
         (_, ["trace", id, "text"]) => Response::text(details::text(&*find_trace(id, shared)?, top, shared)),
@@ -141,7 +140,7 @@ fn list_logs(request: &Request<'_>, shared: &Shared) -> Result<Response, Respons
 fn list_metrics(shared: &Shared) -> Json {
     let store = shared.lock();
     let mut by_name: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
-    store.series.iter().for_each(|series| by_name.entry(&series.name).or_default().push(series));
+    store.series.series.values().for_each(|series| by_name.entry(&series.name).or_default().push(series));
     let rows = by_name.into_iter().filter_map(|(name, all)| {
         let first = all.iter().min_by_key(|series| series.id)?;
         let services: BTreeSet<u32> =
@@ -161,7 +160,8 @@ fn list_metrics(shared: &Shared) -> Json {
 
 fn series_of(name: &str, shared: &Shared) -> Json {
     let store = shared.lock();
-    let mut of_name: Vec<&Series> = store.series.iter().filter(|series| series.name == name).collect();
+    let mut of_name: Vec<&Series> =
+        store.series.series.values().filter(|series| series.name == name).collect();
     of_name.sort_by_key(|series| (store.service_number(&series.service), &series.attributes, series.id));
     let rows = of_name.into_iter().map(|series| {
         json!({
@@ -197,7 +197,7 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
     let mut edges: BTreeMap<(usize, usize), [u64; 3]> = BTreeMap::new();
     for trace in traces {
         let mut of_span: HashMap<&[u8], usize> = HashMap::new();
-        for KeptSpan { received, .. } in &trace.spans {
+        for received in &trace.spans {
             let name = received.service_name();
             let number = *numbers.entry(name).or_insert_with(|| {
                 nodes.push((name, [0; 2]));
@@ -207,7 +207,7 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
             (*spans, *errors) = (*spans + 1, *errors + u64::from(is_error(received)));
             of_span.insert(&received.span.span_id, number);
         }
-        for KeptSpan { received, .. } in &trace.spans {
+        for received in &trace.spans {
             let to = numbers[received.service_name()];
             let from = of_span.get(&received.span.parent_span_id[..]).copied().filter(|from| *from != to);
             if let Some(from) = from {

@@ -8,13 +8,12 @@ use serde_json::{Value as Json, json};
 use standpipe::receiver::proto::{AnyValue, InstrumentationScope, KeyValue, Value};
 use standpipe::receiver::{ReceivedSpan, Records};
 
-use super::super::describe::{self, SpanView};
-use super::super::log_view::LogView;
+use super::super::describe::{self, LogView, SpanView};
 use super::super::style::{Palette, plain_style};
 use super::super::text::brief;
 use super::super::waterfall;
 use super::Shared;
-use super::store::{KeptLog, KeptSpan, Trace, is_error};
+use super::store::{KeptLog, Trace, is_error};
 
 /// Returns everything known about a span. `logs` are those of its trace.
 pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> Json {
@@ -153,15 +152,16 @@ pub(super) fn columns(trace: &Trace, shared: &Shared) -> Columns {
     // of spans with one id the first has the children
     let in_reverse = trace.spans.iter().enumerate().rev();
     let indices: HashMap<&[u8], usize> =
-        in_reverse.map(|(index, kept)| (&kept.received.span.span_id[..], index)).collect();
-    for (index, KeptSpan { received, service }) in trace.spans.iter().enumerate() {
+        in_reverse.map(|(index, received)| (&received.span.span_id[..], index)).collect();
+    for (index, received) in trace.spans.iter().enumerate() {
         let span = &received.span;
         let name = *names.entry(&span.name).or_insert_with(|| {
             columns.names.push(brief(&span.name));
             columns.names.len() as u32 - 1
         });
         columns.name.push(name);
-        columns.service.push(*service);
+        // Locked for each span, so that a large trace holds up no sender.
+        columns.service.push(shared.lock().service_number(&brief(received.service_name())));
         let id: String = describe::id(&span.span_id).chars().chain("0".repeat(16).chars()).take(16).collect();
         columns.ids.push_str(&id);
         columns.parent.push(match (received.parent_id(), indices.get(&span.parent_span_id[..])) {
@@ -217,10 +217,9 @@ fn part<'t>(
     top: Option<usize>,
     shared: &Shared,
 ) -> (Vec<&'t ReceivedSpan>, Vec<Arc<KeptLog>>) {
-    let all = || trace.spans.iter().map(|kept| &kept.received);
     let chosen: Vec<&ReceivedSpan> = match top.filter(|top| *top < trace.spans.len()) {
-        None => all().collect(),
-        Some(top) => below(trace, top).into_iter().map(|index| &trace.spans[index].received).collect(),
+        None => trace.spans.iter().collect(),
+        Some(top) => below(trace, top).into_iter().map(|index| &trace.spans[index]).collect(),
     };
     let mut logs = shared.lock().logs_of(&trace.key);
     if chosen.len() < trace.spans.len() {
@@ -233,15 +232,15 @@ fn part<'t>(
 /// The indices of a span and of all below it.
 fn below(trace: &Trace, top: usize) -> BTreeSet<usize> {
     let mut children: HashMap<&[u8], Vec<usize>> = HashMap::new();
-    for (index, kept) in trace.spans.iter().enumerate() {
-        children.entry(&kept.received.span.parent_span_id).or_default().push(index);
+    for (index, received) in trace.spans.iter().enumerate() {
+        children.entry(&received.span.parent_span_id).or_default().push(index);
     }
     let mut chosen = BTreeSet::new();
     let mut waiting = vec![top];
     while let Some(index) = waiting.pop() {
         chosen.insert(index);
         // taken out: parents may go round in a circle
-        waiting.extend(children.remove(&trace.spans[index].received.span.span_id[..]).unwrap_or_default());
+        waiting.extend(children.remove(&trace.spans[index].span.span_id[..]).unwrap_or_default());
     }
     chosen
 }

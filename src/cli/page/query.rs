@@ -8,8 +8,7 @@ use std::cmp::Ordering::{self, Equal, Greater, Less};
 use standpipe::receiver::proto::KeyValue;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
-use super::super::describe;
-use super::super::log_view::LogView;
+use super::super::describe::{self, LogView};
 use super::super::record::severity;
 use super::super::text;
 use super::store::{Trace, is_error};
@@ -154,9 +153,9 @@ impl Test {
             Self::TraceId(id) => describe::id(&trace.key).starts_with(id.as_str()),
             Self::Anywhere(text) => {
                 text.len() >= MIN_ID_DIGITS && describe::id(&trace.key).starts_with(text.as_str())
-                    || trace.spans.iter().any(|kept| self.matches_span(&kept.received))
+                    || trace.spans.iter().any(|received| self.matches_span(received))
             }
-            _ => trace.spans.iter().any(|kept| self.matches_span(&kept.received)),
+            _ => trace.spans.iter().any(|received| self.matches_span(received)),
         }
     }
 

@@ -61,7 +61,7 @@ pub(super) type TraceKey = [u8; 16];
 pub(super) struct Trace {
     pub(super) key: TraceKey,
     /// In the order they came: the index of one does not change.
-    pub(super) spans: Vec<KeptSpan>,
+    pub(super) spans: Vec<ReceivedSpan>,
     /// The service of its first span, for which it counts.
     owner: u32,
     /// The version of its last change.
@@ -76,12 +76,6 @@ pub(super) struct Trace {
     /// Spans that were not kept, since the trace alone had half of the memory for traces.
     pub(super) left_out: u64,
     bytes: usize,
-}
-
-#[derive(Clone)]
-pub(super) struct KeptSpan {
-    pub(super) received: ReceivedSpan,
-    pub(super) service: u32,
 }
 
 #[derive(Default)]
@@ -231,7 +225,7 @@ impl Store {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.trace_bytes + self.log_bytes + self.series.bytes()
+        self.trace_bytes + self.log_bytes + self.series.bytes
     }
 }
 
@@ -245,8 +239,7 @@ impl Trace {
         self.start = self.start.min(span.start_time_unix_nano);
         self.end = self.end.max(span.end_time_unix_nano);
         self.errors += u32::from(is_error(received));
-        let is_earlier =
-            |root: usize| span.start_time_unix_nano < self.spans[root].received.span.start_time_unix_nano;
+        let is_earlier = |root: usize| span.start_time_unix_nano < self.spans[root].span.start_time_unix_nano;
         if received.parent_id().is_none() && self.root.is_none_or(is_earlier) {
             self.root = Some(self.spans.len());
         }
@@ -255,19 +248,18 @@ impl Trace {
             None => self.services.push((service, 1)),
         }
         let last = self.spans.last();
-        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.received.scope, &received.scope));
+        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.scope, &received.scope));
         let origin = if is_of_last { 0 } else { received.origin_bytes() };
         // the list has room for as many again when it has just grown
-        self.bytes += 2 * size_of::<KeptSpan>() + received.memory_bytes() + origin;
-        self.spans.push(KeptSpan { received: received.clone(), service });
+        self.bytes += 2 * size_of::<ReceivedSpan>() + received.memory_bytes() + origin;
+        self.spans.push(received.clone());
     }
 
     /// The span that stands for it: the root, or the earliest one if that is missing.
     pub(super) fn head(&self) -> &ReceivedSpan {
-        let earliest = || self.spans.iter().min_by_key(|kept| kept.received.span.start_time_unix_nano);
+        let earliest = || self.spans.iter().min_by_key(|received| received.span.start_time_unix_nano);
         // a trace is made with its first span
-        let head = self.root.map(|root| &self.spans[root]).or_else(earliest).unwrap_or(&self.spans[0]);
-        &head.received
+        self.root.map(|root| &self.spans[root]).or_else(earliest).unwrap_or(&self.spans[0])
     }
 
     pub(super) fn nanos(&self) -> u64 {

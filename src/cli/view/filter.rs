@@ -7,8 +7,7 @@ use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use standpipe::receiver::{ReceivedMetric, Records};
 
-use super::super::describe::{self, SpanView};
-use super::super::log_view::LogView;
+use super::super::describe::{self, LogView, SpanView};
 use super::super::record::LevelParser;
 use super::super::text;
 

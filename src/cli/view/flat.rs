@@ -6,8 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use standpipe::receiver::proto::{self, Metric, Point};
 use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 
-use crate::cli::describe::{self, SpanView};
-use crate::cli::log_view::LogView;
+use crate::cli::describe::{self, LogView, SpanView};
 use crate::cli::metrics_table::bars;
 use crate::cli::series::{self, PointValue};
 use crate::cli::style::{Ink, Style};

@@ -16,8 +16,7 @@ use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 use self::assembler::{Assembler, Block, Cause, Root, State};
 pub(crate) use self::filter::Filter;
 pub(crate) use self::flat::Layout;
-use super::describe::{self, SpanView};
-use super::log_view::LogView;
+use super::describe::{self, LogView, SpanView};
 use super::metrics_table;
 use super::series::{Series, SeriesStore};
 use super::style::{Palette, Style};
@@ -173,7 +172,8 @@ impl View {
             *series.entry(identity).or_default() |= is_changed;
         }
         let changed = series.iter().filter(|(_, is_changed)| **is_changed);
-        let changed: Vec<&Series> = changed.filter_map(|(identity, _)| self.series.get(*identity)).collect();
+        let changed: Vec<&Series> =
+            changed.filter_map(|(identity, _)| self.series.series.get(identity)).collect();
         let times =
             metrics.iter().flat_map(|metric| proto::points(&metric.metric)).map(|point| point.times().1);
         let newest = times.max().filter(|time| *time > 0).unwrap_or_else(flat::now);

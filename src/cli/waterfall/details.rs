@@ -6,8 +6,7 @@ use standpipe::receiver::proto::{Event, KeyValue, Link, Span};
 
 use super::tree::Node;
 use super::{Drawing, Trace, WITH_BARS, WITH_SERVICES, key_of};
-use crate::cli::describe::{self, SpanView};
-use crate::cli::log_view::LogView;
+use crate::cli::describe::{self, LogView, SpanView};
 use crate::cli::style::{Ink, Style};
 use crate::cli::text;
 

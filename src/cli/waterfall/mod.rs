@@ -12,8 +12,7 @@ use std::collections::{HashMap, HashSet};
 pub(crate) use self::details::events;
 use self::lane::{Bar, Scale};
 use self::tree::Node;
-use super::describe::{self, SpanView};
-use super::log_view::LogView;
+use super::describe::{self, LogView, SpanView};
 use super::style::{Ink, Line, Palette, Style};
 use super::text;
 
