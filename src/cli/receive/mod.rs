@@ -19,8 +19,7 @@ use clap::Args;
 use standpipe::receiver::Receiver;
 
 use self::output::Output;
-use self::printer::Printer;
-use self::queue::{Queue, Refusal};
+use self::queue::Queue;
 use self::refusals::Refusals;
 use super::page::Page;
 use super::style::{Ink, Style};
@@ -45,13 +44,6 @@ const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the end of `receive` goes on printing to a terminal, whose reader waits. A file or pipe gets everything.
 const MAX_TERMINAL_BACKLOG: Duration = Duration::from_secs(2);
 
-/// Where to listen.
-#[derive(Debug, Clone, Copy)]
-struct Addresses {
-    http: SocketAddr,
-    grpc: SocketAddr,
-}
-
 /// The options for the page.
 #[derive(Debug, Args)]
 pub(crate) struct PageOptions {
@@ -66,9 +58,14 @@ pub(crate) struct PageOptions {
 
 impl PageOptions {
     /// Starts the page, if it is wanted.
-    pub(crate) fn start(&self) -> Result<Option<Page>, Failure> {
+    pub(crate) fn start(&self) -> Result<Option<Arc<Page>>, Failure> {
         let usual = SocketAddr::new(LOCALHOST, PAGE_PORT);
-        self.page_address.or(self.page.then_some(usual)).map(start_page).transpose()
+        let address = self.page_address.or(self.page.then_some(usual));
+        let start = |address| {
+            Page::start(address)
+                .map_err(|error| cannot_listen(address, "page", "another viewer", "--page-address", &error))
+        };
+        address.map(start).transpose()
     }
 }
 
@@ -77,11 +74,6 @@ fn address(word: &str) -> Result<SocketAddr, &'static str> {
     let numeric = word.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let address = numeric.as_deref().unwrap_or(word).parse();
     address.map_err(|_| "write an IP address and a port, as 127.0.0.1:4318")
-}
-
-fn start_page(address: SocketAddr) -> Result<Page, Failure> {
-    Page::start(address)
-        .map_err(|error| cannot_listen(address, "page", "another viewer", "--page-address", &error))
 }
 
 /// Why it ends.
@@ -138,11 +130,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn addresses(&self) -> Addresses {
+    /// Where to listen for HTTP and for gRPC.
+    fn addresses(&self) -> [SocketAddr; 2] {
         let http = self.address.unwrap_or(SocketAddr::new(LOCALHOST, HTTP_PORT));
         // with a free port for HTTP, the fixed port of gRPC could collide with another receiver
         let beside = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
-        Addresses { http, grpc: self.grpc_address.unwrap_or(beside) }
+        [http, self.grpc_address.unwrap_or(beside)]
     }
 }
 
@@ -159,8 +152,8 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let output = Output::new(io::stdout(), terminal, written.clone());
     let refusals = Arc::new(Mutex::new(Refusals::default()));
     let page = options.page.start()?;
-    let (queue, waiting) = queue::new();
-    let queues = Some(queue.clone()).into_iter().chain(save.as_ref().map(save::Save::queue));
+    let queue = Arc::new(Queue::default());
+    let queues = Some(&queue).into_iter().chain(save.as_ref().map(|save| &save.queue)).cloned();
     let receiver = {
         // The first refusals wait until the endpoints are known, which the advice names.
         let mut refusals_before_start = refusals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,17 +165,18 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     if let Some(page) = &page {
         page.set_receiver(&receiver);
     }
-    let greeting = greeting(&receiver, page.as_ref(), style);
-    let printer = Printer::new(waiting, view, output, refusals.clone());
-    thread::Builder::new()
-        .name("standpipe-print".to_owned())
-        .spawn(move || printed(printer.run(&greeting)))
-        .map_err(cannot_start)?;
+    let greeting = greeting(&receiver, page.as_deref(), style);
+    let print = {
+        let (queue, refusals) = (queue.clone(), refusals.clone());
+        move || printed(printer::run(&queue, view, output, &refusals, &greeting))
+    };
+    thread::Builder::new().name("standpipe-print".to_owned()).spawn(print).map_err(cannot_start)?;
 
-    match ends.recv() {
+    let ending = ends.recv();
+    receiver.stop_listening();
+    let saved = save.as_ref().map(|save| save.finish(PRINT_TIMEOUT));
+    match ending {
         Ok(Ending::Printed(result)) => {
-            receiver.stop_listening();
-            let saved = save.as_ref().map(|save| save.finish(PRINT_TIMEOUT));
             match saved.filter(|_| save.as_ref().is_some_and(save::Save::has_failed)) {
                 // that a reader has gone is no failure, but this is
                 Some(saved) => report_error(&saved),
@@ -190,9 +184,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
             }
         }
         Ok(Ending::Interrupted) | Err(_) => {
-            receiver.stop_listening();
             let refused = refusals.lock().unwrap_or_else(PoisonError::into_inner).count;
-            let saved = save.as_ref().map(|save| save.finish(PRINT_TIMEOUT));
             let summary = summary(&receiver, queue.batch_count(), refused);
             let closing_lines: Vec<String> = Some(summary).into_iter().chain(saved).collect();
             queue.close(closing_lines.clone());
@@ -239,16 +231,16 @@ fn await_printed(
 
 /// Starts the receiver. The first of the queues is that of the printer.
 fn listen(
-    addresses: Addresses,
-    queues: Vec<Queue>,
+    [http, grpc]: [SocketAddr; 2],
+    queues: Vec<Arc<Queue>>,
     refusals: Arc<Mutex<Refusals>>,
-    page: Option<Page>,
+    page: Option<Arc<Page>>,
 ) -> Result<Receiver, Failure> {
     let printer = queues.first().cloned();
     let refusal_page = page.clone();
     Receiver::builder()
-        .address(addresses.http)
-        .grpc_address(addresses.grpc)
+        .address(http)
+        .grpc_address(grpc)
         .keep_bytes(0)
         .max_memory_bytes(MEMORY)
         .local_hosts_only()
@@ -265,17 +257,15 @@ fn listen(
                 page.show_refusal(refused, refusals.line(refused, 0));
             }
             if let Some((more, printer)) = refusals.note(refused, Instant::now()).zip(printer.as_ref()) {
-                let (summary, line) = (refusals::summary(refused), refusals.line(refused, more));
-                printer.add_refusal(Refusal { summary, line });
+                printer.add_refusal(refusals::summary(refused), refusals.line(refused, more));
             }
         })
         .start()
         .map_err(|error| {
             // The error does not name the address that failed.
-            let is_http = TcpListener::bind(addresses.http).is_err();
-            let (address, protocol, option) = match is_http {
-                true => (addresses.http, "HTTP", "--address"),
-                false => (addresses.grpc, "gRPC", "--grpc-address"),
+            let (address, protocol, option) = match TcpListener::bind(http) {
+                Err(_) => (http, "HTTP", "--address"),
+                Ok(_) => (grpc, "gRPC", "--grpc-address"),
             };
             cannot_listen(address, protocol, "a collector", option, &error)
         })
@@ -320,7 +310,7 @@ fn greeting(receiver: &Receiver, page: Option<&Page>, style: &Style) -> Vec<Stri
         line("         and ", &receiver.grpc_endpoint(), "  (OTLP over gRPC; Ctrl-C stops)"),
     ];
     lines.extend(page.map(|page| line("     page at ", &page.url(), "")));
-    let page_address = page.map(Page::address);
+    let page_address = page.map(|page| page.address);
     lines.extend(exposure(
         [receiver.address(), receiver.grpc_address()].into_iter().chain(page_address),
         style,

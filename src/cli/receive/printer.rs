@@ -1,7 +1,7 @@
 //! Prints received telemetry on a thread of its own behind a bounded queue, so that a blocked output delays no sender.
 
 use std::io::{self, BufWriter, Stdout, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::Records;
@@ -12,7 +12,7 @@ use super::super::style::{Ink, Style};
 use super::super::terminal::TerminalInfo;
 use super::super::view::{Form, View};
 use super::output::Output;
-use super::queue::{Entry, Missed, Refusal, Waiting};
+use super::queue::{Entry, Missed, Queue};
 use super::refusals::Refusals;
 
 /// How often the foot is drawn while much comes.
@@ -21,11 +21,11 @@ const FOOT_INTERVAL: Duration = Duration::from_millis(100);
 const WIDTH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The thread that prints.
-pub(super) struct Printer {
-    waiting: Waiting,
+struct Printer<'a> {
+    queue: &'a Queue,
     view: View,
     output: Output<Stdout>,
-    refusals: Arc<Mutex<Refusals>>,
+    refusals: &'a Mutex<Refusals>,
     foot_drawn: Instant,
     /// True if the foot was drawn too short a time ago to be drawn again.
     is_foot_due: bool,
@@ -33,45 +33,46 @@ pub(super) struct Printer {
     last_refusal: String,
 }
 
-impl Printer {
-    pub(super) fn new(
-        waiting: Waiting,
-        view: View,
-        output: Output<Stdout>,
-        refusals: Arc<Mutex<Refusals>>,
-    ) -> Self {
-        let (now, last_refusal) = (Instant::now(), String::new());
-        let (foot_drawn, width_read) = (now, now);
-        Self { waiting, view, output, refusals, foot_drawn, is_foot_due: false, width_read, last_refusal }
-    }
+/// Prints the greeting, then everything that comes until the queue is closed.
+pub(super) fn run(
+    queue: &Queue,
+    view: View,
+    output: Output<Stdout>,
+    refusals: &Mutex<Refusals>,
+    greeting: &[String],
+) -> io::Result<()> {
+    let (now, last_refusal) = (Instant::now(), String::new());
+    let (foot_drawn, width_read) = (now, now);
+    Printer { queue, view, output, refusals, foot_drawn, is_foot_due: false, width_read, last_refusal }
+        .run(greeting)
+}
 
-    /// Prints the greeting, then everything that comes until the queue is closed.
-    pub(super) fn run(mut self, greeting: &[String]) -> io::Result<()> {
+impl Printer<'_> {
+    fn run(mut self, greeting: &[String]) -> io::Result<()> {
         self.print_lines(greeting)?;
         loop {
-            let entry = self.waiting.next(self.patience());
+            let entry = self.queue.next(self.patience());
             self.follow_width();
             let mut out = BufWriter::new(&mut self.output);
             match entry {
                 Some(Entry::Batch(batch)) => {
                     let protocol = Some(batch.request.protocol);
                     let printed = self.view.add(&Records::from(&batch), protocol, Instant::now(), &mut out);
-                    self.waiting.release(&batch);
+                    self.queue.release(&batch);
                     printed?;
                 }
-                Some(Entry::Refusal(Refusal { summary, line })) => {
+                Some(Entry::Refusal(summary, line)) => {
                     self.last_refusal = summary;
                     // Standard error is most often the same terminal.
                     out.get_mut().draw_foot("", &self.view.style)?;
                     report_error(&line);
                 }
-                Some(Entry::End) => {
+                Some(Entry::End(closing_lines)) => {
                     self.view.finish(&mut out)?;
                     out.flush()?;
                     drop(out);
                     self.print_gap()?;
-                    let lines = self.waiting.closing_lines().to_vec();
-                    return self.print_lines(&lines);
+                    return self.print_lines(&closing_lines);
                 }
                 None => {}
             }
@@ -104,7 +105,7 @@ impl Printer {
 
     /// Prints how much was not shown, where it is missing.
     fn print_gap(&mut self) -> io::Result<()> {
-        match self.waiting.take_missed() {
+        match self.queue.take_missed() {
             Some(missed) => self.print_lines(&[gap(missed, &self.view.style)]),
             None => Ok(()),
         }
@@ -125,7 +126,7 @@ impl Printer {
         };
         let parts: Vec<String> = self.view.open().into_iter().chain(refused).collect();
         let style = &self.view.style;
-        self.output.draw_foot(&parts.join(style.glyphs.separator), style)
+        self.output.draw_foot(&parts.join(style.glyph(" · ")), style)
     }
 
     /// Prints lines that are not records: to standard error if a program reads the records.
@@ -146,7 +147,7 @@ impl Printer {
 
 fn gap(missed: Missed, style: &Style) -> String {
     let mut line = style.line();
-    line.put(Ink::FAINT, &style.glyphs.rule.repeat(2)).space(1);
+    line.put(Ink::FAINT, &style.glyph("─").repeat(2)).space(1);
     line.put(Ink::WARNING, &format!("{} not shown: the output stood still", count_missed(missed)));
     line.finish()
 }
