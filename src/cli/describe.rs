@@ -1,5 +1,7 @@
 //! Spans and log records as text, and what all signals share: durations, times of day, ids, kinds, attributes.
 
+use std::collections::{HashMap, HashSet};
+
 use standpipe::Severity;
 use standpipe::receiver::proto::{AnyValue, KeyValue, LogRecord, Span, Value};
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
@@ -197,7 +199,7 @@ pub(crate) fn duration(nanos: u64, style: &Style) -> String {
     if minutes >= 1 {
         return format!("{minutes} min {:02} s", nanos / 1_000_000_000 % 60);
     }
-    let micro = format!("{}s", style.glyphs.micro);
+    let micro = format!("{}s", style.glyph("µ"));
     let mut number = nanos as f64;
     for unit in ["ns", &micro, "ms"] {
         if number < 999.5 {
@@ -249,6 +251,24 @@ pub(crate) fn is_id(bytes: &[u8]) -> bool {
 /// The first eight digits of an id: enough to find it again.
 pub(crate) fn short_id(bytes: &[u8]) -> String {
     id(&bytes[..bytes.len().min(4)])
+}
+
+/// Returns the ids of `tops` and of all spans below them. Parents may go round in a circle.
+pub(crate) fn with_descendants<'a>(
+    spans: impl Iterator<Item = &'a Span>,
+    tops: impl Iterator<Item = &'a Span>,
+) -> HashSet<&'a [u8]> {
+    let mut children: HashMap<&[u8], Vec<&'a [u8]>> = HashMap::new();
+    spans.for_each(|span| children.entry(&span.parent_span_id).or_default().push(&span.span_id));
+    let mut found = HashSet::new();
+    let mut waiting: Vec<&[u8]> = tops.map(|span| span.span_id.as_slice()).collect();
+    while let Some(id) = waiting.pop() {
+        // A span without an id is not the parent of the roots.
+        if is_id(id) && found.insert(id) {
+            waiting.extend(children.get(id).into_iter().flatten());
+        }
+    }
+    found
 }
 
 /// `3 spans`, `1 span`.

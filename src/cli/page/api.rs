@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use standpipe::Exporter;
@@ -17,64 +17,65 @@ use super::super::text::brief;
 use super::query::Query;
 use super::server::{Request, Response};
 use super::store::{Trace, is_error};
-use super::{Shared, details};
+use super::{Page, details};
 
 /// Rows of a list. A narrower search finds the others.
 const MAX_ROWS: usize = 1000;
 const DEMO_BUDGET: Duration = Duration::from_secs(5);
 
 /// Answers a request for a path behind `/api/`, or returns why it fails.
-pub(super) fn respond(path: &str, request: &Request<'_>, shared: &Arc<Shared>) -> Result<Response, Response> {
+pub(super) fn respond(path: &str, request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response> {
     let words: Vec<&str> = path.split('/').collect();
     let top = request.parameter("span").parse().ok();
     Ok(match (request.method, words.as_slice()) {
-        ("POST", ["demo"]) => run_demo(shared)?,
+        ("POST", ["demo"]) => run_demo(page)?,
         ("POST", _) => return Err(Response::failed(404, "no such action")),
-        (_, ["state"]) => Response::json(&state(shared)),
-        (_, ["traces"]) => list_traces(request, shared)?,
+        (_, ["state"]) => Response::json(&state(page)),
+        (_, ["traces"]) => list_traces(request, page)?,
         (_, ["trace", id]) => {
-            let trace = find_trace(id, shared)?;
+            let trace = find_trace(id, page)?;
             let known = ["changed", "logs"].map(|name| request.parameter(name).parse().ok());
-            let is_known =
-                known == [Some(trace.changed), Some(shared.lock().logs_of(&trace.key).len() as u64)];
+            let is_known = known == [Some(trace.changed), Some(page.lock().logs_of(&trace.key).len() as u64)];
             // The large answer is sent only if it has changed.
-            Response::json(&(!is_known).then(|| details::columns(&trace, shared)))
+            Response::json(&(!is_known).then(|| details::columns(&trace, page)))
         }
         (_, ["trace", id, "span", index]) => {
-            let trace = find_trace(id, shared)?;
+            let trace = find_trace(id, page)?;
             let span = index.parse().ok().and_then(|index: usize| trace.spans.get(index));
             let span = span.ok_or_else(|| Response::failed(404, "the trace has no such span"))?;
-            Response::json(&details::span(span, &shared.lock().logs_of(&trace.key)))
+            Response::json(&details::span(span, &page.lock().logs_of(&trace.key)))
         }
-        (_, ["trace", id, "otlp"]) => Response::text(details::otlp(&*find_trace(id, shared)?, top, shared)),
-        (_, ["trace", id, "text"]) => Response::text(details::text(&*find_trace(id, shared)?, top, shared)),
-        (_, ["logs"]) => list_logs(request, shared)?,
+        (_, ["trace", id, form @ ("otlp" | "text")]) => {
+            let part = details::part(&*find_trace(id, page)?, top, page);
+            Response::text(if *form == "otlp" { part.to_json_lines() } else { details::text(&part) })
+        }
+        (_, ["logs"]) => list_logs(request, page)?,
         (_, ["log", number]) => {
-            let kept = number.parse().ok().and_then(|number| shared.lock().log(number));
+            let kept = number.parse().ok().and_then(|number| page.lock().log(number));
             let kept = kept.ok_or_else(|| Response::failed(404, "this log record is not here any more"))?;
             Response::json(&details::log(&kept))
         }
-        (_, ["metrics"]) => Response::json(&list_metrics(shared)),
-        (_, ["series"]) => Response::json(&series_of(request.parameter("name"), shared)),
-        (_, ["services"]) => Response::json(&service_map(&shared.traces())),
-        (_, ["requests"]) => Response::json(&list_requests(shared)),
+        (_, ["metrics"]) => Response::json(&list_metrics(page)),
+        (_, ["series"]) => Response::json(&series_of(request.parameter("name"), page)),
+        (_, ["services"]) => Response::json(&service_map(&page.traces())),
+        (_, ["requests"]) => Response::json(&list_requests(page)),
         _ => return Err(Response::failed(404, "no such resource")),
     })
 }
 
-fn find_trace(id: &str, shared: &Shared) -> Result<Arc<Trace>, Response> {
+fn find_trace(id: &str, page: &Page) -> Result<Arc<Trace>, Response> {
     // `from_str_radix` takes a sign, too.
     let is_id = id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit());
     let key = u128::from_str_radix(id, 16).ok().filter(|_| is_id).map(u128::to_be_bytes);
     let key = key.ok_or_else(|| Response::failed(400, "a trace id has 32 hexadecimal digits"))?;
-    let trace = shared.lock().traces.get(&key).cloned();
+    let trace = page.lock().traces.get(&key).cloned();
     trace.ok_or_else(|| Response::failed(404, "this trace is not here, or not any more"))
 }
 
 /// Returns what the head and the foot of the page show.
-fn state(shared: &Shared) -> Json {
-    let [http, grpc] = shared.endpoints();
-    let store = shared.lock();
+fn state(page: &Page) -> Json {
+    let [http, grpc] = page.endpoints();
+    let store = page.lock();
     json!({
         "version": store.version,
         "http": http,
@@ -103,12 +104,12 @@ fn list<T>(found: Vec<T>, row: impl FnMut(T) -> Json) -> Response {
 }
 
 /// The latest first.
-fn list_traces(request: &Request<'_>, shared: &Shared) -> Result<Response, Response> {
+fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
     let query = query(request)?;
-    let mut traces = shared.traces();
+    let mut traces = page.traces();
     traces.retain(|trace| query.matches_trace(trace));
     traces.sort_unstable_by_key(|trace| Reverse((trace.start, trace.key)));
-    let log_counts = shared.lock().log_counts();
+    let log_counts = page.lock().log_counts();
     Ok(list(traces, |trace| {
         json!({
             "id": describe::id(&trace.key),
@@ -127,18 +128,18 @@ fn list_traces(request: &Request<'_>, shared: &Shared) -> Result<Response, Respo
 }
 
 /// The latest first.
-fn list_logs(request: &Request<'_>, shared: &Shared) -> Result<Response, Response> {
+fn list_logs(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
     let query = query(request)?;
     let least = request.parameter("level").parse().unwrap_or(0);
-    let mut logs: Vec<_> = shared.lock().logs.iter().cloned().collect();
+    let mut logs: Vec<_> = page.lock().logs.iter().cloned().collect();
     logs.retain(|kept| kept.log.log.severity_number >= least && query.matches_log(&kept.log));
     logs.sort_by_cached_key(|kept| Reverse((LogView::from(&kept.log).unix_nanos(), kept.number)));
     Ok(list(logs, |kept| details::log_row(&kept)))
 }
 
 /// Returns the metrics with the numbers of their services. The scripts ask for the series of a metric by its name.
-fn list_metrics(shared: &Shared) -> Json {
-    let store = shared.lock();
+fn list_metrics(page: &Page) -> Json {
+    let store = page.lock();
     let mut by_name: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
     store.series.series.values().for_each(|series| by_name.entry(&series.name).or_default().push(series));
     let rows = by_name.into_iter().filter_map(|(name, all)| {
@@ -158,8 +159,8 @@ fn list_metrics(shared: &Shared) -> Json {
     rows.collect()
 }
 
-fn series_of(name: &str, shared: &Shared) -> Json {
-    let store = shared.lock();
+fn series_of(name: &str, page: &Page) -> Json {
+    let store = page.lock();
     let mut of_name: Vec<&Series> =
         store.series.series.values().filter(|series| series.name == name).collect();
     of_name.sort_by_key(|series| (store.service_number(&series.service), &series.attributes, series.id));
@@ -177,16 +178,11 @@ fn series_of(name: &str, shared: &Shared) -> Json {
 }
 
 /// Returns the refused requests, the latest first.
-fn list_requests(shared: &Shared) -> Json {
-    let store = shared.lock();
+fn list_requests(page: &Page) -> Json {
+    let store = page.lock();
     let mut refusals: Vec<_> = store.refusals.iter().collect();
     refusals.sort_by_key(|refusal| Reverse(refusal.at));
-    let rows = refusals.into_iter().map(|refusal| {
-        // milliseconds since 1970
-        let at = refusal.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-        json!({ "at": at, "status": refusal.status, "what": refusal.what, "count": refusal.count })
-    });
-    rows.collect()
+    json!(refusals)
 }
 
 /// Returns the services, and how often, how long and with how many errors a span of one is the parent of a span of another.
@@ -227,23 +223,23 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
 }
 
 /// Lets the pretend shop of `standpipe demo` send here, once at a time.
-fn run_demo(shared: &Arc<Shared>) -> Result<Response, Response> {
-    if shared.is_demo_running.swap(true, Ordering::SeqCst) {
+fn run_demo(page: &Arc<Page>) -> Result<Response, Response> {
+    if page.is_demo_running.swap(true, Ordering::SeqCst) {
         return Err(Response::failed(409, "the pretend shop is still open"));
     }
     let run = {
-        let shared = shared.clone();
+        let page = page.clone();
         move || {
-            let exporter = Exporter::http(shared.endpoints()[0]);
+            let exporter = Exporter::http(page.endpoints()[0]);
             if let Ok(shop) = DemoProgram::start(&exporter, None) {
                 shop.run();
                 shop.shutdown(DEMO_BUDGET);
             }
-            shared.is_demo_running.store(false, Ordering::SeqCst);
+            page.is_demo_running.store(false, Ordering::SeqCst);
         }
     };
     thread::Builder::new().name("standpipe-demo".to_owned()).spawn(run).map_err(|error| {
-        shared.is_demo_running.store(false, Ordering::SeqCst);
+        page.is_demo_running.store(false, Ordering::SeqCst);
         Response::failed(503, error.to_string())
     })?;
     Ok(Response { status: 202, ..Response::text("the pretend shop is open".to_owned()) })

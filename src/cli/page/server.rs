@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest};
 
-use super::{Shared, api};
+use super::{Page, api};
 
 /// A browser opens six at most, of each of its windows. A further one takes the place of the one that was idle for longest.
 const MAX_CONNECTIONS: usize = 64;
@@ -117,17 +117,17 @@ impl Response {
 }
 
 /// Serves for as long as the process lives.
-pub(super) fn start(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
+pub(super) fn start(listener: TcpListener, page: Arc<Page>) -> io::Result<()> {
     let listening = listener.local_addr()?;
     let limits = Receiver::builder().max_header_bytes(MAX_HEAD_BYTES);
     let limits = limits.max_connections(MAX_CONNECTIONS).read_timeout(IDLE_TIMEOUT);
-    limits.serve_pages(listener, move |request, socket| answer(request, listening, &shared, socket))
+    limits.serve_pages(listener, move |request, socket| answer(request, listening, &page, socket))
 }
 
 fn answer(
     request: Result<&ReceivedRequest, &RefusedRequest>,
     listening: SocketAddr,
-    shared: &Arc<Shared>,
+    page: &Arc<Page>,
     socket: &TcpStream,
 ) -> Option<Answer> {
     let failed = |status, why: &str| Some(Response::failed(status, why).into_answer(true));
@@ -139,23 +139,23 @@ fn answer(
         return failed(status, why);
     }
     if request.path != "/api/events" || request.method != "GET" {
-        let response = respond(&request, shared).unwrap_or_else(|failed| failed);
+        let response = respond(&request, page).unwrap_or_else(|failed| failed);
         return Some(response.into_answer(request.method != "HEAD"));
     }
     let place = |taken: usize| (taken < MAX_STREAMS).then_some(taken + 1);
-    if shared.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, place).is_err() {
+    if page.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, place).is_err() {
         return failed(503, "too many tabs have a stream; poll instead");
     }
     // An error means that the browser has left.
-    let _ = stream(socket, shared);
-    shared.streams.fetch_sub(1, Ordering::Relaxed);
+    let _ = stream(socket, page);
+    page.streams.fetch_sub(1, Ordering::Relaxed);
     None
 }
 
-fn respond(request: &Request<'_>, shared: &Arc<Shared>) -> Result<Response, Response> {
+fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response> {
     let path = request.path.as_str();
     if let Some(rest) = path.strip_prefix("/api/") {
-        return api::respond(rest, request, shared);
+        return api::respond(rest, request, page);
     }
     if request.method == "POST" {
         return Err(Response::failed(405, "only GET is answered"));
@@ -174,7 +174,7 @@ fn respond(request: &Request<'_>, shared: &Arc<Shared>) -> Result<Response, Resp
 }
 
 /// Reports the version of the store when it changes. What is new the page asks for itself.
-fn stream(mut socket: &TcpStream, shared: &Shared) -> io::Result<()> {
+fn stream(mut socket: &TcpStream, page: &Page) -> io::Result<()> {
     let fields = HEADERS.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{fields}\
@@ -184,7 +184,7 @@ fn stream(mut socket: &TcpStream, shared: &Shared) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let mut seen = None;
     loop {
-        let version = shared.wait_for_news(seen, GONE_INTERVAL);
+        let version = page.wait_for_news(seen, GONE_INTERVAL);
         if is_gone(socket) {
             return Ok(());
         }

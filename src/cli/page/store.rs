@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use standpipe::receiver::{Batch, ReceivedLog, ReceivedSpan, RefusedRequest};
 
@@ -99,11 +99,14 @@ impl KeptLog {
     }
 }
 
+/// A refused request, as the page's scripts get it.
+#[derive(serde::Serialize)]
 pub(super) struct Refusal {
-    pub(super) at: SystemTime,
-    pub(super) status: u16,
-    pub(super) what: String,
-    pub(super) count: u64,
+    /// Milliseconds since 1970.
+    pub(super) at: u128,
+    status: u16,
+    what: String,
+    count: u64,
 }
 
 impl Store {
@@ -160,6 +163,7 @@ impl Store {
 
     /// Notes a refusal, with what to do about it. One like the last is only counted.
     pub(super) fn refuse(&mut self, refused: &RefusedRequest, what: String, at: SystemTime) {
+        let at = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         self.version += 1;
         self.counts.refused += 1;
         if let Some(like) = self.refusals.iter_mut().find(|refusal| refusal.what == what) {
