@@ -2,7 +2,7 @@
 
 use std::io;
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use clap::Args;
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn start_receiver(page: Option<Page>) -> io::Result<Receiver> {
+fn start_receiver(page: Option<Arc<Page>>) -> io::Result<Receiver> {
     let Some(page) = page else { return Receiver::start() };
     let shown = page.clone();
     let receiver = Receiver::builder().local_hosts_only().on_batch(move |batch| shown.show(batch)).start()?;
@@ -166,7 +166,7 @@ impl Arrived {
 
     fn draw(&self, transport: Transport, style: &Style) -> [String; 2] {
         let (ink, mark) =
-            if self.is_all() { (Ink::GOOD, style.glyphs.check) } else { (Ink::BAD, style.glyphs.cross) };
+            if self.is_all() { (Ink::GOOD, style.glyph("✓")) } else { (Ink::BAD, style.glyph("✗")) };
         let records = self.records.iter().map(Count::text).collect::<Vec<_>>().join(", ");
         let requests = describe::count(self.requests, "request");
         let mut line = style.line();

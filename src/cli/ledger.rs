@@ -112,13 +112,13 @@ fn row<'a>(name: &'a str, entry: &LedgerEntry, ink: Ink) -> impl Iterator<Item =
 fn verdict(total: &Counts, style: &Style) -> String {
     let mut line = style.line();
     if total.lost() > 0 {
-        let text = format!("{} {} lost", style.glyphs.cross, describe::count(total.lost(), "record"));
+        let text = format!("{} {} lost", style.glyph("✗"), describe::count(total.lost(), "record"));
         line.put(Ink::BAD.bold(), &text);
     } else if total.in_flight > 0 {
         let text = format!("nothing lost so far, {} in flight", describe::count(total.in_flight, "record"));
         line.put(Ink::WARNING, &text);
     } else {
-        let check = style.glyphs.check;
+        let check = style.glyph("✓");
         line.put(Ink::GOOD.bold(), &format!("{check} nothing lost"));
         let superseded = match total.superseded {
             0 => String::new(),

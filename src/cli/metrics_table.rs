@@ -35,7 +35,7 @@ pub(crate) fn draw(metrics: &[ReceivedMetric], palette: &mut Palette, style: &St
     let all: Vec<&Series> = store.series.values().collect();
     let points: usize = all.iter().map(|series| series.points.len()).sum();
     let points = describe::count(points as u64, "data point");
-    let facts = format!("{} series{}{points}", all.len(), style.glyphs.separator);
+    let facts = format!("{} series{}{points}", all.len(), style.glyph(" · "));
     draw_series(all, &facts, MAX_LISTED, false, palette, style)
 }
 

@@ -80,9 +80,10 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
         .spawn(move || read(BufReader::new(source), MAX_LINE_BYTES, &sender))
         .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
-    let pace = if options.file == "-" { Pace::Live } else { Pace::AtOnce(Instant::now()) };
+    // The lines of a file are shown as if all came now, however long they take to be read.
+    let read_at = (options.file != "-").then(Instant::now);
     let reading = Reading { progress: Progress::new(style), size, is_file: is_file() };
-    let bad = print(&lines, view, pace, &name, reading).map_err(Failure::Output)?;
+    let bad = print(&lines, view, read_at, &name, reading).map_err(Failure::Output)?;
     if bad > MAX_REPORTED {
         report_error(&format!("{name}: {} cannot be read", describe::count(bad, "line")));
     }
@@ -97,24 +98,6 @@ fn open(file: &OsStr) -> io::Result<(File, u64)> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a directory"));
     }
     Ok((File::open(file)?, metadata.len()))
-}
-
-/// What time means for the lines.
-#[derive(Clone, Copy)]
-enum Pace {
-    /// They come as they are written: a trace that is quiet is drawn.
-    Live,
-    /// All are there already, however long they take to be read: as if they came at this time.
-    AtOnce(Instant),
-}
-
-impl Pace {
-    fn now(self) -> Instant {
-        match self {
-            Self::Live => Instant::now(),
-            Self::AtOnce(start) => start,
-        }
-    }
 }
 
 /// A bar of what was read, and standard output, which it gives way to.
@@ -161,14 +144,15 @@ fn is_file() -> bool {
 fn print(
     lines: &Receiver<Line>,
     mut view: View,
-    pace: Pace,
+    read_at: Option<Instant>,
     name: &str,
     mut reading: Reading<'_>,
 ) -> io::Result<u64> {
+    let now = || read_at.unwrap_or_else(Instant::now);
     let (mut bad, mut records_read) = (0, 0);
     loop {
-        let line = match (pace, view.next_due()) {
-            (Pace::Live, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
+        let line = match (read_at, view.next_due()) {
+            (None, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
             _ => lines.recv().map_err(RecvTimeoutError::from),
         };
         if let Ok((bytes_read, _)) = line {
@@ -178,7 +162,7 @@ fn print(
         match line {
             Ok((_, Ok(records))) => {
                 records_read += records.count() as u64;
-                view.add(&records, None, pace.now(), &mut out)?;
+                view.add(&records, None, now(), &mut out)?;
             }
             Ok((_, Err(reason))) => {
                 bad += 1;
@@ -198,7 +182,7 @@ fn print(
                 return Ok(bad);
             }
         }
-        view.draw_due(pace.now(), &mut out)?;
+        view.draw_due(now(), &mut out)?;
         out.flush()?;
     }
 }

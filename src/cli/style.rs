@@ -32,7 +32,6 @@ pub(crate) struct Style {
     pub(crate) charset: Charset,
     /// Cells in a line.
     pub(crate) width: usize,
-    pub(crate) glyphs: &'static Glyphs,
 }
 
 impl Style {
@@ -44,16 +43,18 @@ impl Style {
             ColorChoice::Never => false,
         };
         let charset = if ascii { Charset::Ascii } else { terminal.charset() };
-        let glyphs = match charset {
-            Charset::Unicode => &UNICODE,
-            Charset::Ascii => &ASCII,
-        };
-        Self { color, charset, width: width_in(terminal.columns.unwrap_or(DEFAULT_WIDTH)), glyphs }
+        Self { color, charset, width: width_in(terminal.columns.unwrap_or(DEFAULT_WIDTH)) }
     }
 
     /// Draws from here on for a terminal of this many columns.
     pub(crate) fn set_columns(&mut self, columns: usize) {
         self.width = width_in(columns);
+    }
+
+    /// Returns a shape in the character set of the terminal.
+    pub(crate) fn glyph(&self, shape: &'static str) -> &'static str {
+        let ascii_form = ASCII_FORMS.iter().find(|(unicode, _)| *unicode == shape).map(|(_, ascii)| *ascii);
+        ascii_form.filter(|_| self.charset == Charset::Ascii).unwrap_or(shape)
     }
 
     /// How many cells `text` takes once its characters are made harmless.
@@ -81,7 +82,7 @@ impl Style {
         }
         let right_width: usize = right.iter().map(|(_, text)| self.width_of(text)).sum();
         let gap = usize::from(right_width > 0);
-        line.put(Ink::FAINT, &self.glyphs.rule.repeat(line.room().saturating_sub(gap + right_width)))
+        line.put(Ink::FAINT, &self.glyph("─").repeat(line.room().saturating_sub(gap + right_width)))
             .space(gap);
         for (ink, text) in right {
             line.put_rest(*ink, text);
@@ -90,62 +91,23 @@ impl Style {
     }
 }
 
-/// The shapes of one character set.
-#[derive(Debug)]
-pub(crate) struct Glyphs {
-    /// A branch with siblings below it, the last branch, and the trunk between branches.
-    pub(crate) branch: &'static str,
-    pub(crate) last_branch: &'static str,
-    pub(crate) trunk: &'static str,
-    pub(crate) rule: &'static str,
-    pub(crate) tick: &'static str,
-    pub(crate) event: &'static str,
-    pub(crate) link: &'static str,
-    pub(crate) cross: &'static str,
-    pub(crate) times: &'static str,
-    pub(crate) service: &'static str,
-    pub(crate) check: &'static str,
-    pub(crate) attention: &'static str,
-    pub(crate) ellipsis: &'static str,
-    pub(crate) separator: &'static str,
-    pub(crate) micro: &'static str,
-}
-
-static UNICODE: Glyphs = Glyphs {
-    branch: "├─ ",
-    last_branch: "╰─ ",
-    trunk: "│  ",
-    rule: "─",
-    tick: "╷",
-    event: "◆",
-    link: "↗",
-    cross: "✗",
-    times: "×",
-    service: "■",
-    check: "✓",
-    attention: "!",
-    ellipsis: "…",
-    separator: " · ",
-    micro: "µ",
-};
-
-static ASCII: Glyphs = Glyphs {
-    branch: "|- ",
-    last_branch: "`- ",
-    trunk: "|  ",
-    rule: "-",
-    tick: "|",
-    event: "*",
-    link: "->",
-    cross: "x",
-    times: "x",
-    service: "#",
-    check: "ok",
-    attention: "!",
-    ellipsis: "..",
-    separator: ", ",
-    micro: "u",
-};
+/// The shapes that have another form where only ASCII can be shown.
+const ASCII_FORMS: [(&str, &str); 14] = [
+    ("├─ ", "|- "),
+    ("╰─ ", "`- "),
+    ("│  ", "|  "),
+    ("─", "-"),
+    ("╷", "|"),
+    ("◆", "*"),
+    ("↗", "->"),
+    ("✗", "x"),
+    ("×", "x"),
+    ("■", "#"),
+    ("✓", "ok"),
+    ("…", ".."),
+    (" · ", ", "),
+    ("µ", "u"),
+];
 
 /// What a piece of text is written with.
 ///
@@ -238,7 +200,7 @@ impl Palette {
     pub(crate) fn mark(&self, service: &str, style: &Style) -> String {
         match self.place(service) {
             None => "?".to_owned(),
-            Some(_) if style.color => style.glyphs.service.to_owned(),
+            Some(_) if style.color => style.glyph("■").to_owned(),
             Some(place) => char::from(b'A' + (place % 26) as u8).to_string(),
         }
     }
@@ -266,7 +228,7 @@ impl Line<'_> {
     /// Puts what fits into `room` cells.
     pub(crate) fn put_within(&mut self, ink: Ink, text: &str, room: usize) -> &mut Self {
         let text = text::printable(text, self.style.charset);
-        self.write(ink, &text::cut(&text, room, self.style.glyphs.ellipsis));
+        self.write(ink, &text::cut(&text, room, self.style.glyph("…")));
         self
     }
 
@@ -324,7 +286,7 @@ impl Line<'_> {
 
 /// Unicode without colours, `width` cells wide.
 pub(crate) fn plain_style(width: usize) -> Style {
-    Style { color: false, charset: Charset::Unicode, width, glyphs: &UNICODE }
+    Style { color: false, charset: Charset::Unicode, width }
 }
 
 #[cfg(test)]

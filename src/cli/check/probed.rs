@@ -48,16 +48,16 @@ pub(super) fn draw(endpoint: &EndpointReport, exporter: &Exporter, style: &Style
 
 fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
     let (ink, mark, detail, advice) = match &stage.outcome {
-        Outcome::Passed { detail } => (Ink::GOOD.bold(), style.glyphs.check, detail.as_str(), ""),
+        Outcome::Passed { detail } => (Ink::GOOD.bold(), style.glyph("✓"), detail.as_str(), ""),
         Outcome::Failed { what, advice } => {
-            (Ink::BAD.bold(), style.glyphs.cross, what.as_str(), advice.as_str())
+            (Ink::BAD.bold(), style.glyph("✗"), what.as_str(), advice.as_str())
         }
         Outcome::Noted { detail } => (Ink::FAINT.bold(), "-", detail.as_str(), ""),
         // `Outcome` is not exhaustive; the library has no other variant yet.
         _ => (Ink::FAINT.bold(), "-", "", ""),
     };
     // the marks differ in width, what follows them does not
-    let name_at = 2 + style.width_of(style.glyphs.check).max(style.width_of(style.glyphs.cross)) + 1;
+    let name_at = 2 + style.width_of(style.glyph("✓")).max(style.width_of(style.glyph("✗"))) + 1;
     let detail_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
     let mut line = style.line();
     line.space(2).put(ink, mark).pad_to(name_at).put(Ink::PLAIN, stage.kind.name());
@@ -132,9 +132,9 @@ impl Totals {
         }
         let (ink, mark) = match (self.errors, usable) {
             // Nothing is wrong with a file that exports nothing, but it must not be mistaken for one that does.
-            (0, 0) => (Ink::WARNING.bold(), style.glyphs.attention),
-            (0, _) => (Ink::GOOD.bold(), style.glyphs.check),
-            _ => (Ink::BAD.bold(), style.glyphs.cross),
+            (0, 0) => (Ink::WARNING.bold(), "!"),
+            (0, _) => (Ink::GOOD.bold(), style.glyph("✓")),
+            _ => (Ink::BAD.bold(), style.glyph("✗")),
         };
         let end = match (usable, self.exporters) {
             (0, 0) => "; nothing would be sent",

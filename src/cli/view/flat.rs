@@ -142,7 +142,7 @@ pub(super) fn now() -> u64 {
 /// The line over a batch: what is in it and, if it came over the network, how and when.
 fn heading(content: &str, protocol: Option<Protocol>, unix_nanos: u64, style: &Style) -> String {
     let Some(protocol) = protocol else { return style.ruled(&[(Ink::PLAIN.bold(), content)], &[]) };
-    let (rule, time) = (style.glyphs.rule.repeat(2), describe::time_of_day(unix_nanos));
+    let (rule, time) = (style.glyph("─").repeat(2), describe::time_of_day(unix_nanos));
     let content = format!("{content} over {}", protocol.name());
     style.ruled(&[(Ink::FAINT, &rule), (Ink::FAINT, &time), (Ink::PLAIN.bold(), &content)], &[])
 }

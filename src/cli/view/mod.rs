@@ -181,7 +181,7 @@ impl View {
             true => format!("{} series", series.len()),
             false => format!("{} of {} series changed", changed.len(), series.len()),
         };
-        let facts = format!("{}{}{count}", describe::time_of_day(newest), self.style.glyphs.separator);
+        let facts = format!("{}{}{count}", describe::time_of_day(newest), self.style.glyph(" · "));
         let max_rows = if self.full { usize::MAX } else { MAX_LISTED };
         metrics_table::draw_series(changed, &facts, max_rows, true, &mut self.palette, &self.style)
     }
@@ -212,7 +212,7 @@ impl View {
         let Assembler { open, spans, .. } = &self.assembler;
         let traces = describe::count(open.len() as u64, "trace");
         let spans = describe::count(*spans as u64, "span");
-        (!open.is_empty()).then(|| format!("{traces} open{}{spans}", self.style.glyphs.separator))
+        (!open.is_empty()).then(|| format!("{traces} open{}{spans}", self.style.glyph(" · ")))
     }
 
     fn draw(&mut self, block: &Block, out: &mut impl Write) -> io::Result<()> {
@@ -238,12 +238,7 @@ impl View {
         if !is_shown {
             return Ok(());
         }
-        let note = note(block, self.style.glyphs.separator);
-        let heading = match &block.state {
-            State::Complete => Heading::Complete,
-            State::Partial { .. } | State::Late { was_shown: false, .. } => Heading::Partial(&note),
-            State::Late { was_shown: true, .. } => Heading::Late(&note),
-        };
+        let heading = heading(block, self.style.glyph(" · "));
         let is_cut = matches!(block.state, State::Late { is_cut: true, .. });
         let options = waterfall::Options { full: self.full, heading, hidden: all - spans.len(), is_cut };
         let lines = waterfall::draw(&spans, &logs, options, &mut self.palette, &self.style);
@@ -278,9 +273,9 @@ impl View {
 }
 
 /// What is missing of a trace, or what came late.
-fn note(block: &Block, separator: &str) -> String {
+fn heading(block: &Block, separator: &str) -> Heading {
     match &block.state {
-        State::Complete => String::new(),
+        State::Complete => Heading::Complete,
         State::Partial { root, missing_parents, cause } => {
             let missing = match (root, missing_parents) {
                 (Root::Missing, _) => "root span missing".to_owned(),
@@ -289,20 +284,20 @@ fn note(block: &Block, separator: &str) -> String {
                     format!("{} missing", describe::count(*parents as u64, "parent"))
                 }
             };
-            match cause {
+            Heading::Partial(match cause {
                 Cause::Quiet | Cause::End => missing,
                 Cause::Age => format!("{missing}{separator}open for 30 s"),
                 Cause::Memory => format!("{missing}{separator}too many are open"),
-            }
+            })
         }
-        State::Late { was_shown: false, .. } => "what came before was filtered out".to_owned(),
+        State::Late { was_shown: false, .. } => {
+            Heading::Partial("what came before was filtered out".to_owned())
+        }
         State::Late { was_shown: true, .. } => {
-            let spans = block.spans.len() as u64;
-            let logs = block.logs.len() as u64;
-            let parts = [(spans, "late span"), (logs, "late log record")]
-                .into_iter()
-                .filter(|(number, _)| *number > 0);
-            parts.map(|(number, what)| describe::count(number, what)).collect::<Vec<_>>().join(", +")
+            let late = [(block.spans.len(), "late span"), (block.logs.len(), "late log record")];
+            let late = late.into_iter().filter(|(number, _)| *number > 0);
+            let late = late.map(|(number, what)| describe::count(number as u64, what));
+            Heading::Late(late.collect::<Vec<_>>().join(", +"))
         }
     }
 }

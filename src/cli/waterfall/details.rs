@@ -120,20 +120,19 @@ impl<'a> Drawing<'_, 'a> {
     fn remarks(&self, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
         let bare = Span { start_time_unix_nano: view.span.start_time_unix_nano, ..Span::default() };
         let span = if view.is_past { &bare } else { view.span };
-        let glyphs = self.style.glyphs;
         let logs = self.logs.get(&key_of(view)).map_or(&[][..], Vec::as_slice);
         let full = self.options.full;
         let most = if full { usize::MAX } else { MAX_LISTED };
         let mut lines = Vec::new();
         if let Some(message) = view.error() {
             let message = if message.is_empty() { "error" } else { message };
-            lines.push(vec![(Ink::BAD, format!("{} {message}", glyphs.cross))]);
+            lines.push(vec![(Ink::BAD, format!("{} {message}", self.style.glyph("✗")))]);
         }
         let moments = moments(&span.events, logs, most).into_iter();
         lines.extend(moments.map(|moment| moment.pieces(span.start_time_unix_nano, full, self.style)));
         for link in span.links.iter().take(most) {
             let mut pieces = vec![
-                (Ink::PLAIN, format!("{} {}", glyphs.link, self.target(link))),
+                (Ink::PLAIN, format!("{} {}", self.style.glyph("↗"), self.target(link))),
                 (Ink::FAINT, format!("in trace {}", describe::short_id(&link.trace_id))),
             ];
             pieces.extend(telling(&link.attributes, full));
@@ -252,7 +251,7 @@ impl Moment<'_> {
         let (mut pieces, attributes) = match self {
             Self::Event(event) => {
                 let ink = if event.name == EXCEPTION { Ink::BAD } else { Ink::PLAIN };
-                (vec![(ink, format!("{} {}", style.glyphs.event, event.name))], &event.attributes)
+                (vec![(ink, format!("{} {}", style.glyph("◆"), event.name))], &event.attributes)
             }
             Self::Log(view) => (log_pieces(view).to_vec(), &view.log.attributes),
         };

@@ -57,7 +57,7 @@ impl Bar<'_> {
             let is_covered = from < to;
             if markers.contains(&cell) {
                 let ink = if is_covered { self.ink.as_ground() } else { self.ink };
-                line.put(ink, style.glyphs.event);
+                line.put(ink, style.glyph("◆"));
             } else if is_covered {
                 let (glyph, is_reversed) = block(from, to, style);
                 line.put(if is_reversed { self.ink.reversed() } else { self.ink }, glyph);
@@ -106,7 +106,7 @@ pub(super) fn ruler(scale: &Scale, style: &Style, line: &mut Line<'_>) {
 
 fn label(time: u64, style: &Style) -> String {
     let text = if time == 0 { "0".to_owned() } else { describe::round_duration(time, style) };
-    format!("{}{text}", style.glyphs.tick)
+    format!("{}{text}", style.glyph("╷"))
 }
 
 /// The smallest step whose labels do not touch each other.

@@ -31,11 +31,11 @@ const WITH_SERVICES: usize = 80;
 const WITH_BARS: usize = 60;
 
 /// How much of a trace is drawn, and under which heading.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Options<'o> {
+#[derive(Debug, Default)]
+pub(crate) struct Options {
     /// Every span, with everything that is known of it.
     pub(crate) full: bool,
-    pub(crate) heading: Heading<'o>,
+    pub(crate) heading: Heading,
     /// How many spans the user does not want to see.
     pub(crate) hidden: usize,
     /// Whether spans that came before may have been forgotten.
@@ -43,14 +43,14 @@ pub(crate) struct Options<'o> {
 }
 
 /// What the line over a trace says.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum Heading<'o> {
+#[derive(Debug, Default)]
+pub(crate) enum Heading {
     #[default]
     Complete,
     /// What is missing.
-    Partial(&'o str),
+    Partial(String),
     /// What comes after the trace was drawn.
-    Late(&'o str),
+    Late(String),
 }
 
 /// Draws every trace among `spans`, the earliest first, and after them the log records that belong to none of the
@@ -58,7 +58,7 @@ pub(crate) enum Heading<'o> {
 pub(crate) fn draw<'a>(
     spans: &[SpanView<'a>],
     logs: &[LogView<'a>],
-    options: Options<'_>,
+    options: Options,
     palette: &mut Palette,
     style: &Style,
 ) -> Vec<String> {
@@ -156,7 +156,7 @@ impl<'a> Trace<'a> {
         let name = text::shorten(&self.spans[node.index].span.name);
         match node.like.len() {
             0 => name.into_owned(),
-            others => format!("{name} {}{}", style.glyphs.times, others + 1),
+            others => format!("{name} {}{}", style.glyph("×"), others + 1),
         }
     }
 }
@@ -165,7 +165,7 @@ impl<'a> Trace<'a> {
 struct Drawing<'d, 'a> {
     style: &'d Style,
     palette: &'d Palette,
-    options: Options<'d>,
+    options: Options,
     /// Where the services, the bars and the durations begin; the last one ends the line.
     service_column: usize,
     lane_column: usize,
@@ -179,7 +179,7 @@ struct Drawing<'d, 'a> {
 }
 
 impl<'d, 'a> Drawing<'d, 'a> {
-    fn new(traces: &[Trace<'a>], options: Options<'d>, palette: &'d Palette, style: &'d Style) -> Self {
+    fn new(traces: &[Trace<'a>], options: Options, palette: &'d Palette, style: &'d Style) -> Self {
         let mut names = HashMap::new();
         let mut longest_name = MIN_NAME_WIDTH;
         let mut longest_service = 0;
@@ -252,10 +252,10 @@ impl<'d, 'a> Drawing<'d, 'a> {
 
     fn header(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
         let style = self.style;
-        let separator = style.glyphs.separator;
+        let separator = style.glyph(" · ");
         let id = describe::id(trace.id());
         let short_id = &id[..id.len().min(SHORT_ID)];
-        let note = match self.options.heading {
+        let note = match &self.options.heading {
             Heading::Complete => String::new(),
             Heading::Partial(note) => format!("partial{separator}{note}"),
             Heading::Late(note) => {
@@ -290,7 +290,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
         let note_width = if note.is_empty() { 0 } else { 1 + style.width_of(&note) };
         let id = if note.is_empty() || id.len() + note_width <= room { &id } else { short_id };
         let is_beside = id.len() + note_width <= room;
-        let id = text::cut(id, room.min(MAX_ID_WIDTH), style.glyphs.ellipsis);
+        let id = text::cut(id, room.min(MAX_ID_WIDTH), style.glyph("…"));
         let beside = if is_beside { note.as_str() } else { "" };
         let left = [(Ink::FAINT, "trace"), (Ink::PLAIN.bold(), &*id), (Ink::WARNING, beside)];
         lines.push(style.ruled(&left, &[(Ink::PLAIN, &facts), (errors_ink, &errors)]));
@@ -320,8 +320,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
         let mut line = self.style.line();
         if let Some((&has_sibling_below, above)) = node.trunks.split_last() {
             self.guides(above, &mut line);
-            let glyphs = self.style.glyphs;
-            line.put(Ink::FAINT, if has_sibling_below { glyphs.branch } else { glyphs.last_branch });
+            line.put(Ink::FAINT, self.style.glyph(if has_sibling_below { "├─ " } else { "╰─ " }));
         }
         let room = (self.service_column - GAP).saturating_sub(line.width());
         line.put_within(name_ink, &trace.name_of(node, self.style), room);
@@ -344,7 +343,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
     fn guides(&self, trunks: &[bool], line: &mut Line<'_>) {
         for &goes_on in trunks {
             if goes_on {
-                line.put(Ink::FAINT, self.style.glyphs.trunk);
+                line.put(Ink::FAINT, self.style.glyph("│  "));
             } else {
                 line.space(3);
             }
