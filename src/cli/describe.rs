@@ -372,12 +372,8 @@ fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {
         Value::BytesValue(bytes) => format!("<{}>", count(bytes.len() as u64, "byte")),
         Value::ArrayValue(_) | Value::KvlistValue(_) if depth == MAX_VALUE_DEPTH => "...".to_owned(),
         Value::ArrayValue(list) => {
-            let items: Vec<String> = list
-                .values
-                .iter()
-                .take(MAX_VALUE_CHARS)
-                .map(|item| nested_value(Some(item), depth + 1))
-                .collect();
+            let items = list.values.iter().take(MAX_VALUE_CHARS);
+            let items: Vec<String> = items.map(|item| nested_value(Some(item), depth + 1)).collect();
             format!("[{}]", items.join(","))
         }
         Value::KvlistValue(list) => {

@@ -32,7 +32,7 @@ const MAX_LISTED: usize = 40;
 pub(crate) fn draw(metrics: &[ReceivedMetric], palette: &mut Palette, style: &Style) -> Vec<String> {
     let mut store = SeriesStore::new(usize::MAX, usize::MAX);
     metrics.iter().for_each(|metric| _ = store.add(metric));
-    let all: Vec<&Series> = store.series.values().collect();
+    let all: Vec<&Series> = store.all.values().collect();
     let points: usize = all.iter().map(|series| series.points.len()).sum();
     let points = describe::count(points as u64, "data point");
     let facts = format!("{} series{}{points}", all.len(), style.glyph(" · "));
@@ -256,7 +256,12 @@ pub(crate) fn bars(values: &[f64], cells: usize, style: &Style) -> String {
         Charset::Unicode => &UNICODE_BARS,
         Charset::Ascii => &ASCII_BARS,
     };
-    heights.iter().map(|height| shapes[level(*height, highest, shapes.len() - 1)]).collect()
+    let top = shapes.len() - 1;
+    let level = |height: &f64| match *height > 0.0 {
+        true => ((height / highest * top as f64).round() as usize).clamp(1, top),
+        false => 0,
+    };
+    heights.iter().map(|height| shapes[level(height)]).collect()
 }
 
 /// The mean of the values that share a cell, for each cell.
@@ -270,13 +275,6 @@ fn shared(values: &[f64], cells: usize) -> Vec<f64> {
             sharing.iter().map(|value| value.clamp(0.0, f64::MAX).max(0.0) / sharing.len() as f64).sum()
         })
         .collect()
-}
-
-fn level(height: f64, highest: f64, top: usize) -> usize {
-    if height <= 0.0 {
-        return 0;
-    }
-    ((height / highest * top as f64).round() as usize).clamp(1, top)
 }
 
 #[cfg(test)]

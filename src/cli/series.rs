@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use standpipe::receiver::ReceivedMetric;
 use standpipe::receiver::proto::{
     self, Buckets, Data, ExponentialHistogramDataPoint, KeyValue, Metric, Number, Point,
@@ -25,7 +25,7 @@ const SERIES_BYTES: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct SeriesStore {
     /// The series by their identity.
-    pub(crate) series: HashMap<u64, Series>,
+    pub(crate) all: HashMap<u64, Series>,
     max_points: usize,
     max_bytes: usize,
     pub(crate) bytes: usize,
@@ -56,7 +56,7 @@ impl SeriesStore {
     fn add_point(&mut self, identity: u64, metric: &ReceivedMetric, point: Point<'_>) -> bool {
         self.clock += 1;
         let new = || Series::new(self.clock, metric, point.attributes());
-        let series = self.series.entry(identity).or_insert_with(new);
+        let series = self.all.entry(identity).or_insert_with(new);
         let bytes_before = if series.points.is_empty() { 0 } else { series.bytes };
         let point = SeriesPoint::from(point);
         // The same increment again is a change.
@@ -80,13 +80,13 @@ impl SeriesStore {
             return;
         }
         let mut by_change: Vec<_> =
-            self.series.iter().map(|(identity, series)| (series.changed, *identity)).collect();
+            self.all.iter().map(|(identity, series)| (series.changed, *identity)).collect();
         by_change.sort_unstable();
         for (_, identity) in by_change {
             if self.bytes <= self.max_bytes / 8 * 7 {
                 break;
             }
-            self.bytes -= self.series.remove(&identity).map_or(0, |series| series.bytes);
+            self.bytes -= self.all.remove(&identity).map_or(0, |series| series.bytes);
         }
     }
 }
@@ -137,24 +137,18 @@ impl Series {
 /// A data point of any kind, as the page's scripts get it.
 #[derive(Debug, Serialize)]
 pub(crate) struct SeriesPoint {
-    /// Nanoseconds since 1970.
-    #[serde(serialize_with = "as_millis")]
+    /// Milliseconds since 1970.
     pub(crate) time: u64,
     /// Start of the interval that a cumulative point counts.
-    #[serde(serialize_with = "as_millis")]
     start: u64,
     #[serde(flatten)]
     pub(crate) value: PointValue,
 }
 
-fn as_millis<S: Serializer>(nanos: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(nanos / 1_000_000)
-}
-
 impl From<Point<'_>> for SeriesPoint {
     fn from(point: Point<'_>) -> Self {
         let (start, time) = point.times();
-        Self { time, start, value: point.into() }
+        Self { time: time / 1_000_000, start: start / 1_000_000, value: point.into() }
     }
 }
 
@@ -199,6 +193,15 @@ pub(crate) enum PointValue {
 
 impl From<Point<'_>> for PointValue {
     fn from(point: Point<'_>) -> Self {
+        let histogram = |scale, count, sum, (min, max), (bounds, counts)| Self::Histogram {
+            scale,
+            count,
+            sum,
+            min,
+            max,
+            bounds,
+            counts,
+        };
         match point {
             Point::Number(point) => match point.value {
                 Some(Number::AsInt(value)) => Self::Int { value },
@@ -206,16 +209,12 @@ impl From<Point<'_>> for PointValue {
                 None => Self::Double { value: None },
             },
             Point::Histogram(point) => {
-                let (bounds, counts) = (point.explicit_bounds.clone(), point.bucket_counts.clone());
-                let (count, scale) = (point.count, None);
-                let (sum, min, max) = (point.sum, point.min, point.max);
-                Self::Histogram { scale, count, sum, min, max, bounds, counts }
+                let buckets = (point.explicit_bounds.clone(), point.bucket_counts.clone());
+                histogram(None, point.count, point.sum, (point.min, point.max), buckets)
             }
             Point::Exponential(point) => {
-                let (bounds, counts) = exponential_buckets(point);
-                let (count, scale) = (point.count, Some(point.scale));
-                let (sum, min, max) = (point.sum, point.min, point.max);
-                Self::Histogram { scale, count, sum, min, max, bounds, counts }
+                let buckets = exponential_buckets(point);
+                histogram(Some(point.scale), point.count, point.sum, (point.min, point.max), buckets)
             }
             Point::Summary(point) => Self::Summary {
                 count: point.count,

@@ -177,21 +177,17 @@ fn print(
                 out.flush()?;
                 out.get_mut().progress.end();
                 if bad == 0 && !view.has_printed() {
-                    report_error(&format!("{name}: {}", nothing_of(records_read)));
+                    let reason = match records_read {
+                        0 => "it has no records".to_owned(),
+                        records => format!("nothing to show of {}", describe::count(records, "record")),
+                    };
+                    report_error(&format!("{name}: {reason}"));
                 }
                 return Ok(bad);
             }
         }
         view.draw_due(now(), &mut out)?;
         out.flush()?;
-    }
-}
-
-/// Why nothing is shown of this many records.
-fn nothing_of(records: u64) -> String {
-    match records {
-        0 => "it has no records".to_owned(),
-        records => format!("nothing to show of {}", describe::count(records, "record")),
     }
 }
 

@@ -211,7 +211,7 @@ impl Palette {
 /// All text goes through here, so this is where foreign characters are made harmless.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    style: &'a Style,
+    pub(crate) style: &'a Style,
     text: String,
     width: usize,
     /// Spaces owed before the next piece, so that no line ends in spaces.
@@ -232,12 +232,6 @@ impl Line<'_> {
         self
     }
 
-    /// Puts `text` so that it ends where `column` begins.
-    pub(crate) fn put_right(&mut self, ink: Ink, text: &str, column: usize) -> &mut Self {
-        let width = self.style.width_of(text);
-        self.pad_to(column.saturating_sub(width)).put(ink, text)
-    }
-
     /// Puts what fits into the rest of the line.
     pub(crate) fn put_rest(&mut self, ink: Ink, text: &str) -> &mut Self {
         self.put_within(ink, text, self.room())
@@ -251,10 +245,6 @@ impl Line<'_> {
 
     pub(crate) fn pad_to(&mut self, column: usize) -> &mut Self {
         self.space(column.saturating_sub(self.width))
-    }
-
-    pub(crate) fn style(&self) -> &Style {
-        self.style
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -350,7 +340,7 @@ mod tests {
     fn a_line_knows_its_width_without_the_colors() {
         let style = Style { color: true, ..plain_style(80) };
         let mut line = style.line();
-        line.put(Ink::BAD.bold(), "no").pad_to(6).put_right(Ink::PLAIN, "12", 10).space(3);
+        line.put(Ink::BAD.bold(), "no").pad_to(8).put(Ink::PLAIN, "12").space(3);
         assert_eq!(line.width(), 13);
         assert_eq!(line.finish(), "\x1b[1;38;5;167mno\x1b[0m      12");
     }

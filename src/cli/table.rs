@@ -180,7 +180,7 @@ pub(crate) fn put<'t>(cells: impl IntoIterator<Item = (Column, Text<'t>)>, line:
             continue;
         }
         let aligned = match long_text {
-            LongText::Right => (start + width).saturating_sub(text.width(line.style())),
+            LongText::Right => (start + width).saturating_sub(text.width(line.style)),
             _ => start,
         };
         line.pad_to(aligned);

@@ -63,7 +63,8 @@ fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
     line.space(2).put(ink, mark).pad_to(name_at).put(Ink::PLAIN, stage.kind.name());
     if !matches!(stage.outcome, Outcome::Noted { .. }) {
         let took = u64::try_from(stage.took.as_nanos()).unwrap_or(u64::MAX);
-        line.put_right(Ink::FAINT, &describe::duration(took, style), detail_at - 2);
+        let took = describe::duration(took, style);
+        line.pad_to((detail_at - 2).saturating_sub(style.width_of(&took))).put(Ink::FAINT, &took);
     }
     line.pad_to(detail_at).put(Ink::PLAIN, detail);
     let mut lines = vec![line.finish()];

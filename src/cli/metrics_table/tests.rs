@@ -24,7 +24,7 @@ fn metric(name: &str, unit: &str, data: Data) -> Metric {
 /// A point of push number `push`.
 fn point(push: u64, value: Number, attributes: &[KeyValue]) -> NumberDataPoint {
     NumberDataPoint {
-        time_unix_nano: START + push,
+        time_unix_nano: START + push * 1_000_000,
         value: Some(value),
         attributes: attributes.to_vec(),
         ..NumberDataPoint::default()
@@ -48,7 +48,7 @@ fn gauge(name: &str, push: u64, value: f64) -> Metric {
 
 fn histogram(push: u64, bucket_counts: &[u64]) -> Metric {
     let point = HistogramDataPoint {
-        time_unix_nano: START + push,
+        time_unix_nano: START + push * 1_000_000,
         count: bucket_counts.iter().sum(),
         sum: Some(1234.5),
         min: Some(3.0),
@@ -63,7 +63,7 @@ fn histogram(push: u64, bucket_counts: &[u64]) -> Metric {
 fn exponential(push: u64) -> Metric {
     let buckets = Buckets { bucket_counts: (0..80).collect(), ..Buckets::default() };
     let point = ExponentialHistogramDataPoint {
-        time_unix_nano: START + push,
+        time_unix_nano: START + push * 1_000_000,
         count: 3160,
         sum: Some(31_600.0),
         positive: Some(buckets),

@@ -141,7 +141,7 @@ fn list_logs(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
 fn list_metrics(page: &Page) -> Json {
     let store = page.lock();
     let mut by_name: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
-    store.series.series.values().for_each(|series| by_name.entry(&series.name).or_default().push(series));
+    store.series.all.values().for_each(|series| by_name.entry(&series.name).or_default().push(series));
     let rows = by_name.into_iter().filter_map(|(name, all)| {
         let first = all.iter().min_by_key(|series| series.id)?;
         let services: BTreeSet<u32> =
@@ -161,8 +161,7 @@ fn list_metrics(page: &Page) -> Json {
 
 fn series_of(name: &str, page: &Page) -> Json {
     let store = page.lock();
-    let mut of_name: Vec<&Series> =
-        store.series.series.values().filter(|series| series.name == name).collect();
+    let mut of_name: Vec<&Series> = store.series.all.values().filter(|series| series.name == name).collect();
     of_name.sort_by_key(|series| (store.service_number(&series.service), &series.attributes, series.id));
     let rows = of_name.into_iter().map(|series| {
         json!({

@@ -201,10 +201,11 @@ impl Test {
             Self::Error => received.log.severity_number >= 17,
             Self::Severity(accepted, number) => accepted.contains(&received.log.severity_number.cmp(number)),
             Self::Contains(key, text) if key == "body" => has(&body(), text),
-            _ => self.matches_attributes(
-                [&received.log.attributes, &received.resource.attributes, &received.scope.attributes]
-                    .into_iter(),
-            ),
+            _ => {
+                let log = &received.log.attributes;
+                let lists = [log, &received.resource.attributes, &received.scope.attributes];
+                self.matches_attributes(lists.into_iter())
+            }
         }
     }
 

@@ -118,38 +118,36 @@ impl Response {
 
 /// Serves for as long as the process lives.
 pub(super) fn start(listener: TcpListener, page: Arc<Page>) -> io::Result<()> {
-    let listening = listener.local_addr()?;
     let limits = Receiver::builder().max_header_bytes(MAX_HEAD_BYTES);
     let limits = limits.max_connections(MAX_CONNECTIONS).read_timeout(IDLE_TIMEOUT);
-    limits.serve_pages(listener, move |request, socket| answer(request, listening, &page, socket))
+    limits.serve_pages(listener, move |request, socket| answer(request, &page, socket))
 }
 
 fn answer(
     request: Result<&ReceivedRequest, &RefusedRequest>,
-    listening: SocketAddr,
     page: &Arc<Page>,
     socket: &TcpStream,
 ) -> Option<Answer> {
-    let failed = |status, why: &str| Some(Response::failed(status, why).into_answer(true));
     let request = match request {
         Ok(ReceivedRequest { method, path, headers, .. }) => Request::new(method, path, headers),
-        Err(refused) => return failed(refused.status, &refused.message),
+        Err(refused) => {
+            return Some(Response::failed(refused.status, refused.message.as_str()).into_answer(true));
+        }
     };
-    if let Err((status, why)) = request.check(listening) {
-        return failed(status, why);
-    }
-    if request.path != "/api/events" || request.method != "GET" {
-        let response = respond(&request, page).unwrap_or_else(|failed| failed);
-        return Some(response.into_answer(request.method != "HEAD"));
-    }
-    let place = |taken: usize| (taken < MAX_STREAMS).then_some(taken + 1);
-    if page.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, place).is_err() {
-        return failed(503, "too many tabs have a stream; poll instead");
-    }
-    // An error means that the browser has left.
-    let _ = stream(socket, page);
-    page.streams.fetch_sub(1, Ordering::Relaxed);
-    None
+    let checked = request.check(page.address);
+    let response = if checked.is_ok() && request.path == "/api/events" && request.method == "GET" {
+        let place = |taken: usize| (taken < MAX_STREAMS).then_some(taken + 1);
+        if page.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, place).is_ok() {
+            // An error means that the browser has left.
+            let _ = stream(socket, page);
+            page.streams.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Err(Response::failed(503, "too many tabs have a stream; poll instead"))
+    } else {
+        checked.and_then(|()| respond(&request, page))
+    };
+    Some(response.unwrap_or_else(|failed| failed).into_answer(request.method != "HEAD"))
 }
 
 fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response> {
@@ -214,11 +212,6 @@ pub(super) struct Request<'a> {
     headers: &'a [(String, String)],
 }
 
-/// Status and reason of a refusal.
-type Refused = (u16, &'static str);
-
-const OTHER_SITE: Refused = (403, "this page answers no other site");
-
 impl<'a> Request<'a> {
     fn new(method: &'a str, target: &str, headers: &'a [(String, String)]) -> Self {
         // its host is checked by the header: no proxy stands before this page
@@ -245,12 +238,12 @@ impl<'a> Request<'a> {
     }
 
     /// Checks that it comes from the page itself, or was typed by a person.
-    fn check(&self, listening: SocketAddr) -> Result<(), Refused> {
+    fn check(&self, listening: SocketAddr) -> Result<(), Response> {
         if DECISIVE.iter().any(|name| self.headers.iter().filter(|(given, _)| given == name).count() > 1) {
-            return Err((400, "a header that may come once came twice"));
+            return Err(Response::failed(400, "a header that may come once came twice"));
         }
         let Some(host) = self.header("host").filter(|host| is_host_of(host, listening)) else {
-            return Err((403, "this page is served for this machine's address only"));
+            return Err(Response::failed(403, "this page is served for this machine's address only"));
         };
         // a link of another site leads here, but no script of it may ask
         let is_link = self.header("sec-fetch-mode") == Some("navigate")
@@ -258,14 +251,13 @@ impl<'a> Request<'a> {
             && !self.path.starts_with("/api/");
         let is_own = self.header("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
         let origin = self.header("origin").map(|origin| origin.strip_prefix("http://") == Some(host));
-        if (!is_own || origin == Some(false)) && !is_link {
-            return Err(OTHER_SITE);
-        }
+        let is_other_site = (!is_own || origin == Some(false)) && !is_link;
         match self.method {
-            "GET" | "HEAD" => Ok(()),
-            "POST" if origin == Some(true) => Ok(()),
-            "POST" => Err(OTHER_SITE),
-            _ => Err((405, "only GET is answered")),
+            "GET" | "HEAD" | "POST" if is_other_site || self.method == "POST" && origin != Some(true) => {
+                Err(Response::failed(403, "this page answers no other site"))
+            }
+            "GET" | "HEAD" | "POST" => Ok(()),
+            _ => Err(Response::failed(405, "only GET is answered")),
         }
     }
 }
@@ -343,7 +335,7 @@ mod tests {
         let headers: Vec<_> =
             fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
         let checked = Request::new(method, target, &headers).check(listening.parse().expect("an address"));
-        checked.err().map(|(status, _)| status)
+        checked.err().map(|response| response.status)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use standpipe::receiver::{Batch, Records};
+use standpipe::receiver::Records;
 
 use super::super::{Failure, describe, report_error, text};
 use super::printer;
@@ -106,7 +106,10 @@ fn run(file: File, name: &str, queue: &Queue, has_failed: &AtomicBool) -> u64 {
     while !has_ended {
         match queue.next(None) {
             Some(Entry::Batch(batch)) => {
-                if let Some(Err(error)) = file.as_mut().map(|file| write(file, &batch)) {
+                let write = |file: &mut BufWriter<File>| {
+                    Records::from(&batch).write_json_lines(file).and_then(|()| file.flush())
+                };
+                if let Some(Err(error)) = file.as_mut().map(write) {
                     report(&format!("{error}; nothing is saved from here on"));
                     // A part of a line may be there, which the next batch would become a part of.
                     file = None;
@@ -124,11 +127,6 @@ fn run(file: File, name: &str, queue: &Queue, has_failed: &AtomicBool) -> u64 {
         }
     }
     saved
-}
-
-fn write(file: &mut BufWriter<File>, batch: &Batch) -> io::Result<()> {
-    Records::from(batch).write_json_lines(file)?;
-    file.flush()
 }
 
 #[cfg(test)]

@@ -161,8 +161,8 @@ fn a_series_has_its_last_points_in_the_order_of_time_and_is_changed_by_another_v
     let (identity, is_changed) = add(1, 3);
     assert!(is_changed);
     assert_eq!([add(2, 3), add(4, 9), add(3, 5)], [(identity, false), (identity, true), (identity, true)]);
-    let series = store.series.get(&identity).expect("it is kept");
-    let points = series.points.iter().map(|point| (point.time / 1_000_000_000, point.value.amount()));
+    let series = store.all.get(&identity).expect("it is kept");
+    let points = series.points.iter().map(|point| (point.time / 1000, point.value.amount()));
     assert_eq!(points.collect::<Vec<_>>(), [(2, Some(3.0)), (3, Some(5.0)), (4, Some(9.0))]);
 }
 
@@ -191,7 +191,7 @@ fn memory_is_bounded_and_the_series_without_new_points_go_first() {
         store.add(&received("shop", "a", counter(&format!("{time}{}", "x".repeat(10_000)), time, 1, 2)));
         assert!(store.bytes <= 100_000, "{}", store.bytes);
     }
-    assert_eq!(store.series.get(&busy).map(|series| series.points.len()), Some(16));
-    assert_eq!(store.bytes, store.series.values().map(|series| series.bytes).sum::<usize>());
-    assert!(store.series.values().count() > 10);
+    assert_eq!(store.all.get(&busy).map(|series| series.points.len()), Some(16));
+    assert_eq!(store.bytes, store.all.values().map(|series| series.bytes).sum::<usize>());
+    assert!(store.all.values().count() > 10);
 }

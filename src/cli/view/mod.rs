@@ -173,7 +173,7 @@ impl View {
         }
         let changed = series.iter().filter(|(_, is_changed)| **is_changed);
         let changed: Vec<&Series> =
-            changed.filter_map(|(identity, _)| self.series.series.get(identity)).collect();
+            changed.filter_map(|(identity, _)| self.series.all.get(identity)).collect();
         let times =
             metrics.iter().flat_map(|metric| proto::points(&metric.metric)).map(|point| point.times().1);
         let newest = times.max().filter(|time| *time > 0).unwrap_or_else(flat::now);
@@ -216,11 +216,8 @@ impl View {
     }
 
     fn draw(&mut self, block: &Block, out: &mut impl Write) -> io::Result<()> {
-        let past = match &block.state {
-            State::Late { ancestors, .. } => ancestors.as_slice(),
-            _ => &[],
-        };
-        let past = past.iter().map(|received| SpanView { is_past: true, ..SpanView::from(received) });
+        let past =
+            block.ancestors.iter().map(|received| SpanView { is_past: true, ..SpanView::from(received) });
         let mut spans: Vec<SpanView<'_>> = block.spans.iter().map(SpanView::from).chain(past).collect();
         spans.iter_mut().for_each(|view| view.is_wanted = !view.is_past && self.filter.is_match(view));
         let mut logs: Vec<LogView<'_>> = block.logs.iter().map(LogView::from).collect();

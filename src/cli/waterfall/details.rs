@@ -96,8 +96,12 @@ impl<'a> Drawing<'_, 'a> {
                 }
                 is_empty = false;
                 let mut rest = text;
-                while let Some(end) = self.end_of_line(rest, line.room()) {
-                    // the rest of a long text goes below it
+                let end_of_line = |text: &str, room| {
+                    let end = text::end_within(text, room, self.style.charset);
+                    Some(end).filter(|end| self.options.full && *end < text.len())
+                };
+                while let Some(end) = end_of_line(rest, line.room()) {
+                    // The rest of a long text goes below it, if all of it is to be shown.
                     line.put(*ink, &rest[..end]);
                     rest = &rest[end..];
                     lines.push(std::mem::replace(&mut line, begin(NEXT_LINE)).finish());
@@ -108,12 +112,6 @@ impl<'a> Drawing<'_, 'a> {
         if !is_empty {
             lines.push(line.finish());
         }
-    }
-
-    /// Where a text is to go on in the next line, if all of it is to be shown.
-    fn end_of_line(&self, text: &str, room: usize) -> Option<usize> {
-        let end = text::end_within(text, room, self.style.charset);
-        Some(end).filter(|end| self.options.full && *end < text.len())
     }
 
     /// What happened in the span, a line each: its error, events and log records, links, and what is missing.

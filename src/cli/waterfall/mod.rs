@@ -70,21 +70,17 @@ pub(crate) fn draw<'a>(
         logs.iter().for_each(|view| *logged.entry(span_of(view)).or_default() |= view.is_error());
         traces.iter_mut().for_each(|trace| trace.fold(&logged));
     }
-    let mut drawing = Drawing::new(&traces, options, palette, style);
-    let strays = drawing.place(logs, &traces);
+    let (drawing, strays) = Drawing::new(&traces, logs, options, palette, style);
     let mut lines = Vec::new();
     for trace in &traces {
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
         drawing.trace(trace, &mut lines);
+        lines.push(String::new());
     }
     if !strays.is_empty() {
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
         drawing.strays(&strays, &mut lines);
+        lines.push(String::new());
     }
+    lines.pop();
     lines
 }
 
@@ -179,7 +175,14 @@ struct Drawing<'d, 'a> {
 }
 
 impl<'d, 'a> Drawing<'d, 'a> {
-    fn new(traces: &[Trace<'a>], options: Options, palette: &'d Palette, style: &'d Style) -> Self {
+    /// Decides the columns, and puts each log record where its span is. Returns the others, in the order of time.
+    fn new(
+        traces: &[Trace<'a>],
+        logs: &[LogView<'a>],
+        options: Options,
+        palette: &'d Palette,
+        style: &'d Style,
+    ) -> (Self, Vec<LogView<'a>>) {
         let mut names = HashMap::new();
         let mut longest_name = MIN_NAME_WIDTH;
         let mut longest_service = 0;
@@ -205,29 +208,29 @@ impl<'d, 'a> Drawing<'d, 'a> {
             WITH_BARS.. => style.width.saturating_sub(lane_column + GAP + longest_duration),
             _ => 0,
         };
-        let (logs, error_logs) = (HashMap::new(), HashMap::new());
-        Self { style, palette, options, service_column, lane_column, lane_cells, names, logs, error_logs }
-    }
-
-    /// Puts each log record where its span is. Returns those whose span has no row, in the order of time.
-    fn place(&mut self, logs: &[LogView<'a>], traces: &[Trace<'a>]) -> Vec<LogView<'a>> {
         let rows = traces.iter().flat_map(Trace::in_order).map(|(_, view)| key_of(view));
         let rows: HashSet<SpanKey<'a>> = rows.collect();
         let mut by_time = logs.to_vec();
         by_time.sort_by_key(LogView::unix_nanos);
-        let mut strays = Vec::new();
-        for view in by_time {
-            let key = span_of(&view);
-            if view.is_error() {
-                *self.error_logs.entry(key.0).or_default() += 1;
-            }
-            if rows.contains(&key) {
-                self.logs.entry(key).or_default().push(view);
-            } else {
-                strays.push(view);
-            }
-        }
-        strays
+        let mut error_logs: HashMap<&[u8], u64> = HashMap::new();
+        let errors = logs.iter().filter(|view| view.is_error());
+        errors.for_each(|view| *error_logs.entry(span_of(view).0).or_default() += 1);
+        let (placed, strays): (Vec<_>, _) =
+            by_time.into_iter().partition(|view| rows.contains(&span_of(view)));
+        let mut logs: HashMap<SpanKey<'a>, Vec<LogView<'a>>> = HashMap::new();
+        placed.into_iter().for_each(|view| logs.entry(span_of(&view)).or_default().push(view));
+        let drawing = Self {
+            style,
+            palette,
+            options,
+            service_column,
+            lane_column,
+            lane_cells,
+            names,
+            logs,
+            error_logs,
+        };
+        (drawing, strays)
     }
 
     fn trace(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
@@ -325,13 +328,9 @@ impl<'d, 'a> Drawing<'d, 'a> {
         let room = (self.service_column - GAP).saturating_sub(line.width());
         line.put_within(name_ink, &trace.name_of(node, self.style), room);
         line.pad_to(self.service_column);
-        match self.style.width {
-            WITH_SERVICES.. => {
-                line.put_within(service, view.service, self.lane_column - self.service_column - GAP);
-            }
-            WITH_BARS.. => _ = line.put(service, &self.palette.mark(view.service, self.style)),
-            _ => {}
-        }
+        let mark = self.palette.mark(view.service, self.style);
+        let name = if self.style.width < WITH_SERVICES { &mark } else { view.service };
+        line.put_within(service, name, (self.lane_column - self.service_column).saturating_sub(GAP));
         line.pad_to(self.lane_column);
         bar.draw(scale, self.style, &mut line);
         let duration = describe::duration(trace.nanos_of(node), self.style);
@@ -342,11 +341,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
 
     fn guides(&self, trunks: &[bool], line: &mut Line<'_>) {
         for &goes_on in trunks {
-            if goes_on {
-                line.put(Ink::FAINT, self.style.glyph("│  "));
-            } else {
-                line.space(3);
-            }
+            line.put(Ink::FAINT, if goes_on { self.style.glyph("│  ") } else { "   " });
         }
     }
 }

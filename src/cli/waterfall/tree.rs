@@ -70,16 +70,13 @@ fn connect(nodes: &mut [Node]) {
     }
     for place in 0..nodes.len() {
         nodes[place].trunks = match nodes[place].parent {
-            Some(parent) => one_deeper(&nodes[parent].trunks, !is_last[place]),
+            Some(parent) => {
+                let above = &nodes[parent].trunks;
+                [&above[..above.len().min(DEEPEST_INDENT - 1)], &[!is_last[place]]].concat()
+            }
             None => Vec::new(),
         };
     }
-}
-
-fn one_deeper(trunks: &[bool], has_sibling_below: bool) -> Vec<bool> {
-    let mut deeper = trunks[..trunks.len().min(DEEPEST_INDENT - 1)].to_vec();
-    deeper.push(has_sibling_below);
-    deeper
 }
 
 /// Lets leaves with the same parent and the same key share the row of the first of them. Those without a key stay.

@@ -55,6 +55,8 @@ pub(crate) struct Block {
     /// Empty if only log records of the trace came.
     pub(crate) spans: Vec<ReceivedSpan>,
     pub(crate) logs: Vec<ReceivedLog>,
+    /// The spans above those that come late, which were drawn before.
+    pub(crate) ancestors: Vec<ReceivedSpan>,
     pub(crate) state: State,
 }
 
@@ -70,8 +72,6 @@ pub(crate) enum State {
     },
     /// The trace was drawn before.
     Late {
-        /// The spans of it above the new ones.
-        ancestors: Vec<ReceivedSpan>,
         /// Or the filter kept it back.
         was_shown: bool,
         /// Whether spans above them may have been forgotten.
@@ -190,12 +190,13 @@ impl Assembler {
         let trace = self.open.remove(id)?;
         self.bytes -= trace.bytes;
         self.spans -= trace.spans.len();
+        let mut ancestors = Vec::new();
         let state = match self.drawn.get(id) {
             Some(drawn) if trace.is_late => {
                 let parents = trace.spans.iter().map(|received| &received.span.parent_span_id);
                 let parents = parents.chain(trace.logs.iter().map(|received| &received.log.span_id));
-                let ancestors = drawn.ancestors(parents.map(Vec::as_slice), &trace.ids);
-                State::Late { ancestors, was_shown: !drawn.is_unshown, is_cut: drawn.is_cut }
+                ancestors = drawn.ancestors(parents.map(Vec::as_slice), &trace.ids);
+                State::Late { was_shown: !drawn.is_unshown, is_cut: drawn.is_cut }
             }
             _ if trace.is_complete() || trace.spans.is_empty() => State::Complete,
             _ => State::Partial { root: trace.root, missing_parents: trace.missing.len(), cause },
@@ -203,7 +204,7 @@ impl Assembler {
         if !trace.spans.is_empty() {
             self.remember(id, &trace.spans);
         }
-        Some(Block { spans: trace.spans, logs: trace.logs, state })
+        Some(Block { spans: trace.spans, logs: trace.logs, ancestors, state })
     }
 
     fn remember(&mut self, id: &TraceId, spans: &[ReceivedSpan]) {

@@ -53,14 +53,14 @@ impl Bench {
     fn drawn(&mut self, millis: u64) -> Vec<(usize, String)> {
         let mut drawn = Vec::new();
         while let Some(block) = self.take(millis) {
-            drawn.push((block.spans.len(), summary(&block.state)));
+            drawn.push((block.spans.len(), summary(&block)));
         }
         drawn
     }
 }
 
-fn summary(state: &State) -> String {
-    match state {
+fn summary(block: &Block) -> String {
+    match &block.state {
         State::Complete => "complete".to_owned(),
         State::Partial { root, missing_parents, cause } => {
             let root = match root {
@@ -70,8 +70,9 @@ fn summary(state: &State) -> String {
             };
             format!("{root} {missing_parents} {cause:?}")
         }
-        State::Late { ancestors, .. } => {
-            let mut names: Vec<&str> = ancestors.iter().map(|ancestor| ancestor.span.name.as_str()).collect();
+        State::Late { .. } => {
+            let mut names: Vec<&str> =
+                block.ancestors.iter().map(|ancestor| ancestor.span.name.as_str()).collect();
             names.sort_unstable();
             format!("late under {}", names.join(", "))
         }
@@ -244,7 +245,7 @@ fn memory_stays_bounded_however_many_traces_come() {
 fn at_the_end_all_that_is_open_is_drawn_by_its_start() {
     let mut bench = Bench::new();
     bench.add(0, &[span(1, 5, 4), span(2, 3, 0), span(3, 4, 0)]);
-    let drawn: Vec<_> = bench.assembler.finish().iter().map(|block| summary(&block.state)).collect();
+    let drawn: Vec<_> = bench.assembler.finish().iter().map(summary).collect();
     assert_eq!(drawn, ["complete", "complete", "no root 1 End"]);
     assert_eq!((bench.assembler.next_due(), bench.assembler.bytes), (None, 0));
 }
