@@ -61,18 +61,14 @@ pub(crate) struct SpanView<'a> {
 impl<'a> From<&'a ReceivedSpan> for SpanView<'a> {
     fn from(received: &'a ReceivedSpan) -> Self {
         Self {
+            span: &received.span,
+            service: received.service_name(),
             scope: &received.scope.name,
             scope_version: &received.scope.version,
             resource: &received.resource.attributes,
-            ..Self::bare(&received.span, received.service_name())
+            is_past: false,
+            is_wanted: true,
         }
-    }
-}
-
-impl<'a> SpanView<'a> {
-    /// A span of which no more than its service is known.
-    pub(crate) fn bare(span: &'a Span, service: &'a str) -> Self {
-        Self { span, service, scope: "", scope_version: "", resource: &[], is_past: false, is_wanted: true }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `standpipe show`: what was saved, looked at again.
+//! `standpipe show`: shows the telemetry of a file of OTLP JSON lines.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -62,7 +62,7 @@ type Line = (u64, Result<Records, String>);
 
 /// Shows the lines of a file, or of standard input as they come.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
-    let name = name(&options.file);
+    let name = if options.file == "-" { "standard input".to_owned() } else { text::name(&options.file) };
     let (source, size): (Box<dyn Read + Send>, u64) = match options.file == "-" {
         true => (Box::new(io::stdin()), 0),
         false => match open(&options.file) {
@@ -220,10 +220,6 @@ fn read(mut source: impl BufRead, max_bytes: u64, lines: &SyncSender<Line>) {
             return;
         }
     }
-}
-
-fn name(file: &OsStr) -> String {
-    if file == "-" { "standard input".to_owned() } else { text::name(file) }
 }
 
 #[cfg(test)]

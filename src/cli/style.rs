@@ -7,8 +7,8 @@ use super::text::{self, Charset};
 
 const DEFAULT_WIDTH: usize = 100;
 /// What a waterfall needs without its bars; on a terminal narrower than this the lines wrap.
-const NARROWEST: usize = 44;
-const WIDEST: usize = 240;
+const MIN_WIDTH: usize = 44;
+const MAX_WIDTH: usize = 240;
 
 /// The value of `--color`.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -22,7 +22,7 @@ pub(crate) enum ColorChoice {
 
 /// How wide lines are on a terminal of this many columns.
 fn width_in(columns: usize) -> usize {
-    columns.clamp(NARROWEST, WIDEST)
+    columns.clamp(MIN_WIDTH, MAX_WIDTH)
 }
 
 /// How everything is drawn.
@@ -179,10 +179,10 @@ pub(crate) struct Palette {
 
 impl Palette {
     /// Services beyond this number have no colour of their own.
-    const MOST: usize = 256;
+    const MAX_SERVICES: usize = 256;
 
     pub(crate) fn assign(&mut self, service: &str) {
-        if self.place(service).is_none() && self.services.len() < Self::MOST {
+        if self.place(service).is_none() && self.services.len() < Self::MAX_SERVICES {
             self.services.push(service.to_owned());
         }
     }
@@ -331,8 +331,8 @@ mod tests {
             Style::decide(ColorChoice::Auto, false, &terminal).width
         };
         assert_eq!(width(Some(132)), 132);
-        assert_eq!(width(Some(3)), NARROWEST);
-        assert_eq!(width(Some(99_999)), WIDEST);
+        assert_eq!(width(Some(3)), MIN_WIDTH);
+        assert_eq!(width(Some(99_999)), MAX_WIDTH);
         assert_eq!(width(None), DEFAULT_WIDTH);
     }
 

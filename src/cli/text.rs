@@ -9,7 +9,7 @@ use std::time::Duration;
 use standpipe::escape::{escape_all_but, shows_itself};
 
 /// Characters of one text that are shown; `receive --help` states this number.
-const LONGEST: usize = 65_536;
+const MAX_TEXT_CHARS: usize = 65_536;
 /// Terminal cells of a text in a row of a list.
 const MAX_BRIEF_WIDTH: usize = 500;
 
@@ -97,7 +97,7 @@ pub(crate) fn end_within(text: &str, room: usize, charset: Charset) -> usize {
 
 /// The beginning of `text`, with the number of characters that are left out: nothing else bounds the size of a record's text.
 pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_TEXT_CHARS) {
         None => Cow::Borrowed(text),
         Some((end, _)) => {
             let (beginning, rest) = text.split_at(end);
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_text_without_end_is_shortened_and_says_by_how_much() {
-        let longest = "é".repeat(LONGEST);
+        let longest = "é".repeat(MAX_TEXT_CHARS);
         assert_eq!(shorten(&longest), longest);
         let shortened = shorten(&format!("{longest}éé")).into_owned();
         assert_eq!(shortened, format!("{longest}... (2 characters are not shown)"));

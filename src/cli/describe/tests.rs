@@ -3,6 +3,13 @@ use standpipe::receiver::proto::ArrayValue;
 use super::super::style::plain_style;
 use super::*;
 
+impl<'a> SpanView<'a> {
+    /// A span of which no more than its service is known.
+    pub(crate) fn bare(span: &'a Span, service: &'a str) -> Self {
+        Self { span, service, scope: "", scope_version: "", resource: &[], is_past: false, is_wanted: true }
+    }
+}
+
 fn any(value: Value) -> AnyValue {
     AnyValue { value: Some(value) }
 }

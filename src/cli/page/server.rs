@@ -253,7 +253,8 @@ impl<'a> Request<'a> {
         let origin = self.header("origin").map(|origin| origin.strip_prefix("http://") == Some(host));
         let is_other_site = (!is_own || origin == Some(false)) && !is_link;
         match self.method {
-            "GET" | "HEAD" | "POST" if is_other_site || self.method == "POST" && origin != Some(true) => {
+            // A page that posts sends its origin.
+            method if is_other_site || method == "POST" && origin != Some(true) => {
                 Err(Response::failed(403, "this page answers no other site"))
             }
             "GET" | "HEAD" | "POST" => Ok(()),

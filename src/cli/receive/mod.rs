@@ -62,8 +62,7 @@ impl PageOptions {
         let usual = SocketAddr::new(LOCALHOST, PAGE_PORT);
         let address = self.page_address.or(self.page.then_some(usual));
         let start = |address| {
-            Page::start(address)
-                .map_err(|error| cannot_listen(address, "page", "another viewer", "--page-address", &error))
+            Page::start(address).map_err(|error| cannot_listen(address, "page", "--page-address", &error))
         };
         address.map(start).transpose()
     }
@@ -267,7 +266,7 @@ fn listen(
                 Err(_) => (http, "HTTP", "--address"),
                 Ok(_) => (grpc, "gRPC", "--grpc-address"),
             };
-            cannot_listen(address, protocol, "a collector", option, &error)
+            cannot_listen(address, protocol, option, &error)
         })
 }
 
@@ -275,15 +274,10 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::Message(format!("cannot start: {error}"))
 }
 
-/// Explains why an address cannot be listened on. `owner` may use it already, and `option` takes another one.
-fn cannot_listen(
-    address: SocketAddr,
-    service: &str,
-    owner: &str,
-    option: &str,
-    error: &io::Error,
-) -> Failure {
+/// Explains why an address cannot be listened on. `option` takes another one.
+fn cannot_listen(address: SocketAddr, service: &str, option: &str, error: &io::Error) -> Failure {
     let free_port = SocketAddr::new(address.ip(), 0);
+    let owner = if service == "page" { "another viewer" } else { "a collector" };
     let what = match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!("address already in use; is {owner} running? try {option} {free_port}")
@@ -310,21 +304,15 @@ fn greeting(receiver: &Receiver, page: Option<&Page>, style: &Style) -> Vec<Stri
         line("         and ", &receiver.grpc_endpoint(), "  (OTLP over gRPC; Ctrl-C stops)"),
     ];
     lines.extend(page.map(|page| line("     page at ", &page.url(), "")));
-    let page_address = page.map(|page| page.address);
-    lines.extend(exposure(
-        [receiver.address(), receiver.grpc_address()].into_iter().chain(page_address),
-        style,
-    ));
+    let addresses = [receiver.address(), receiver.grpc_address()].into_iter();
+    lines.extend(exposure(addresses.chain(page.map(|page| page.address)), style));
     lines
 }
 
 /// A warning about addresses that others than this machine can reach.
 fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> Option<String> {
-    let open: Vec<String> = addresses
-        .into_iter()
-        .filter(|address| !address.ip().to_canonical().is_loopback())
-        .map(|address| address.to_string())
-        .collect();
+    let open = addresses.into_iter().filter(|address| !address.ip().to_canonical().is_loopback());
+    let open: Vec<String> = open.map(|address| address.to_string()).collect();
     if open.is_empty() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What is shown of all that comes?
+//! The filters of `receive` and `show`: which spans, traces, log records and metrics are shown.
 
 use std::collections::HashSet;
 use std::time::Duration;

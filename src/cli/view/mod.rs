@@ -25,7 +25,7 @@ use super::waterfall::{self, Heading};
 /// Points that are kept of a series: one for each bar of its sparkline.
 const MAX_POINTS: usize = 16;
 /// Memory of all series.
-const MAX_SERIES_BYTES: usize = 16 * 1024 * 1024;
+const MAX_SERIES_BYTES: usize = 64 * 1024 * 1024;
 /// Series listed of a push; the rest is counted.
 const MAX_LISTED: usize = 12;
 
@@ -49,14 +49,6 @@ pub(crate) struct Options {
     full: bool,
     #[command(flatten)]
     filter: Filter,
-}
-
-impl Options {
-    /// The chosen form, if there is one: otherwise it depends on where the output goes.
-    fn form(&self) -> Option<Form> {
-        let forms = [(self.tree, Form::Tree), (self.flat, Form::Flat), (self.json, Form::Json)];
-        forms.into_iter().find(|(is_chosen, _)| *is_chosen).map(|(_, form)| form)
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,8 +90,10 @@ impl View {
             true => (Form::Tree, Layout::Cut),
             false => (Form::Flat, Layout::Whole),
         };
+        let forms = [(options.tree, Form::Tree), (options.flat, Form::Flat), (options.json, Form::Json)];
+        let chosen = forms.into_iter().find(|(is_chosen, _)| *is_chosen);
         Self {
-            form: options.form().unwrap_or(form),
+            form: chosen.map_or(form, |(_, form)| form),
             layout,
             full: options.full,
             filter: options.filter.clone(),

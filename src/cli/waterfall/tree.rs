@@ -10,10 +10,10 @@ use standpipe::receiver::proto::{self, Span, TreeNode};
 use crate::cli::describe::SpanView;
 
 /// Deeper spans are drawn at this depth, so that a long chain of calls leaves room for the names.
-const DEEPEST_INDENT: usize = 10;
+const MAX_INDENT: usize = 10;
 
 /// This many siblings of one name share a row, if there is nothing below any of them.
-const FEWEST_LIKE: usize = 5;
+const MIN_LIKE: usize = 5;
 /// Beyond this number of rows the tree is cut at a depth.
 const MAX_ROWS: usize = 60;
 /// Spans with an error that are shown, however deep they are.
@@ -72,7 +72,7 @@ fn connect(nodes: &mut [Node]) {
         nodes[place].trunks = match nodes[place].parent {
             Some(parent) => {
                 let above = &nodes[parent].trunks;
-                [&above[..above.len().min(DEEPEST_INDENT - 1)], &[!is_last[place]]].concat()
+                [&above[..above.len().min(MAX_INDENT - 1)], &[!is_last[place]]].concat()
             }
             None => Vec::new(),
         };
@@ -91,7 +91,7 @@ pub(super) fn fold_siblings<'a>(
         }
     }
     let mut keep = vec![true; nodes.len()];
-    for group in groups.into_values().filter(|group| group.len() >= FEWEST_LIKE) {
+    for group in groups.into_values().filter(|group| group.len() >= MIN_LIKE) {
         let (first, others) = (group[0], &group[1..]);
         nodes[first].like = others.iter().map(|&place| nodes[place].index).collect();
         others.iter().for_each(|&place| keep[place] = false);
@@ -203,6 +203,6 @@ mod tests {
         let views: Vec<SpanView<'_>> = chain.iter().map(|span| SpanView::bare(span, "")).collect();
         let nodes = grow(&views);
         assert_eq!(nodes.len(), chain.len());
-        assert!(nodes.iter().all(|node| node.trunks.len() <= DEEPEST_INDENT));
+        assert!(nodes.iter().all(|node| node.trunks.len() <= MAX_INDENT));
     }
 }

@@ -17,7 +17,7 @@ const QUIET_IF_COMPLETE: Duration = Duration::from_secs(1);
 /// How long any other is: the batches of most SDKs are 5 s apart.
 const QUIET_IF_INCOMPLETE: Duration = Duration::from_secs(6);
 /// A trace that never is quiet is drawn then.
-const LONGEST_OPEN: Duration = Duration::from_secs(30);
+const MAX_OPEN_TIME: Duration = Duration::from_secs(30);
 /// What a record takes beside its own bytes: its place here, and the ids.
 const OVERHEAD: usize = 256;
 /// What a trace takes beside its records: its places here, and room for the first of them.
@@ -148,7 +148,7 @@ impl Assembler {
         add(trace, drawn);
         trace.bytes += bytes + OVERHEAD;
         self.bytes += bytes + OVERHEAD;
-        trace.due = (now + trace.patience()).min(trace.opened_at + LONGEST_OPEN);
+        trace.due = (now + trace.patience()).min(trace.opened_at + MAX_OPEN_TIME);
         self.due.insert((trace.due, trace.number), id);
     }
 
@@ -157,7 +157,7 @@ impl Assembler {
         let (&(due, number), id) = self.due.first_key_value()?;
         let opened_at = self.open.get(id)?.opened_at;
         let cause = match due <= now {
-            true if due >= opened_at + LONGEST_OPEN => Cause::Age,
+            true if due >= opened_at + MAX_OPEN_TIME => Cause::Age,
             true => Cause::Quiet,
             false if self.bytes > self.max_bytes => Cause::Memory,
             false => return None,
