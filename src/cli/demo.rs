@@ -2,7 +2,7 @@
 
 use std::io;
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use clap::Args;
@@ -11,11 +11,9 @@ use standpipe::{Exporter, Signal, Transport};
 
 use super::caller::Caller;
 use super::demo_program::DemoProgram;
-use super::describe::{self, SpanView};
+use super::describe::{self, LogView, SpanView};
 use super::ledger::{self, LedgerEntry};
-use super::log_view::LogView;
 use super::page::Page;
-use super::point_view::{self, PointView};
 use super::style::{Ink, Palette, Style};
 use super::{Failure, interrupt, metrics_table, print, receive, report_error, waterfall};
 
@@ -82,7 +80,7 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn start_receiver(page: Option<Page>) -> io::Result<Receiver> {
+fn start_receiver(page: Option<Arc<Page>>) -> io::Result<Receiver> {
     let Some(page) = page else { return Receiver::start() };
     let shown = page.clone();
     let receiver = Receiver::builder().local_hosts_only().on_batch(move |batch| shown.show(batch)).start()?;
@@ -127,11 +125,10 @@ fn draw(receiver: &Receiver, style: &Style) -> Vec<String> {
     let (spans, logs, metrics) = (receiver.spans(), receiver.logs(), receiver.metrics());
     let spans: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
     let logs: Vec<LogView<'_>> = logs.iter().map(LogView::from).collect();
-    let points: Vec<PointView<'_>> = metrics.iter().flat_map(point_view::of_received).collect();
     let mut palette = Palette::default();
     let mut lines = waterfall::draw(&spans, &logs, waterfall::Options::default(), &mut palette, style);
     lines.push(String::new());
-    lines.extend(metrics_table::draw(&points, &mut palette, style));
+    lines.extend(metrics_table::draw(&metrics, &mut palette, style));
     lines
 }
 
@@ -169,7 +166,7 @@ impl Arrived {
 
     fn draw(&self, transport: Transport, style: &Style) -> [String; 2] {
         let (ink, mark) =
-            if self.is_all() { (Ink::GOOD, style.glyphs.check) } else { (Ink::BAD, style.glyphs.cross) };
+            if self.is_all() { (Ink::GOOD, style.glyph("✓")) } else { (Ink::BAD, style.glyph("✗")) };
         let records = self.records.iter().map(Count::text).collect::<Vec<_>>().join(", ");
         let requests = describe::count(self.requests, "request");
         let mut line = style.line();

@@ -1,18 +1,21 @@
-//! How is a span shown as text? And what all signals share: durations, times of day, ids, kinds, attributes.
+//! Spans and log records as text, and what all signals share: durations, times of day, ids, kinds, attributes.
 
-use standpipe::receiver::ReceivedSpan;
-use standpipe::receiver::proto::{AnyValue, KeyValue, Span, Value};
+use std::collections::{HashMap, HashSet};
 
-use super::style::Style;
+use standpipe::Severity;
+use standpipe::receiver::proto::{AnyValue, KeyValue, LogRecord, Span, Value};
+use standpipe::receiver::{ReceivedLog, ReceivedSpan};
+
+use super::style::{Ink, Style};
 
 /// Characters of one attribute's value that are shown.
-const LONGEST_VALUE: usize = 256;
+const MAX_VALUE_CHARS: usize = 256;
 /// Lists in lists beyond this are not opened.
-const DEEPEST_VALUE: usize = 3;
+const MAX_VALUE_DEPTH: usize = 3;
 
 /// Attributes shown of a record, and the characters of each value, unless all is to be shown.
-const MOST_ATTRIBUTES: usize = 4;
-const LONGEST_TELLING: usize = 64;
+const MAX_ATTRIBUTES: usize = 4;
+const MAX_TELLING_CHARS: usize = 64;
 /// What is the same for all that a process records, or tells where in its code it was recorded.
 const FOLDED: [&str; 7] = ["process.", "host.", "os.", "thread.", "code.", "telemetry.", "network.protocol."];
 /// What tells the spans of commands apart, though it is of a process.
@@ -58,18 +61,14 @@ pub(crate) struct SpanView<'a> {
 impl<'a> From<&'a ReceivedSpan> for SpanView<'a> {
     fn from(received: &'a ReceivedSpan) -> Self {
         Self {
+            span: &received.span,
+            service: received.service_name(),
             scope: &received.scope.name,
             scope_version: &received.scope.version,
             resource: &received.resource.attributes,
-            ..Self::bare(&received.span, received.service_name())
+            is_past: false,
+            is_wanted: true,
         }
-    }
-}
-
-impl<'a> SpanView<'a> {
-    /// A span of which no more than its service is known.
-    pub(crate) fn bare(span: &'a Span, service: &'a str) -> Self {
-        Self { span, service, scope: "", scope_version: "", resource: &[], is_past: false, is_wanted: true }
     }
 }
 
@@ -79,10 +78,10 @@ impl SpanView<'_> {
         self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano)
     }
 
-    /// The message of a span with an error, which may be empty.
+    /// The message of a span with an error, which may be empty. That of a span drawn before was shown with it.
     pub(crate) fn error(&self) -> Option<&str> {
         let status = self.span.status.as_ref()?;
-        (status.code == STATUS_ERROR).then_some(status.message.as_str())
+        (status.code == STATUS_ERROR && !self.is_past).then_some(status.message.as_str())
     }
 
     pub(crate) fn status(&self) -> &'static str {
@@ -99,6 +98,94 @@ impl SpanView<'_> {
     }
 }
 
+/// A log record with the name of the service that wrote it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogView<'a> {
+    pub(crate) log: &'a LogRecord,
+    pub(crate) service: &'a str,
+}
+
+impl<'a> From<&'a ReceivedLog> for LogView<'a> {
+    fn from(received: &'a ReceivedLog) -> Self {
+        Self { log: &received.log, service: received.service_name() }
+    }
+}
+
+impl LogView<'_> {
+    /// When it happened, or when it was observed if that is not known.
+    pub(crate) fn unix_nanos(&self) -> u64 {
+        match self.log.time_unix_nano {
+            0 => self.log.observed_time_unix_nano,
+            time => time,
+        }
+    }
+
+    /// `WARN`, `INFO2`; the sender's own text, with the number, if it differs: `notice(10)`.
+    pub(crate) fn severity(&self) -> String {
+        let (number, text) = (self.log.severity_number, self.log.severity_text.as_str());
+        match (name_of(number), text) {
+            (Some(name), text) if is_usual(text, name) => name.to_owned(),
+            (None, "") if number == 0 => "unset".to_owned(),
+            (None, text) if number == 0 => text.to_owned(),
+            _ => format!("{text}({number})"),
+        }
+    }
+
+    pub(crate) fn ink(&self) -> Ink {
+        match self.severity_number() {
+            1..=8 => Ink::FAINT,
+            9..=12 => Ink::GOOD,
+            13..=16 => Ink::WARNING.bold(),
+            17..=20 => Ink::BAD.bold(),
+            21..=24 => Ink::BAD.bold().reversed(),
+            _ => Ink::PLAIN,
+        }
+    }
+
+    pub(crate) fn is_error(&self) -> bool {
+        (17..=24).contains(&self.severity_number())
+    }
+
+    /// The number of its severity, by its text if it came without; 0 if neither is known.
+    pub(crate) fn severity_number(&self) -> i32 {
+        let text = self.log.severity_text.as_str();
+        let is_meant = |number: &i32| name_of(*number).is_some_and(|name| is_usual(text, name));
+        match self.log.severity_number {
+            0 if !text.is_empty() => (1..=24).find(is_meant).unwrap_or(0),
+            number => number,
+        }
+    }
+
+    /// A text as it is, anything else as an attribute would be written; empty if there is none.
+    pub(crate) fn body(&self) -> String {
+        match self.log.body.as_ref().and_then(|body| body.value.as_ref()) {
+            None => String::new(),
+            Some(Value::StringValue(text)) => text.clone(),
+            Some(_) => whole_value(self.log.body.as_ref()),
+        }
+    }
+
+    /// The beginnings of the ids of its trace and its span, if it has them.
+    pub(crate) fn ids(&self) -> String {
+        let ids = [&self.log.trace_id, &self.log.span_id];
+        let ids: Vec<String> = ids.into_iter().filter(|id| !id.is_empty()).map(|id| short_id(id)).collect();
+        ids.join("/")
+    }
+}
+
+/// Returns the name of a severity number from 1 to 24.
+fn name_of(number: i32) -> Option<&'static str> {
+    let severity = u8::try_from(number).ok().and_then(Severity::from_number)?;
+    Some(severity.name())
+}
+
+/// Whether `text` means no more than `name`: `warning` for WARN2, or nothing.
+fn is_usual(text: &str, name: &str) -> bool {
+    let class = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let same = |word: &str| text.eq_ignore_ascii_case(word);
+    text.is_empty() || same(name) || same(class) || (class == "WARN" && same("warning"))
+}
+
 /// Three digits and a unit: `1.24 s`, `31.2 ms`, `850 µs`.
 pub(crate) fn duration(nanos: u64, style: &Style) -> String {
     let minutes = nanos / 60_000_000_000;
@@ -108,7 +195,7 @@ pub(crate) fn duration(nanos: u64, style: &Style) -> String {
     if minutes >= 1 {
         return format!("{minutes} min {:02} s", nanos / 1_000_000_000 % 60);
     }
-    let micro = format!("{}s", style.glyphs.micro);
+    let micro = format!("{}s", style.glyph("µ"));
     let mut number = nanos as f64;
     for unit in ["ns", &micro, "ms"] {
         if number < 999.5 {
@@ -162,6 +249,24 @@ pub(crate) fn short_id(bytes: &[u8]) -> String {
     id(&bytes[..bytes.len().min(4)])
 }
 
+/// Returns the ids of `tops` and of all spans below them. Parents may go round in a circle.
+pub(crate) fn with_descendants<'a>(
+    spans: impl Iterator<Item = &'a Span>,
+    tops: impl Iterator<Item = &'a Span>,
+) -> HashSet<&'a [u8]> {
+    let mut children: HashMap<&[u8], Vec<&'a [u8]>> = HashMap::new();
+    spans.for_each(|span| children.entry(&span.parent_span_id).or_default().push(&span.span_id));
+    let mut found = HashSet::new();
+    let mut waiting: Vec<&[u8]> = tops.map(|span| span.span_id.as_slice()).collect();
+    while let Some(id) = waiting.pop() {
+        // A span without an id is not the parent of the roots.
+        if is_id(id) && found.insert(id) {
+            waiting.extend(children.get(id).into_iter().flatten());
+        }
+    }
+    found
+}
+
 /// `3 spans`, `1 span`.
 pub(crate) fn count(number: u64, one: &str) -> String {
     match number {
@@ -194,18 +299,14 @@ pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
     let rank = |key: &str| TELLING.iter().position(|telling| *telling == key).unwrap_or(TELLING.len());
     let mut shown: Vec<usize> = (0..attributes.len()).filter(|&at| !is_folded(&attributes[at].key)).collect();
     shown.sort_by_key(|&at| rank(&attributes[at].key));
-    shown.truncate(MOST_ATTRIBUTES);
+    shown.truncate(MAX_ATTRIBUTES);
     shown.sort_unstable();
     let text = |at: &usize| {
         let value = match &attributes[*at] {
             attribute if attribute.key == COMMAND => command_line(attribute.value.as_ref()),
             attribute => whole_value(attribute.value.as_ref()),
         };
-        let value = match value.char_indices().nth(LONGEST_TELLING) {
-            Some((end, _)) => format!("{}...", &value[..end]),
-            None => value,
-        };
-        format!("{}={value}", attributes[*at].key)
+        format!("{}={}", attributes[*at].key, beginning(value, MAX_TELLING_CHARS))
     };
     let mut texts: Vec<String> = shown.iter().map(text).collect();
     if shown.len() < attributes.len() {
@@ -238,8 +339,12 @@ pub(crate) fn value_of(attributes: &[KeyValue], key: &str) -> String {
 
 /// The beginning of an attribute's value; a text with blanks in it is quoted.
 pub(crate) fn value(value: Option<&AnyValue>) -> String {
-    let text = whole_value(value);
-    match text.char_indices().nth(LONGEST_VALUE) {
+    beginning(whole_value(value), MAX_VALUE_CHARS)
+}
+
+/// The first characters of a text.
+fn beginning(text: String, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
     }
@@ -261,18 +366,14 @@ fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {
         Value::IntValue(number) => number.to_string(),
         Value::DoubleValue(number) => number.to_string(),
         Value::BytesValue(bytes) => format!("<{}>", count(bytes.len() as u64, "byte")),
-        Value::ArrayValue(_) | Value::KvlistValue(_) if depth == DEEPEST_VALUE => "...".to_owned(),
+        Value::ArrayValue(_) | Value::KvlistValue(_) if depth == MAX_VALUE_DEPTH => "...".to_owned(),
         Value::ArrayValue(list) => {
-            let items: Vec<String> = list
-                .values
-                .iter()
-                .take(LONGEST_VALUE)
-                .map(|item| nested_value(Some(item), depth + 1))
-                .collect();
+            let items = list.values.iter().take(MAX_VALUE_CHARS);
+            let items: Vec<String> = items.map(|item| nested_value(Some(item), depth + 1)).collect();
             format!("[{}]", items.join(","))
         }
         Value::KvlistValue(list) => {
-            let items = list.values.iter().take(LONGEST_VALUE);
+            let items = list.values.iter().take(MAX_VALUE_CHARS);
             let items: Vec<String> = items
                 .map(|item| format!("{}={}", item.key, nested_value(item.value.as_ref(), depth + 1)))
                 .collect();
@@ -282,92 +383,4 @@ fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use standpipe::receiver::proto::ArrayValue;
-
-    use super::super::style::plain_style;
-    use super::*;
-
-    fn any(value: Value) -> AnyValue {
-        AnyValue { value: Some(value) }
-    }
-
-    #[test]
-    fn sizes_have_three_digits_and_a_unit() {
-        let sizes = [0, 850, 1000, 2048, 3_250_000, 300_000_000, 5 << 30].map(size);
-        assert_eq!(sizes, ["0 bytes", "850 bytes", "1.0 KiB", "2.0 KiB", "3.1 MiB", "286 MiB", "5.0 GiB"]);
-    }
-
-    #[test]
-    fn durations_keep_three_digits_across_the_units() {
-        let style = plain_style(80);
-        let cases = [
-            (0, "0 ns"),
-            (850, "850 ns"),
-            (1_234, "1.23 µs"),
-            (31_249_000, "31.2 ms"),
-            (412_400_000, "412 ms"),
-            (999_600_000, "1.00 s"),
-            (9_996_000_000, "10.0 s"),
-            (65_000_000_000, "1 min 05 s"),
-            (7_320_000_000_000, "2 h 02 min"),
-        ];
-        for (nanos, text) in cases {
-            assert_eq!(duration(nanos, &style), text);
-        }
-        assert!(duration(u64::MAX, &style).ends_with("min"));
-    }
-
-    #[test]
-    fn times_of_day_are_utc() {
-        assert_eq!(time_of_day(1_700_000_000_123_456_789), "22:13:20.123Z");
-    }
-
-    #[test]
-    fn values_of_every_type_read_as_one_word() {
-        assert_eq!(value(Some(&any(Value::StringValue("card".into())))), "card");
-        assert_eq!(value(Some(&any(Value::StringValue("no funds".into())))), "\"no funds\"");
-        assert_eq!(value(Some(&any(Value::BytesValue(vec![0; 3])))), "<3 bytes>");
-        assert_eq!(value(None), "null");
-        let list = ArrayValue { values: vec![any(Value::IntValue(1)), any(Value::BoolValue(true))] };
-        assert_eq!(value(Some(&any(Value::ArrayValue(list)))), "[1,true]");
-    }
-
-    #[test]
-    fn the_attributes_that_tell_most_are_shown_and_the_others_counted() {
-        let set = |key: &&str| KeyValue { key: (*key).to_owned(), value: Some(any(Value::IntValue(1))) };
-        let keys =
-            ["thread.id", "a", "b", "c", "d", "code.line.number", "http.response.status_code", "os.type"];
-        let attributes: Vec<KeyValue> = keys.iter().map(set).collect();
-        assert_eq!(telling(&attributes, false), ["a=1", "b=1", "c=1", "http.response.status_code=1", "+4"]);
-        assert_eq!(telling(&attributes[..2], false), ["a=1", "+1"]);
-        assert_eq!(telling(&attributes[..1], false), ["+1"]);
-        assert_eq!(telling(&[], false), [""; 0]);
-        assert_eq!(telling(&attributes, true).len(), 8);
-        let long = KeyValue { value: Some(any(Value::StringValue("x".repeat(500)))), ..set(&"sql") };
-        assert_eq!(telling(std::slice::from_ref(&long), false), [format!("sql={}...", "x".repeat(64))]);
-        assert_eq!(telling(&[long], true), [format!("sql={}", "x".repeat(500))]);
-    }
-
-    #[test]
-    fn the_command_line_is_shown_though_it_is_of_a_process() {
-        let words = ["sh", "-c", "make all"].map(|word| any(Value::StringValue(word.to_owned())));
-        let list = any(Value::ArrayValue(ArrayValue { values: words.into() }));
-        let set = |key: &str| KeyValue { key: key.to_owned(), value: Some(list.clone()) };
-        let attributes = ["process.pid", "process.command_args"].map(set);
-        assert_eq!(telling(&attributes, false), ["process.command_args=sh -c \"make all\"", "+1"]);
-    }
-
-    #[test]
-    fn a_huge_or_deep_value_is_cut() {
-        assert_eq!(
-            value(Some(&any(Value::StringValue("é".repeat(10_000))))).chars().count(),
-            LONGEST_VALUE + 3
-        );
-        let mut nested = any(Value::BoolValue(true));
-        for _ in 0..50 {
-            nested = any(Value::ArrayValue(ArrayValue { values: vec![nested] }));
-        }
-        assert_eq!(value(Some(&nested)), "[[[...]]]");
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use super::table::{self, Column, Table, Text};
 const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in flight"];
 /// Columns that are shown even if they are empty and the terminal is narrow.
 const NEEDED: [&str; 2] = ["accepted", "delivered"];
-const SHORTEST_NAME: usize = 10;
+const MIN_NAME_WIDTH: usize = 10;
 
 /// One row of the table.
 #[derive(Debug, Default)]
@@ -60,7 +60,8 @@ pub(crate) fn total(entries: &[LedgerEntry]) -> Counts {
 pub(crate) fn draw(entries: &[LedgerEntry], style: &Style) -> Vec<String> {
     let total = total(entries);
     let table = layout(entries, &total, style);
-    let mut lines = vec![table.row(heading())];
+    let heads = ["ledger", ""].into_iter().chain(COLUMNS);
+    let mut lines = vec![table.row(heads.map(|head| Text::new(Ink::FAINT, head)))];
     let mut above = "";
     for entry in entries {
         // a name stands in the first of its rows only
@@ -73,9 +74,7 @@ pub(crate) fn draw(entries: &[LedgerEntry], style: &Style) -> Vec<String> {
         lines.push(table.row(row("total", &sum, Ink::PLAIN.bold())));
     }
     for (reason, number) in losses(&total).into_iter().filter(|(_, number)| *number > 0) {
-        let mut line = style.line();
-        line.put(Ink::BAD, &reason.replace("{}", &number.to_string()));
-        lines.push(line.finish());
+        lines.push(style.line_of(Ink::BAD, &reason.replace("{}", &number.to_string())));
     }
     lines.push(verdict(&total, style));
     lines
@@ -84,17 +83,13 @@ pub(crate) fn draw(entries: &[LedgerEntry], style: &Style) -> Vec<String> {
 /// The table with a column for each count; those that are empty make room on a narrow terminal.
 fn layout<'a>(entries: &[LedgerEntry], total: &Counts, style: &'a Style) -> Table<'a> {
     let name = table::widest(entries.iter().map(|entry| &entry.name), style);
-    let name = name.clamp(SHORTEST_NAME, SHORTEST_NAME.max(style.width / 4));
+    let name = name.clamp(MIN_NAME_WIDTH, MIN_NAME_WIDTH.max(style.width / 4));
     let records = table::widest(entries.iter().map(|entry| entry.records), style);
     let counts = COLUMNS.iter().zip(columns_of(total)).map(|(head, count)| {
         let column = Column::right(head.len());
         if count == 0 && !NEEDED.contains(head) { column.optional() } else { column.if_room() }
     });
     Table::new(style, 0, [Column::cut(name), Column::cut(records)].into_iter().chain(counts))
-}
-
-fn heading<'a>() -> impl Iterator<Item = Text<'a>> {
-    ["ledger", ""].into_iter().chain(COLUMNS).map(|head| Text::new(Ink::FAINT, head))
 }
 
 fn row<'a>(name: &'a str, entry: &LedgerEntry, ink: Ink) -> impl Iterator<Item = Text<'a>> {
@@ -110,23 +105,21 @@ fn row<'a>(name: &'a str, entry: &LedgerEntry, ink: Ink) -> impl Iterator<Item =
 }
 
 fn verdict(total: &Counts, style: &Style) -> String {
-    let mut line = style.line();
     if total.lost() > 0 {
-        let text = format!("{} {} lost", style.glyphs.cross, describe::count(total.lost(), "record"));
-        line.put(Ink::BAD.bold(), &text);
-    } else if total.in_flight > 0 {
-        let text = format!("nothing lost so far, {} in flight", describe::count(total.in_flight, "record"));
-        line.put(Ink::WARNING, &text);
-    } else {
-        let check = style.glyphs.check;
-        line.put(Ink::GOOD.bold(), &format!("{check} nothing lost"));
-        let superseded = match total.superseded {
-            0 => String::new(),
-            superseded => format!(" + {superseded} superseded by newer ones"),
-        };
-        let sum = format!(": {} accepted = {} delivered{superseded}", total.accepted, total.delivered);
-        line.put_rest(Ink::PLAIN, &sum);
+        let text = format!("{} {} lost", style.glyph("✗"), describe::count(total.lost(), "record"));
+        return style.line_of(Ink::BAD.bold(), &text);
     }
+    if total.in_flight > 0 {
+        let text = format!("nothing lost so far, {} in flight", describe::count(total.in_flight, "record"));
+        return style.line_of(Ink::WARNING, &text);
+    }
+    let superseded = match total.superseded {
+        0 => String::new(),
+        superseded => format!(" + {superseded} superseded by newer ones"),
+    };
+    let sum = format!(": {} accepted = {} delivered{superseded}", total.accepted, total.delivered);
+    let mut line = style.line();
+    line.put(Ink::GOOD.bold(), &format!("{} nothing lost", style.glyph("✓"))).put_rest(Ink::PLAIN, &sum);
     line.finish()
 }
 

@@ -16,8 +16,8 @@
 //! and the manual page.
 //!
 //! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
-//! `metrics_table/`, `ledger.rs`; how records are shown as text: `describe.rs` (spans), `log_view.rs`,
-//! `point_view.rs`; what all drawings share: `style.rs`, `table.rs`, `text.rs`;
+//! `metrics_table.rs`, `ledger.rs`; how records are shown as text: `describe.rs` (spans and logs),
+//! `series.rs` (metrics); what all drawings share: `style.rs`, `table.rs`, `text.rs`;
 //! the terminal, and the bar of what takes long: `terminal.rs`.
 
 mod caller;
@@ -29,14 +29,13 @@ mod exec;
 mod init;
 mod interrupt;
 mod ledger;
-mod log_view;
 mod manual;
 mod metrics_table;
 mod page;
-mod point_view;
 mod receive;
 mod record;
 mod sender;
+mod series;
 mod show;
 mod snippet;
 mod spool;

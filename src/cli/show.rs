@@ -1,4 +1,4 @@
-//! `standpipe show`: what was saved, looked at again.
+//! `standpipe show`: shows the telemetry of a file of OTLP JSON lines.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -20,18 +20,15 @@ use super::{Failure, UNUSABLE, describe, report_error};
 /// What traces may take that are not complete.
 const TRACE_MEMORY: usize = 256 * 1024 * 1024;
 /// Longer lines are passed over. A request of 64 MiB may take six times as much in JSON, if all of it is to be escaped.
-const LONGEST_LINE: u64 = 6 * 64 * 1024 * 1024;
-/// What is said of the records of an older Collector.
-const OUTDATED: &str =
-    "it is OTLP before 0.15, with instrumentation libraries in place of scopes; use a newer Collector";
+const MAX_LINE_BYTES: u64 = 6 * 64 * 1024 * 1024;
 /// What is said of JSON that was formatted to be read.
 const SPREAD: &str = "each line is to be one request; to write it so: jq -c .";
 /// What some editors begin a file with.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Lines that wait to be shown.
-const MOST_LINES: usize = 4;
+const MAX_LINES: usize = 4;
 /// Bad lines that are reported; the rest is counted.
-const MOST_REPORTED: u64 = 10;
+const MAX_REPORTED: u64 = 10;
 
 /// Shows what receive has saved, or any other file of OTLP JSON lines.
 ///
@@ -60,18 +57,12 @@ pub(crate) struct Options {
     view: view::Options,
 }
 
-/// What was read.
-enum Line {
-    Records(Records),
-    /// With its number, and why it cannot be shown.
-    Bad(u64, String),
-    /// The rest cannot be read.
-    Failed(io::Error),
-}
+/// The number of bytes up to the end of a line, and its records, or its place and why it cannot be shown.
+type Line = (u64, Result<Records, String>);
 
 /// Shows the lines of a file, or of standard input as they come.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
-    let name = name(&options.file);
+    let name = if options.file == "-" { "standard input".to_owned() } else { text::name(&options.file) };
     let (source, size): (Box<dyn Read + Send>, u64) = match options.file == "-" {
         true => (Box::new(io::stdin()), 0),
         false => match open(&options.file) {
@@ -82,17 +73,18 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
             }
         },
     };
-    let (sender, lines) = mpsc::sync_channel(MOST_LINES);
+    let (sender, lines) = mpsc::sync_channel(MAX_LINES);
     // on a thread of its own: a trace is drawn when it is quiet, though the next line is still to come
     thread::Builder::new()
         .name("standpipe-read".to_owned())
-        .spawn(move || read(BufReader::new(source), LONGEST_LINE, &sender))
+        .spawn(move || read(BufReader::new(source), MAX_LINE_BYTES, &sender))
         .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
-    let pace = if options.file == "-" { Pace::Live } else { Pace::AtOnce(Instant::now()) };
+    // The lines of a file are shown as if all came now, however long they take to be read.
+    let read_at = (options.file != "-").then(Instant::now);
     let reading = Reading { progress: Progress::new(style), size, is_file: is_file() };
-    let bad = print(&lines, view, pace, &name, reading).map_err(Failure::Output)?;
-    if bad > MOST_REPORTED {
+    let bad = print(&lines, view, read_at, &name, reading).map_err(Failure::Output)?;
+    if bad > MAX_REPORTED {
         report_error(&format!("{name}: {} cannot be read", describe::count(bad, "line")));
     }
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -106,24 +98,6 @@ fn open(file: &OsStr) -> io::Result<(File, u64)> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a directory"));
     }
     Ok((File::open(file)?, metadata.len()))
-}
-
-/// What time means for the lines.
-#[derive(Clone, Copy)]
-enum Pace {
-    /// They come as they are written: a trace that is quiet is drawn.
-    Live,
-    /// All are there already, however long they take to be read: as if they came at this time.
-    AtOnce(Instant),
-}
-
-impl Pace {
-    fn now(self) -> Instant {
-        match self {
-            Self::Live => Instant::now(),
-            Self::AtOnce(start) => start,
-        }
-    }
 }
 
 /// A bar of what was read, and standard output, which it gives way to.
@@ -168,16 +142,17 @@ fn is_file() -> bool {
 
 /// Returns how many lines could not be shown.
 fn print(
-    lines: &Receiver<(u64, Line)>,
+    lines: &Receiver<Line>,
     mut view: View,
-    pace: Pace,
+    read_at: Option<Instant>,
     name: &str,
     mut reading: Reading<'_>,
 ) -> io::Result<u64> {
+    let now = || read_at.unwrap_or_else(Instant::now);
     let (mut bad, mut records_read) = (0, 0);
     loop {
-        let line = match (pace, view.next_due()) {
-            (Pace::Live, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
+        let line = match (read_at, view.next_due()) {
+            (None, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
             _ => lines.recv().map_err(RecvTimeoutError::from),
         };
         if let Ok((bytes_read, _)) = line {
@@ -185,21 +160,16 @@ fn print(
         }
         let mut out = BufWriter::new(&mut reading);
         match line {
-            Ok((_, Line::Records(records))) => {
+            Ok((_, Ok(records))) => {
                 records_read += records.count() as u64;
-                view.add(&records, None, pace.now(), &mut out)?;
+                view.add(&records, None, now(), &mut out)?;
             }
-            Ok((_, Line::Bad(number, reason))) => {
+            Ok((_, Err(reason))) => {
                 bad += 1;
-                if bad <= MOST_REPORTED {
+                if bad <= MAX_REPORTED {
                     out.get_mut().progress.clear();
-                    report_error(&format!("{name}:{number}: {reason}"));
+                    report_error(&format!("{name}{reason}"));
                 }
-            }
-            Ok((_, Line::Failed(error))) => {
-                bad += 1;
-                out.get_mut().progress.clear();
-                report_error(&format!("{name}: {error}"));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
@@ -207,72 +177,49 @@ fn print(
                 out.flush()?;
                 out.get_mut().progress.end();
                 if bad == 0 && !view.has_printed() {
-                    report_error(&format!("{name}: {}", nothing_of(records_read)));
+                    let reason = match records_read {
+                        0 => "it has no records".to_owned(),
+                        records => format!("nothing to show of {}", describe::count(records, "record")),
+                    };
+                    report_error(&format!("{name}: {reason}"));
                 }
                 return Ok(bad);
             }
         }
-        view.draw_due(pace.now(), &mut out)?;
+        view.draw_due(now(), &mut out)?;
         out.flush()?;
     }
 }
 
-/// Why nothing is shown of this many records.
-fn nothing_of(records: u64) -> String {
-    match records {
-        0 => "it has no records".to_owned(),
-        records => format!("nothing to show of {}", describe::count(records, "record")),
-    }
-}
-
-/// Reads lines until there are no more, or until they are not shown any more; each with the number of bytes up to its end.
-fn read(mut source: impl BufRead, longest: u64, lines: &SyncSender<(u64, Line)>) {
+/// Reads lines until there are no more, or until they are not shown any more. Lines without content are passed over.
+fn read(mut source: impl BufRead, max_bytes: u64, lines: &SyncSender<Line>) {
     let (mut text, mut position, mut is_first) = (Vec::new(), 0, true);
     for number in 1.. {
-        let line = match text::read_line(&mut source, longest, &mut text) {
+        let (line, is_last) = match text::read_line(&mut source, max_bytes, &mut text) {
             Ok((0, _)) => return,
+            Err(error) => (Err(format!(": {error}")), true),
             Ok((bytes, is_whole)) => {
                 position += bytes;
-                match is_whole {
-                    true => line(number, &text),
-                    false => Some(Line::Bad(number, format!("it is longer than {longest} bytes"))),
-                }
+                let content = text.strip_prefix(BYTE_ORDER_MARK).filter(|_| number == 1).unwrap_or(&text);
+                let content = content.trim_ascii();
+                // Of JSON that is spread over lines, none can be read.
+                let is_spread = is_first && matches!(content, b"{" | b"[");
+                let line = match content {
+                    _ if !is_whole => Err(format!("it is longer than {max_bytes} bytes")),
+                    b"" => continue,
+                    _ if is_spread => Err(SPREAD.to_owned()),
+                    // The error may quote the line.
+                    _ => Records::from_json(content)
+                        .map_err(|error| text::printable(&error.to_string(), Charset::Ascii).into_owned()),
+                };
+                is_first = false;
+                (line.map_err(|reason| format!(":{number}: {reason}")), is_spread)
             }
-            Err(error) => Some(Line::Failed(error)),
         };
-        // of what is spread over lines none can be read
-        let is_spread = is_first && matches!(text.trim_ascii(), b"{" | b"[");
-        let line = if is_spread { Some(Line::Bad(number, SPREAD.to_owned())) } else { line };
-        is_first &= line.is_none();
-        let is_over = is_spread || matches!(line, Some(Line::Failed(_)));
-        if line.is_some_and(|line| lines.send((position, line)).is_err()) || is_over {
+        if lines.send((position, line)).is_err() || is_last {
             return;
         }
     }
-}
-
-/// Nothing for a line without content.
-fn line(number: u64, text: &[u8]) -> Option<Line> {
-    let text = if number == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
-    let text = text.trim_ascii();
-    if text.is_empty() {
-        return None;
-    }
-    Some(match Records::from_json(text) {
-        Ok(records) if records.count() == 0 && has_libraries(text) => Line::Bad(number, OUTDATED.to_owned()),
-        Ok(records) => Line::Records(records),
-        // what is wrong may quote the line
-        Err(error) => Line::Bad(number, text::printable(&error.to_string(), Charset::Ascii).into_owned()),
-    })
-}
-
-fn has_libraries(text: &[u8]) -> bool {
-    const FIELD: &[u8] = b"\"instrumentationLibrary";
-    text.windows(FIELD.len()).any(|part| part == FIELD)
-}
-
-fn name(file: &OsStr) -> String {
-    if file == "-" { "standard input".to_owned() } else { text::name(file) }
 }
 
 #[cfg(test)]
@@ -282,13 +229,11 @@ mod tests {
     #[test]
     fn bad_lines_have_their_number_and_empty_ones_are_passed_over() {
         let text = "\u{feff}{}\n\n  \nhello\n{\"resourceSpans\":[]}";
-        assert_eq!(outcomes(text, 1000), ["0 records", "4: expected value at column 1", "0 records"]);
+        assert_eq!(outcomes(text, 1000), ["0 records", ":4: expected value at column 1", "0 records"]);
         for spread in ["{\n  \"resourceSpans\": []\n}", "\n[\n{}\n]"] {
             let line = 1 + usize::from(spread.starts_with('\n'));
-            assert_eq!(outcomes(spread, 1000), [format!("{line}: {SPREAD}")]);
+            assert_eq!(outcomes(spread, 1000), [format!(":{line}: {SPREAD}")]);
         }
-        let outdated = r#"{"resourceSpans":[{"instrumentationLibrarySpans":[{"spans":[{"name":"x"}]}]}]}"#;
-        assert_eq!(outcomes(outdated, 1000), [format!("1: {OUTDATED}")]);
     }
 
     #[test]
@@ -298,7 +243,7 @@ mod tests {
             let all = outcomes(&format!("{longest}{end}"), 5);
             assert!(all.iter().all(|outcome| outcome == "0 records"), "{all:?}");
         }
-        assert_eq!(outcomes("{    }\n{}", 5), ["1: it is longer than 5 bytes", "0 records"]);
+        assert_eq!(outcomes("{    }\n{}", 5), [":1: it is longer than 5 bytes", "0 records"]);
     }
 
     fn outcomes(text: &str, longest: u64) -> Vec<String> {
@@ -307,10 +252,8 @@ mod tests {
         drop(sender);
         lines
             .iter()
-            .map(|(_, line)| match line {
-                Line::Records(records) => format!("{} records", records.count()),
-                Line::Bad(number, reason) => format!("{number}: {reason}"),
-                Line::Failed(error) => error.to_string(),
+            .map(|(_, line)| {
+                line.map_or_else(|error| error, |records| format!("{} records", records.count()))
             })
             .collect()
     }

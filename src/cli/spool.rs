@@ -386,7 +386,7 @@ fn summary(
         line.put(ink.bold(), mark).space(1).put(Ink::PLAIN, text);
         lines.push(line.finish());
     };
-    let (check, cross) = (style.glyphs.check, style.glyphs.cross);
+    let (check, cross) = (style.glyph("✓"), style.glyph("✗"));
     if counts.delivered > 0 {
         line(Ink::GOOD, check, &format!("delivered {}", describe::count(counts.delivered, "record")));
     }

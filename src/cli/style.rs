@@ -7,8 +7,8 @@ use super::text::{self, Charset};
 
 const DEFAULT_WIDTH: usize = 100;
 /// What a waterfall needs without its bars; on a terminal narrower than this the lines wrap.
-const NARROWEST: usize = 44;
-const WIDEST: usize = 240;
+const MIN_WIDTH: usize = 44;
+const MAX_WIDTH: usize = 240;
 
 /// The value of `--color`.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -22,7 +22,7 @@ pub(crate) enum ColorChoice {
 
 /// How wide lines are on a terminal of this many columns.
 fn width_in(columns: usize) -> usize {
-    columns.clamp(NARROWEST, WIDEST)
+    columns.clamp(MIN_WIDTH, MAX_WIDTH)
 }
 
 /// How everything is drawn.
@@ -32,7 +32,6 @@ pub(crate) struct Style {
     pub(crate) charset: Charset,
     /// Cells in a line.
     pub(crate) width: usize,
-    pub(crate) glyphs: &'static Glyphs,
 }
 
 impl Style {
@@ -44,16 +43,18 @@ impl Style {
             ColorChoice::Never => false,
         };
         let charset = if ascii { Charset::Ascii } else { terminal.charset() };
-        let glyphs = match charset {
-            Charset::Unicode => &UNICODE,
-            Charset::Ascii => &ASCII,
-        };
-        Self { color, charset, width: width_in(terminal.columns.unwrap_or(DEFAULT_WIDTH)), glyphs }
+        Self { color, charset, width: width_in(terminal.columns.unwrap_or(DEFAULT_WIDTH)) }
     }
 
     /// Draws from here on for a terminal of this many columns.
     pub(crate) fn set_columns(&mut self, columns: usize) {
         self.width = width_in(columns);
+    }
+
+    /// Returns a shape in the character set of the terminal.
+    pub(crate) fn glyph(&self, shape: &'static str) -> &'static str {
+        let ascii_form = ASCII_FORMS.iter().find(|(unicode, _)| *unicode == shape).map(|(_, ascii)| *ascii);
+        ascii_form.filter(|_| self.charset == Charset::Ascii).unwrap_or(shape)
     }
 
     /// How many cells `text` takes once its characters are made harmless.
@@ -65,64 +66,48 @@ impl Style {
     pub(crate) fn line(&self) -> Line<'_> {
         Line { style: self, text: String::new(), width: 0, gap: 0 }
     }
+
+    /// A line of one text, which is cut to the width.
+    pub(crate) fn line_of(&self, ink: Ink, text: &str) -> String {
+        let mut line = self.line();
+        line.put_rest(ink, text);
+        line.finish()
+    }
+
+    /// A line with texts on its left and its right, and a rule between them.
+    pub(crate) fn ruled(&self, left: &[(Ink, &str)], right: &[(Ink, &str)]) -> String {
+        let mut line = self.line();
+        for (ink, text) in left.iter().filter(|(_, text)| !text.is_empty()) {
+            line.put_rest(*ink, text).space(1);
+        }
+        let right_width: usize = right.iter().map(|(_, text)| self.width_of(text)).sum();
+        let gap = usize::from(right_width > 0);
+        line.put(Ink::FAINT, &self.glyph("─").repeat(line.room().saturating_sub(gap + right_width)))
+            .space(gap);
+        for (ink, text) in right {
+            line.put_rest(*ink, text);
+        }
+        line.finish()
+    }
 }
 
-/// The shapes of one character set.
-#[derive(Debug)]
-pub(crate) struct Glyphs {
-    /// A branch with siblings below it, the last branch, and the trunk between branches.
-    pub(crate) branch: &'static str,
-    pub(crate) last_branch: &'static str,
-    pub(crate) trunk: &'static str,
-    pub(crate) rule: &'static str,
-    pub(crate) tick: &'static str,
-    pub(crate) event: &'static str,
-    pub(crate) link: &'static str,
-    pub(crate) cross: &'static str,
-    pub(crate) times: &'static str,
-    pub(crate) service: &'static str,
-    pub(crate) check: &'static str,
-    pub(crate) attention: &'static str,
-    pub(crate) ellipsis: &'static str,
-    pub(crate) separator: &'static str,
-    pub(crate) micro: &'static str,
-}
-
-static UNICODE: Glyphs = Glyphs {
-    branch: "├─ ",
-    last_branch: "╰─ ",
-    trunk: "│  ",
-    rule: "─",
-    tick: "╷",
-    event: "◆",
-    link: "↗",
-    cross: "✗",
-    times: "×",
-    service: "■",
-    check: "✓",
-    attention: "!",
-    ellipsis: "…",
-    separator: " · ",
-    micro: "µ",
-};
-
-static ASCII: Glyphs = Glyphs {
-    branch: "|- ",
-    last_branch: "`- ",
-    trunk: "|  ",
-    rule: "-",
-    tick: "|",
-    event: "*",
-    link: "->",
-    cross: "x",
-    times: "x",
-    service: "#",
-    check: "ok",
-    attention: "!",
-    ellipsis: "..",
-    separator: ", ",
-    micro: "u",
-};
+/// The shapes that have another form where only ASCII can be shown.
+const ASCII_FORMS: [(&str, &str); 14] = [
+    ("├─ ", "|- "),
+    ("╰─ ", "`- "),
+    ("│  ", "|  "),
+    ("─", "-"),
+    ("╷", "|"),
+    ("◆", "*"),
+    ("↗", "->"),
+    ("✗", "x"),
+    ("×", "x"),
+    ("■", "#"),
+    ("✓", "ok"),
+    ("…", ".."),
+    (" · ", ", "),
+    ("µ", "u"),
+];
 
 /// What a piece of text is written with.
 ///
@@ -194,10 +179,10 @@ pub(crate) struct Palette {
 
 impl Palette {
     /// Services beyond this number have no colour of their own.
-    const MOST: usize = 256;
+    const MAX_SERVICES: usize = 256;
 
     pub(crate) fn assign(&mut self, service: &str) {
-        if self.place(service).is_none() && self.services.len() < Self::MOST {
+        if self.place(service).is_none() && self.services.len() < Self::MAX_SERVICES {
             self.services.push(service.to_owned());
         }
     }
@@ -215,7 +200,7 @@ impl Palette {
     pub(crate) fn mark(&self, service: &str, style: &Style) -> String {
         match self.place(service) {
             None => "?".to_owned(),
-            Some(_) if style.color => style.glyphs.service.to_owned(),
+            Some(_) if style.color => style.glyph("■").to_owned(),
             Some(place) => char::from(b'A' + (place % 26) as u8).to_string(),
         }
     }
@@ -226,7 +211,7 @@ impl Palette {
 /// All text goes through here, so this is where foreign characters are made harmless.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    style: &'a Style,
+    pub(crate) style: &'a Style,
     text: String,
     width: usize,
     /// Spaces owed before the next piece, so that no line ends in spaces.
@@ -243,14 +228,8 @@ impl Line<'_> {
     /// Puts what fits into `room` cells.
     pub(crate) fn put_within(&mut self, ink: Ink, text: &str, room: usize) -> &mut Self {
         let text = text::printable(text, self.style.charset);
-        self.write(ink, &text::cut(&text, room, self.style.glyphs.ellipsis));
+        self.write(ink, &text::cut(&text, room, self.style.glyph("…")));
         self
-    }
-
-    /// Puts `text` so that it ends where `column` begins.
-    pub(crate) fn put_right(&mut self, ink: Ink, text: &str, column: usize) -> &mut Self {
-        let width = self.style.width_of(text);
-        self.pad_to(column.saturating_sub(width)).put(ink, text)
     }
 
     /// Puts what fits into the rest of the line.
@@ -268,10 +247,6 @@ impl Line<'_> {
         self.space(column.saturating_sub(self.width))
     }
 
-    pub(crate) fn style(&self) -> &Style {
-        self.style
-    }
-
     pub(crate) fn width(&self) -> usize {
         self.width
     }
@@ -286,22 +261,22 @@ impl Line<'_> {
     }
 
     fn write(&mut self, ink: Ink, text: &str) {
-        if text.is_empty() {
-            return;
+        let shown = text.trim_end_matches(' ');
+        if !shown.is_empty() {
+            self.text.extend(std::iter::repeat_n(' ', std::mem::take(&mut self.gap)));
+            self.width += text::width(shown);
+            match self.style.color {
+                true => ink.wrap(shown, &mut self.text),
+                false => self.text.push_str(shown),
+            }
         }
-        self.text.extend(std::iter::repeat_n(' ', std::mem::take(&mut self.gap)));
-        self.width += text::width(text);
-        if self.style.color {
-            ink.wrap(text, &mut self.text);
-        } else {
-            self.text.push_str(text);
-        }
+        self.space(text.len() - shown.len());
     }
 }
 
 /// Unicode without colours, `width` cells wide.
 pub(crate) fn plain_style(width: usize) -> Style {
-    Style { color: false, charset: Charset::Unicode, width, glyphs: &UNICODE }
+    Style { color: false, charset: Charset::Unicode, width }
 }
 
 #[cfg(test)]
@@ -356,8 +331,8 @@ mod tests {
             Style::decide(ColorChoice::Auto, false, &terminal).width
         };
         assert_eq!(width(Some(132)), 132);
-        assert_eq!(width(Some(3)), NARROWEST);
-        assert_eq!(width(Some(99_999)), WIDEST);
+        assert_eq!(width(Some(3)), MIN_WIDTH);
+        assert_eq!(width(Some(99_999)), MAX_WIDTH);
         assert_eq!(width(None), DEFAULT_WIDTH);
     }
 
@@ -365,7 +340,7 @@ mod tests {
     fn a_line_knows_its_width_without_the_colors() {
         let style = Style { color: true, ..plain_style(80) };
         let mut line = style.line();
-        line.put(Ink::BAD.bold(), "no").pad_to(6).put_right(Ink::PLAIN, "12", 10).space(3);
+        line.put(Ink::BAD.bold(), "no").pad_to(8).put(Ink::PLAIN, "12").space(3);
         assert_eq!(line.width(), 13);
         assert_eq!(line.finish(), "\x1b[1;38;5;167mno\x1b[0m      12");
     }

@@ -1,6 +1,6 @@
-//! Where do the columns of a table begin, what is cut, and what gives way on a narrow terminal?
+//! Lays out tables: where columns begin, which texts are cut, and which columns are left out on a narrow terminal.
 //!
-//! The ledger, the table of metrics, the settings of `check` and the list of `receive` are all laid out here.
+//! The ledger, the table of metrics, the settings of `check` and the list of `receive` are laid out here.
 
 use std::borrow::Cow;
 
@@ -180,7 +180,7 @@ pub(crate) fn put<'t>(cells: impl IntoIterator<Item = (Column, Text<'t>)>, line:
             continue;
         }
         let aligned = match long_text {
-            LongText::Right => (start + width).saturating_sub(text.width(line.style())),
+            LongText::Right => (start + width).saturating_sub(text.width(line.style)),
             _ => start,
         };
         line.pad_to(aligned);

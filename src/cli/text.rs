@@ -9,7 +9,9 @@ use std::time::Duration;
 use standpipe::escape::{escape_all_but, shows_itself};
 
 /// Characters of one text that are shown; `receive --help` states this number.
-const LONGEST: usize = 65_536;
+const MAX_TEXT_CHARS: usize = 65_536;
+/// Terminal cells of a text in a row of a list.
+const MAX_BRIEF_WIDTH: usize = 500;
 
 /// The characters the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,22 +68,20 @@ pub(crate) fn width(text: &str) -> usize {
 
 /// The longest beginning of `text` that fits into `room` cells, ended by `ellipsis` if something is left out.
 pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str> {
-    if fits(text, room) {
-        return Cow::Borrowed(text);
-    }
-    let Some(room) = room.checked_sub(width(ellipsis)) else { return Cow::Borrowed("") };
-    let mut taken = 0;
-    let mut kept = String::new();
-    // A character of no width takes a cell here, so that a name of a thousand accents is cut as well.
-    for c in text.chars() {
+    let before_ellipsis = room.checked_sub(width(ellipsis));
+    let (mut taken, mut end) = (0, 0);
+    for (start, c) in text.char_indices() {
+        // A character of no width takes a cell here, so that a name of a thousand accents is cut as well.
         taken += cells(c).max(1);
         if taken > room {
-            break;
+            let kept = before_ellipsis.map(|_| format!("{}{ellipsis}", &text[..end]));
+            return Cow::Owned(kept.unwrap_or_default());
         }
-        kept.push(c);
+        if before_ellipsis.is_some_and(|room| taken <= room) {
+            end = start + c.len_utf8();
+        }
     }
-    kept.push_str(ellipsis);
-    Cow::Owned(kept)
+    Cow::Borrowed(text)
 }
 
 /// Where the beginning of `text` ends that fits into `room` cells once it is printable. It has one character at least.
@@ -97,13 +97,18 @@ pub(crate) fn end_within(text: &str, room: usize, charset: Charset) -> usize {
 
 /// The beginning of `text`, with the number of characters that are left out: nothing else bounds the size of a record's text.
 pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_TEXT_CHARS) {
         None => Cow::Borrowed(text),
         Some((end, _)) => {
             let (beginning, rest) = text.split_at(end);
             Cow::Owned(format!("{beginning}... ({} characters are not shown)", rest.chars().count()))
         }
     }
+}
+
+/// As much of a text as a row of a list shows: a thousand rows must not be a gigabyte.
+pub(crate) fn brief(text: &str) -> String {
+    cut(text, MAX_BRIEF_WIDTH, "…").into_owned()
 }
 
 /// Reads a time: a number, with decimals or without, and its unit; a number alone is in seconds.
@@ -126,14 +131,6 @@ pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
     let duration =
         number.zip(unit).and_then(|(number, unit)| Duration::try_from_secs_f64(number * unit).ok());
     duration.ok_or("write a time, as 100ms, 1.5s or 5m")
-}
-
-fn fits(text: &str, room: usize) -> bool {
-    let mut taken = 0;
-    text.chars().all(|c| {
-        taken += cells(c).max(1);
-        taken <= room
-    })
 }
 
 /// The cells of one character: the common blocks of the Unicode width tables, not all of them.
@@ -185,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_text_without_end_is_shortened_and_says_by_how_much() {
-        let longest = "é".repeat(LONGEST);
+        let longest = "é".repeat(MAX_TEXT_CHARS);
         assert_eq!(shorten(&longest), longest);
         let shortened = shorten(&format!("{longest}éé")).into_owned();
         assert_eq!(shortened, format!("{longest}... (2 characters are not shown)"));

@@ -196,7 +196,7 @@ fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
     let mut urls: Vec<&str> = endpoints.values().map(String::as_str).collect();
     urls.sort_unstable();
     urls.dedup();
-    let ellipsis = style.glyphs.ellipsis;
+    let ellipsis = style.glyph("…");
     let message = format!("probing {} {ellipsis}", urls.join(", "));
     let message = text::printable(&message, style.charset).into_owned();
     // a line that wraps could not be taken back

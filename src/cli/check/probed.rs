@@ -48,22 +48,23 @@ pub(super) fn draw(endpoint: &EndpointReport, exporter: &Exporter, style: &Style
 
 fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
     let (ink, mark, detail, advice) = match &stage.outcome {
-        Outcome::Passed { detail } => (Ink::GOOD.bold(), style.glyphs.check, detail.as_str(), ""),
+        Outcome::Passed { detail } => (Ink::GOOD.bold(), style.glyph("✓"), detail.as_str(), ""),
         Outcome::Failed { what, advice } => {
-            (Ink::BAD.bold(), style.glyphs.cross, what.as_str(), advice.as_str())
+            (Ink::BAD.bold(), style.glyph("✗"), what.as_str(), advice.as_str())
         }
         Outcome::Noted { detail } => (Ink::FAINT.bold(), "-", detail.as_str(), ""),
         // `Outcome` is not exhaustive; the library has no other variant yet.
         _ => (Ink::FAINT.bold(), "-", "", ""),
     };
     // the marks differ in width, what follows them does not
-    let name_at = 2 + style.width_of(style.glyphs.check).max(style.width_of(style.glyphs.cross)) + 1;
+    let name_at = 2 + style.width_of(style.glyph("✓")).max(style.width_of(style.glyph("✗"))) + 1;
     let detail_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
     let mut line = style.line();
     line.space(2).put(ink, mark).pad_to(name_at).put(Ink::PLAIN, stage.kind.name());
     if !matches!(stage.outcome, Outcome::Noted { .. }) {
         let took = u64::try_from(stage.took.as_nanos()).unwrap_or(u64::MAX);
-        line.put_right(Ink::FAINT, &describe::duration(took, style), detail_at - 2);
+        let took = describe::duration(took, style);
+        line.pad_to((detail_at - 2).saturating_sub(style.width_of(&took))).put(Ink::FAINT, &took);
     }
     line.pad_to(detail_at).put(Ink::PLAIN, detail);
     let mut lines = vec![line.finish()];
@@ -132,9 +133,9 @@ impl Totals {
         }
         let (ink, mark) = match (self.errors, usable) {
             // Nothing is wrong with a file that exports nothing, but it must not be mistaken for one that does.
-            (0, 0) => (Ink::WARNING.bold(), style.glyphs.attention),
-            (0, _) => (Ink::GOOD.bold(), style.glyphs.check),
-            _ => (Ink::BAD.bold(), style.glyphs.cross),
+            (0, 0) => (Ink::WARNING.bold(), "!"),
+            (0, _) => (Ink::GOOD.bold(), style.glyph("✓")),
+            _ => (Ink::BAD.bold(), style.glyph("✗")),
         };
         let end = match (usable, self.exporters) {
             (0, 0) => "; nothing would be sent",

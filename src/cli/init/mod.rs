@@ -167,7 +167,7 @@ fn next_steps(flavour: Flavour, file: &str, style: &Style) -> Vec<String> {
         ),
     };
     let mut title = style.line();
-    title.put(Ink::GOOD.bold(), style.glyphs.check).space(1);
+    title.put(Ink::GOOD.bold(), style.glyph("✓")).space(1);
     title.put(Ink::PLAIN.bold(), file).put(Ink::PLAIN, " is written; read it, then check it:");
     let indented = |text: &str| {
         let mut line = style.line();

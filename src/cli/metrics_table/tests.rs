@@ -5,9 +5,10 @@ use standpipe::receiver::proto::{
 };
 
 use super::*;
+use crate::cli::series::tests::received;
 use crate::cli::style::{ColorChoice, plain_style};
 use crate::cli::terminal::TerminalInfo;
-use crate::cli::{point_view, text};
+use crate::cli::text;
 
 const START: u64 = 1_700_000_000_000_000_000;
 
@@ -23,7 +24,7 @@ fn metric(name: &str, unit: &str, data: Data) -> Metric {
 /// A point of push number `push`.
 fn point(push: u64, value: Number, attributes: &[KeyValue]) -> NumberDataPoint {
     NumberDataPoint {
-        time_unix_nano: START + push,
+        time_unix_nano: START + push * 1_000_000,
         value: Some(value),
         attributes: attributes.to_vec(),
         ..NumberDataPoint::default()
@@ -47,7 +48,7 @@ fn gauge(name: &str, push: u64, value: f64) -> Metric {
 
 fn histogram(push: u64, bucket_counts: &[u64]) -> Metric {
     let point = HistogramDataPoint {
-        time_unix_nano: START + push,
+        time_unix_nano: START + push * 1_000_000,
         count: bucket_counts.iter().sum(),
         sum: Some(1234.5),
         min: Some(3.0),
@@ -62,7 +63,7 @@ fn histogram(push: u64, bucket_counts: &[u64]) -> Metric {
 fn exponential(push: u64) -> Metric {
     let buckets = Buckets { bucket_counts: (0..80).collect(), ..Buckets::default() };
     let point = ExponentialHistogramDataPoint {
-        time_unix_nano: START + push,
+        time_unix_nano: START + push * 1_000_000,
         count: 3160,
         sum: Some(31_600.0),
         positive: Some(buckets),
@@ -96,9 +97,9 @@ fn shop() -> Vec<(&'static str, Metric)> {
 }
 
 fn drawn(metrics: &[(&str, Metric)], style: &Style) -> Vec<String> {
-    let points: Vec<PointView<'_>> =
-        metrics.iter().flat_map(|(service, metric)| point_view::of(metric, service)).collect();
-    draw(&points, &mut Palette::default(), style)
+    let metrics: Vec<ReceivedMetric> =
+        metrics.iter().map(|(service, metric)| received(service, "", metric.clone())).collect();
+    draw(&metrics, &mut Palette::default(), style)
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn where_a_row_has_no_room_it_has_a_second_line() {
         "            counter  outcome=declined",
         "storefront  orders                ▂▁█▂          9",
         "            counter  outcome=paid",
-        "storefront  page.render ms        ▂▂▂▃▄▄▅▆▆▇▇█  mean 10",
+        "storefront  page.render ms        ▂▂▃▃▄▄▅▆▆▇▇█  mean 10",
         "            exponential  n=3160",
         "warehouse   temperature Cel       █             21.5",
         "            gauge",
@@ -178,7 +179,7 @@ fn no_line_is_wider_than_the_terminal() {
 fn thousands_of_series_are_not_all_listed() {
     let many: Vec<_> = (0..2000).map(|number| ("shop", gauge(&format!("gauge.{number}"), 1, 1.0))).collect();
     let lines = drawn(&many, &plain_style(100));
-    assert_eq!(lines.len(), MOST_LISTED + 2);
+    assert_eq!(lines.len(), MAX_LISTED + 2);
     assert_eq!(lines.last().map(String::as_str), Some("and 1960 more series"));
 }
 
@@ -231,4 +232,30 @@ fn there_is_a_line_for_every_input() {
 fn ascii_has_bars_too() {
     let ascii = Style { charset: Charset::Ascii, ..plain_style(80) };
     assert_eq!(bars(&[0.0, 1.0, 4.0, 7.0], 10, &ascii), "_.=#");
+}
+
+#[test]
+fn a_counter_that_begins_anew_rises_by_all_it_has() {
+    assert_eq!(rises(&[2.0, 2.0, 5.0, 1.0, 4.0]), [2.0, 0.0, 3.0, 1.0, 3.0]);
+    assert!(rises(&[]).is_empty());
+}
+
+#[test]
+fn measured_values_keep_three_digits() {
+    let cases = [
+        (0.0, "0"),
+        (2.0, "2"),
+        (-7.0, "-7"),
+        (0.0123, "0.012"),
+        (3.456, "3.46"),
+        (34.56, "34.6"),
+        (345.6, "346"),
+        (12_345.6, "12346"),
+        (1e-9, "1e-9"),
+        (1e300, "1e300"),
+        (f64::NAN, "NaN"),
+    ];
+    for (value, text) in cases {
+        assert_eq!(rounded(value), text);
+    }
 }

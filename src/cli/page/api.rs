@@ -1,109 +1,97 @@
-//! What do the page's scripts ask for? Lists, the columns of a trace, the map of services, series of metrics.
+//! Answers the requests of the page's scripts: lists, the columns of a trace, the map of services, series of metrics.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::{Value as Json, json};
 use standpipe::Exporter;
 
 use super::super::demo_program::DemoProgram;
-use super::super::describe::{self, SpanView};
-use super::super::log_view::LogView;
+use super::super::describe::{self, LogView, SpanView};
+use super::super::series::Series;
+use super::super::text::brief;
 use super::query::Query;
 use super::server::{Request, Response};
-use super::store::{KeptSpan, Trace, TraceKey, is_error};
-use super::{Shared, details};
+use super::store::{Trace, is_error};
+use super::{Page, details};
 
-/// Rows of a list. Who wants others narrows the search.
-const MOST_ROWS: usize = 1000;
+/// Rows of a list. A narrower search finds the others.
+const MAX_ROWS: usize = 1000;
 const DEMO_BUDGET: Duration = Duration::from_secs(5);
 
-/// Answers a request for what is behind `/api/`.
-pub(super) fn respond(path: &str, request: &Request<'_>, shared: &Arc<Shared>) -> Response {
+/// Answers a request for a path behind `/api/`, or returns why it fails.
+pub(super) fn respond(path: &str, request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response> {
     let words: Vec<&str> = path.split('/').collect();
-    match (request.method, words.as_slice()) {
-        ("POST", ["demo"]) => run_demo(shared),
-        ("POST", _) => Response::failed(404, "no such action"),
-        (_, ["state"]) => Response::json(&state(shared)),
-        (_, ["traces"]) => list_traces(request, shared),
-        (_, ["trace", id]) => with_trace(id, shared, |trace| {
+    let top = request.parameter("span").parse().ok();
+    Ok(match (request.method, words.as_slice()) {
+        ("POST", ["demo"]) => run_demo(page)?,
+        ("POST", _) => return Err(Response::failed(404, "no such action")),
+        (_, ["state"]) => Response::json(&state(page)),
+        (_, ["traces"]) => list_traces(request, page)?,
+        (_, ["trace", id]) => {
+            let trace = find_trace(id, page)?;
             let known = ["changed", "logs"].map(|name| request.parameter(name).parse().ok());
-            let logs = shared.lock().log_count_of(&trace.key);
-            let is_known = known == [Some(trace.changed), Some(u64::from(logs))];
-            // the large answer, only if it is another than before
-            Response::json(&(!is_known).then(|| details::columns(&trace, shared)))
-        }),
-        (_, ["trace", id, "span", index]) => with_trace(id, shared, |trace| {
+            let is_known = known == [Some(trace.changed), Some(page.lock().logs_of(&trace.key).len() as u64)];
+            // The large answer is sent only if it has changed.
+            Response::json(&(!is_known).then(|| details::columns(&trace, page)))
+        }
+        (_, ["trace", id, "span", index]) => {
+            let trace = find_trace(id, page)?;
             let span = index.parse().ok().and_then(|index: usize| trace.spans.get(index));
-            span.map_or_else(no_such_span, |span| {
-                Response::json(&details::span(&span.received, &details::logs(&trace, shared)))
-            })
-        }),
-        (_, ["trace", id, "otlp"]) => {
-            with_trace(id, shared, |trace| Response::text(details::otlp(&trace, span_of(request), shared)))
+            let span = span.ok_or_else(|| Response::failed(404, "the trace has no such span"))?;
+            Response::json(&details::span(span, &page.lock().logs_of(&trace.key)))
         }
-        (_, ["trace", id, "text"]) => {
-            with_trace(id, shared, |trace| Response::text(details::text(&trace, span_of(request), shared)))
+        (_, ["trace", id, form @ ("otlp" | "text")]) => {
+            let part = details::part(&*find_trace(id, page)?, top, page);
+            Response::text(if *form == "otlp" { part.to_json_lines() } else { details::text(&part) })
         }
-        (_, ["logs"]) => list_logs(request, shared),
+        (_, ["logs"]) => list_logs(request, page)?,
         (_, ["log", number]) => {
-            let kept = number.parse().ok().and_then(|number| shared.lock().log(number));
-            kept.map_or_else(
-                || Response::failed(404, "this log record is not here any more"),
-                |kept| Response::json(&details::log(&kept)),
-            )
+            let kept = number.parse().ok().and_then(|number| page.lock().log(number));
+            let kept = kept.ok_or_else(|| Response::failed(404, "this log record is not here any more"))?;
+            Response::json(&details::log(&kept))
         }
-        (_, ["metrics"]) => Response::json(&list_metrics(shared)),
-        (_, ["series"]) => Response::json(&series_of(request.parameter("name"), shared)),
-        (_, ["services"]) => Response::json(&service_map(&shared.traces())),
-        (_, ["requests"]) => Response::json(&list_requests(shared)),
-        _ => Response::failed(404, "no such resource"),
-    }
+        (_, ["metrics"]) => Response::json(&list_metrics(page)),
+        (_, ["series"]) => Response::json(&series_of(request.parameter("name"), page)),
+        (_, ["services"]) => Response::json(&service_map(&page.traces())),
+        (_, ["requests"]) => Response::json(&list_requests(page)),
+        _ => return Err(Response::failed(404, "no such resource")),
+    })
 }
 
-/// The span that a part of a trace is below.
-fn span_of(request: &Request<'_>) -> Option<usize> {
-    request.parameter("span").parse().ok()
-}
-
-fn no_such_span() -> Response {
-    Response::failed(404, "the trace has no such span")
-}
-
-fn with_trace(id: &str, shared: &Shared, show: impl FnOnce(Arc<Trace>) -> Response) -> Response {
-    let Some(key) = parse_id(id) else {
-        return Response::failed(400, "a trace id has 32 hexadecimal digits");
-    };
-    let trace = shared.lock().trace(&key);
-    trace.map_or_else(|| Response::failed(404, "this trace is not here, or not any more"), show)
-}
-
-fn parse_id(id: &str) -> Option<TraceKey> {
-    // of one sign alone, the number would be of another length
-    (id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit()))
-        .then(|| u128::from_str_radix(id, 16).ok().map(u128::to_be_bytes))
-        .flatten()
+fn find_trace(id: &str, page: &Page) -> Result<Arc<Trace>, Response> {
+    // `from_str_radix` takes a sign, too.
+    let is_id = id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let key = u128::from_str_radix(id, 16).ok().filter(|_| is_id).map(u128::to_be_bytes);
+    let key = key.ok_or_else(|| Response::failed(400, "a trace id has 32 hexadecimal digits"))?;
+    let trace = page.lock().traces.get(&key).cloned();
+    trace.ok_or_else(|| Response::failed(404, "this trace is not here, or not any more"))
 }
 
 /// Returns what the head and the foot of the page show.
-fn state(shared: &Shared) -> Json {
-    let [http, grpc] = shared.endpoints();
-    let store = shared.lock();
+fn state(page: &Page) -> Json {
+    let [http, grpc] = page.endpoints();
+    let store = page.lock();
     json!({
         "version": store.version,
         "http": http,
         "grpc": grpc,
-        "services": store.services(),
+        "services": store.services,
         "counts": store.counts,
-        "kept_traces": store.trace_count(),
-        "kept_logs": store.log_count(),
+        "kept_traces": store.traces.len(),
+        "kept_logs": store.logs.len(),
         "bytes": store.bytes(),
         "limit": store.limit,
     })
+}
+
+/// Returns the search of a request.
+fn query(request: &Request<'_>) -> Result<Query, Response> {
+    Query::parse(request.parameter("q")).map_err(|error| Response::failed(400, error))
 }
 
 /// Returns the first rows of those that match, and how many match.
@@ -111,96 +99,75 @@ fn list<T>(found: Vec<T>, row: impl FnMut(T) -> Json) -> Response {
     let matched = found.len();
     Response::json(&json!({
         "matched": matched,
-        "rows": found.into_iter().take(MOST_ROWS).map(row).collect::<Json>(),
+        "rows": found.into_iter().take(MAX_ROWS).map(row).collect::<Json>(),
     }))
 }
 
 /// The latest first.
-fn list_traces(request: &Request<'_>, shared: &Shared) -> Response {
-    let query = match Query::parse(request.parameter("q")) {
-        Ok(query) => query,
-        Err(error) => return Response::failed(400, error),
-    };
-    let mut traces = shared.traces();
+fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
+    let query = query(request)?;
+    let mut traces = page.traces();
     traces.retain(|trace| query.matches_trace(trace));
-    traces.sort_unstable_by_key(|trace| std::cmp::Reverse((trace.start, trace.key)));
-    let store = shared.lock();
-    list(traces, |trace| {
+    traces.sort_unstable_by_key(|trace| Reverse((trace.start, trace.key)));
+    let log_counts = page.lock().log_counts();
+    Ok(list(traces, |trace| {
         json!({
             "id": describe::id(&trace.key),
             // milliseconds since 1970
             "start": trace.start as f64 / 1e6,
             "nanos": trace.nanos(),
-            "name": details::shorten(&trace.head().span.name),
+            "name": brief(&trace.head().span.name),
             "has_root": trace.root.is_some(),
             // with the number of spans of each
             "services": trace.services,
             "spans": trace.spans.len(),
-            "logs": store.log_count_of(&trace.key),
+            "logs": log_counts.get(&trace.key).unwrap_or(&0),
             "errors": trace.errors,
         })
-    })
+    }))
 }
 
 /// The latest first.
-fn list_logs(request: &Request<'_>, shared: &Shared) -> Response {
-    let query = match Query::parse(request.parameter("q")) {
-        Ok(query) => query,
-        Err(error) => return Response::failed(400, error),
-    };
+fn list_logs(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
+    let query = query(request)?;
     let least = request.parameter("level").parse().unwrap_or(0);
-    let mut logs = shared.lock().logs();
+    let mut logs: Vec<_> = page.lock().logs.iter().cloned().collect();
     logs.retain(|kept| kept.log.log.severity_number >= least && query.matches_log(&kept.log));
-    logs.sort_by_cached_key(|kept| std::cmp::Reverse((LogView::from(&kept.log).unix_nanos(), kept.number)));
-    list(logs, |kept| details::log_row(&kept))
+    logs.sort_by_cached_key(|kept| Reverse((LogView::from(&kept.log).unix_nanos(), kept.number)));
+    Ok(list(logs, |kept| details::log_row(&kept)))
 }
 
-/// A metric with the names of its services; its series are asked for by name.
-#[derive(Serialize)]
-struct MetricRow {
-    name: String,
-    kind: String,
-    unit: String,
-    description: String,
-    services: Vec<u32>,
-    series: usize,
-    points: usize,
+/// Returns the metrics with the numbers of their services. The scripts ask for the series of a metric by its name.
+fn list_metrics(page: &Page) -> Json {
+    let store = page.lock();
+    let mut by_name: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
+    store.series.all.values().for_each(|series| by_name.entry(&series.name).or_default().push(series));
+    let rows = by_name.into_iter().filter_map(|(name, all)| {
+        let first = all.iter().min_by_key(|series| series.id)?;
+        let services: BTreeSet<u32> =
+            all.iter().map(|series| store.service_number(&series.service)).collect();
+        Some(json!({
+            "name": name,
+            "kind": first.kind,
+            "unit": first.unit,
+            "description": first.description,
+            "services": services,
+            "series": all.len(),
+            "points": all.iter().map(|series| series.points.len()).sum::<usize>(),
+        }))
+    });
+    rows.collect()
 }
 
-fn list_metrics(shared: &Shared) -> Vec<MetricRow> {
-    let store = shared.lock();
-    let mut rows: Vec<MetricRow> = Vec::new();
-    for (key, series) in store.series.iter() {
-        if rows.last().is_none_or(|row| row.name != key.name) {
-            rows.push(MetricRow {
-                name: key.name.clone(),
-                kind: series.kind.clone(),
-                unit: series.unit.clone(),
-                description: series.description.clone(),
-                services: Vec::new(),
-                series: 0,
-                points: 0,
-            });
-        }
-        if let Some(row) = rows.last_mut() {
-            row.series += 1;
-            row.points += series.points.len();
-            if row.services.last() != Some(&key.service) {
-                row.services.push(key.service);
-            }
-        }
-    }
-    rows
-}
-
-fn series_of(name: &str, shared: &Shared) -> Json {
-    let store = shared.lock();
-    let of_name = store.series.iter().filter(|(key, _)| key.name == name);
-    let rows = of_name.map(|(key, series)| {
+fn series_of(name: &str, page: &Page) -> Json {
+    let store = page.lock();
+    let mut of_name: Vec<&Series> = store.series.all.values().filter(|series| series.name == name).collect();
+    of_name.sort_by_key(|series| (store.service_number(&series.service), &series.attributes, series.id));
+    let rows = of_name.into_iter().map(|series| {
         json!({
             "id": series.id,
-            "service": key.service,
-            "attributes": key.attributes,
+            "service": store.service_number(&series.service),
+            "attributes": series.attributes,
             "instance": series.instance,
             "kind": series.kind,
             "points": series.points,
@@ -210,102 +177,69 @@ fn series_of(name: &str, shared: &Shared) -> Json {
 }
 
 /// Returns the refused requests, the latest first.
-fn list_requests(shared: &Shared) -> Json {
-    let store = shared.lock();
+fn list_requests(page: &Page) -> Json {
+    let store = page.lock();
     let mut refusals: Vec<_> = store.refusals.iter().collect();
-    refusals.sort_by_key(|refusal| std::cmp::Reverse(refusal.at));
-    let rows = refusals.into_iter().map(|refusal| {
-        // milliseconds since 1970
-        let at = refusal.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-        json!({ "at": at, "status": refusal.status, "what": refusal.what, "count": refusal.count })
-    });
-    rows.collect()
+    refusals.sort_by_key(|refusal| Reverse(refusal.at));
+    json!(refusals)
 }
 
-/// Which service calls which.
-#[derive(Default, Serialize)]
-struct ServiceMap {
-    nodes: Vec<ServiceNode>,
-    edges: Vec<ServiceEdge>,
-}
-
-#[derive(Serialize)]
-struct ServiceNode {
-    name: String,
-    spans: u64,
-    errors: u64,
-}
-
-#[derive(Serialize)]
-struct ServiceEdge {
-    /// Indices of nodes.
-    from: usize,
-    to: usize,
-    calls: u64,
-    errors: u64,
-    nanos: u64,
-}
-
-/// Counts the spans whose parent is of another service.
-fn service_map(traces: &[Arc<Trace>]) -> ServiceMap {
-    let mut map = ServiceMap::default();
+/// Returns the services, and how often, how long and with how many errors a span of one is the parent of a span of another.
+fn service_map(traces: &[Arc<Trace>]) -> Json {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let mut edges: HashMap<(usize, usize), ServiceEdge> = HashMap::new();
+    // spans and errors of each service; calls, errors and nanoseconds between two
+    let mut nodes: Vec<(&str, [u64; 2])> = Vec::new();
+    let mut edges: BTreeMap<(usize, usize), [u64; 3]> = BTreeMap::new();
     for trace in traces {
         let mut of_span: HashMap<&[u8], usize> = HashMap::new();
-        for KeptSpan { received, .. } in &trace.spans {
+        for received in &trace.spans {
             let name = received.service_name();
             let number = *numbers.entry(name).or_insert_with(|| {
-                map.nodes.push(ServiceNode { name: details::shorten(name), spans: 0, errors: 0 });
-                map.nodes.len() - 1
+                nodes.push((name, [0; 2]));
+                nodes.len() - 1
             });
-            map.nodes[number].spans += 1;
-            map.nodes[number].errors += u64::from(is_error(received));
+            let [spans, errors] = &mut nodes[number].1;
+            (*spans, *errors) = (*spans + 1, *errors + u64::from(is_error(received)));
             of_span.insert(&received.span.span_id, number);
         }
-        for KeptSpan { received, .. } in &trace.spans {
+        for received in &trace.spans {
             let to = numbers[received.service_name()];
             let from = of_span.get(&received.span.parent_span_id[..]).copied().filter(|from| *from != to);
             if let Some(from) = from {
-                let edge = edges.entry((from, to)).or_insert(ServiceEdge {
-                    from,
-                    to,
-                    calls: 0,
-                    errors: 0,
-                    nanos: 0,
-                });
-                edge.calls += 1;
-                edge.errors += u64::from(is_error(received));
-                edge.nanos = edge.nanos.saturating_add(SpanView::from(received).nanos());
+                let added = [1, u64::from(is_error(received)), SpanView::from(received).nanos()];
+                let sums = edges.entry((from, to)).or_default();
+                sums.iter_mut().zip(added).for_each(|(sum, more)| *sum = sum.saturating_add(more));
             }
         }
     }
-    map.edges = edges.into_values().collect();
-    map.edges.sort_by_key(|edge| (edge.from, edge.to));
-    map
+    let nodes = nodes
+        .into_iter()
+        .map(|(name, [spans, errors])| json!({ "name": brief(name), "spans": spans, "errors": errors }));
+    let edges = edges.into_iter().map(|((from, to), [calls, errors, nanos])| {
+        json!({ "from": from, "to": to, "calls": calls, "errors": errors, "nanos": nanos })
+    });
+    json!({ "nodes": nodes.collect::<Json>(), "edges": edges.collect::<Json>() })
 }
 
 /// Lets the pretend shop of `standpipe demo` send here, once at a time.
-fn run_demo(shared: &Arc<Shared>) -> Response {
-    if shared.is_demo_running.swap(true, Ordering::SeqCst) {
-        return Response::failed(409, "the pretend shop is still open");
+fn run_demo(page: &Arc<Page>) -> Result<Response, Response> {
+    if page.is_demo_running.swap(true, Ordering::SeqCst) {
+        return Err(Response::failed(409, "the pretend shop is still open"));
     }
     let run = {
-        let shared = shared.clone();
+        let page = page.clone();
         move || {
-            let exporter = Exporter::http(shared.endpoints()[0]);
+            let exporter = Exporter::http(page.endpoints()[0]);
             if let Ok(shop) = DemoProgram::start(&exporter, None) {
                 shop.run();
                 shop.shutdown(DEMO_BUDGET);
             }
-            shared.is_demo_running.store(false, Ordering::SeqCst);
+            page.is_demo_running.store(false, Ordering::SeqCst);
         }
     };
-    match thread::Builder::new().name("standpipe-demo".to_owned()).spawn(run) {
-        Ok(_) => Response { status: 202, ..Response::text("the pretend shop is open".to_owned()) },
-        Err(error) => {
-            shared.is_demo_running.store(false, Ordering::SeqCst);
-            Response::failed(503, error.to_string())
-        }
-    }
+    thread::Builder::new().name("standpipe-demo".to_owned()).spawn(run).map_err(|error| {
+        page.is_demo_running.store(false, Ordering::SeqCst);
+        Response::failed(503, error.to_string())
+    })?;
+    Ok(Response { status: 202, ..Response::text("the pretend shop is open".to_owned()) })
 }

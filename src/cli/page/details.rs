@@ -1,6 +1,6 @@
 //! Describes one trace for the page: the columns of the waterfall, the details of spans and log records, and text to copy.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -8,16 +8,12 @@ use serde_json::{Value as Json, json};
 use standpipe::receiver::proto::{AnyValue, InstrumentationScope, KeyValue, Value};
 use standpipe::receiver::{ReceivedSpan, Records};
 
-use super::super::describe::{self, SpanView};
-use super::super::log_view::LogView;
+use super::super::describe::{self, LogView, SpanView};
 use super::super::style::{Palette, plain_style};
-use super::super::text::cut;
+use super::super::text::brief;
 use super::super::waterfall;
-use super::Shared;
-use super::store::{KeptLog, KeptSpan, Trace, is_error, key_of};
-
-/// Characters of a text in a list: a thousand rows must not be a gigabyte.
-const LONGEST_IN_ROW: usize = 500;
+use super::Page;
+use super::store::{KeptLog, Trace, is_error};
 
 /// Returns everything known about a span. `logs` are those of its trace.
 pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> Json {
@@ -65,11 +61,11 @@ pub(super) fn log_row(kept: &KeptLog) -> Json {
         "number": kept.number,
         // milliseconds since 1970
         "time": view.unix_nanos() as f64 / 1e6,
-        "severity": shorten(&view.severity()),
+        "severity": brief(&view.severity()),
         "level": log.severity_number,
         "service": kept.service,
-        "event": shorten(&log.event_name),
-        "text": shorten(text.trim_end()),
+        "event": brief(&log.event_name),
+        "text": brief(text.trim_end()),
         "trace": describe::id(&log.trace_id),
         "span": describe::id(&log.span_id),
     })
@@ -83,11 +79,6 @@ pub(super) fn log(kept: &KeptLog) -> Json {
     log["resource"] = attributes(&kept.log.resource.attributes);
     log["scope"] = scope(&kept.log.scope);
     log
-}
-
-/// As much of a text as a row has room for.
-pub(super) fn shorten(text: &str) -> String {
-    cut(text, LONGEST_IN_ROW, "…").into_owned()
 }
 
 fn scope(scope: &InstrumentationScope) -> Json {
@@ -148,7 +139,7 @@ pub(super) struct Columns {
     logs: Vec<(i32, u64, i32)>,
 }
 
-pub(super) fn columns(trace: &Trace, shared: &Shared) -> Columns {
+pub(super) fn columns(trace: &Trace, page: &Page) -> Columns {
     let mut columns = Columns {
         id: describe::id(&trace.key),
         base: trace.start.to_string(),
@@ -161,15 +152,16 @@ pub(super) fn columns(trace: &Trace, shared: &Shared) -> Columns {
     // of spans with one id the first has the children
     let in_reverse = trace.spans.iter().enumerate().rev();
     let indices: HashMap<&[u8], usize> =
-        in_reverse.map(|(index, kept)| (&kept.received.span.span_id[..], index)).collect();
-    for (index, KeptSpan { received, service }) in trace.spans.iter().enumerate() {
+        in_reverse.map(|(index, received)| (&received.span.span_id[..], index)).collect();
+    for (index, received) in trace.spans.iter().enumerate() {
         let span = &received.span;
         let name = *names.entry(&span.name).or_insert_with(|| {
-            columns.names.push(shorten(&span.name));
+            columns.names.push(brief(&span.name));
             columns.names.len() as u32 - 1
         });
         columns.name.push(name);
-        columns.service.push(*service);
+        // Locked for each span, so that a large trace holds up no sender.
+        columns.service.push(page.lock().service_number(&brief(received.service_name())));
         let id: String = describe::id(&span.span_id).chars().chain("0".repeat(16).chars()).take(16).collect();
         columns.ids.push_str(&id);
         columns.parent.push(match (received.parent_id(), indices.get(&span.parent_span_id[..])) {
@@ -185,7 +177,9 @@ pub(super) fn columns(trace: &Trace, shared: &Shared) -> Columns {
         let events = span.events.iter();
         columns.events.extend(events.map(|event| (index, event.time_unix_nano.saturating_sub(trace.start))));
     }
-    columns.logs = logs(trace, shared)
+    columns.logs = page
+        .lock()
+        .logs_of(&trace.key)
         .iter()
         .map(|kept| {
             let span = indices.get(&kept.log.log.span_id[..]).map_or(-1, |index| *index as i32);
@@ -196,24 +190,10 @@ pub(super) fn columns(trace: &Trace, shared: &Shared) -> Columns {
     columns
 }
 
-/// The kept log records that carry the id of a trace, in the order they came.
-pub(super) fn logs(trace: &Trace, shared: &Shared) -> Vec<Arc<KeptLog>> {
-    let mut logs = {
-        let store = shared.lock();
-        if store.log_count_of(&trace.key) == 0 {
-            return Vec::new();
-        }
-        store.logs()
-    };
-    logs.retain(|kept| key_of(&kept.log.log.trace_id) == trace.key && !kept.log.log.trace_id.is_empty());
-    logs
-}
-
 /// The trace, or what is below one of its spans, as the terminal shows it.
-pub(super) fn text(trace: &Trace, top: Option<usize>, shared: &Shared) -> String {
-    let (chosen, logs) = part(trace, top, shared);
-    let spans: Vec<SpanView<'_>> = chosen.iter().map(|received| SpanView::from(*received)).collect();
-    let logs: Vec<LogView<'_>> = logs.iter().map(|kept| LogView::from(&kept.log)).collect();
+pub(super) fn text(records: &Records) -> String {
+    let spans: Vec<SpanView<'_>> = records.spans.iter().map(SpanView::from).collect();
+    let logs: Vec<LogView<'_>> = records.logs.iter().map(LogView::from).collect();
     let options = waterfall::Options { full: true, ..waterfall::Options::default() };
     let mut lines =
         waterfall::draw(&spans, &logs, options, &mut Palette::default(), &plain_style(TEXT_WIDTH));
@@ -221,46 +201,16 @@ pub(super) fn text(trace: &Trace, top: Option<usize>, shared: &Shared) -> String
     lines.join("\n")
 }
 
-/// The same as lines of OTLP JSON: one for its spans, and one for its log records if there are any.
-pub(super) fn otlp(trace: &Trace, top: Option<usize>, shared: &Shared) -> String {
-    let (chosen, logs) = part(trace, top, shared);
-    let mut records = Records::default();
-    records.spans = chosen.into_iter().cloned().collect();
-    records.logs = logs.iter().map(|kept| kept.log.clone()).collect();
-    records.to_json_lines()
-}
-
-/// A span and all below it, or all spans, with the log records that belong to them.
-fn part<'t>(
-    trace: &'t Trace,
-    top: Option<usize>,
-    shared: &Shared,
-) -> (Vec<&'t ReceivedSpan>, Vec<Arc<KeptLog>>) {
-    let all = || trace.spans.iter().map(|kept| &kept.received);
-    let chosen: Vec<&ReceivedSpan> = match top.filter(|top| *top < trace.spans.len()) {
-        None => all().collect(),
-        Some(top) => below(trace, top).into_iter().map(|index| &trace.spans[index].received).collect(),
-    };
-    let mut logs = logs(trace, shared);
-    if chosen.len() < trace.spans.len() {
-        let ids: HashSet<&[u8]> = chosen.iter().map(|received| &received.span.span_id[..]).collect();
-        logs.retain(|kept| ids.contains(&kept.log.log.span_id[..]));
+/// Returns a span and all below it, or all spans, with the log records that belong to them.
+pub(super) fn part(trace: &Trace, top: Option<usize>, page: &Page) -> Records {
+    let mut part = Records::default();
+    part.spans.clone_from(&trace.spans);
+    part.logs = page.lock().logs_of(&trace.key).iter().map(|kept| kept.log.clone()).collect();
+    if let Some(top) = top.and_then(|top| trace.spans.get(top)) {
+        let spans = trace.spans.iter().map(|received| &*received.span);
+        let ids = describe::with_descendants(spans, std::iter::once(&*top.span));
+        part.spans.retain(|received| ids.contains(&received.span.span_id[..]));
+        part.logs.retain(|received| ids.contains(&received.log.span_id[..]));
     }
-    (chosen, logs)
-}
-
-/// The indices of a span and of all below it.
-fn below(trace: &Trace, top: usize) -> BTreeSet<usize> {
-    let mut children: HashMap<&[u8], Vec<usize>> = HashMap::new();
-    for (index, kept) in trace.spans.iter().enumerate() {
-        children.entry(&kept.received.span.parent_span_id).or_default().push(index);
-    }
-    let mut chosen = BTreeSet::new();
-    let mut waiting = vec![top];
-    while let Some(index) = waiting.pop() {
-        chosen.insert(index);
-        // taken out: parents may go round in a circle
-        waiting.extend(children.remove(&trace.spans[index].received.span.span_id[..]).unwrap_or_default());
-    }
-    chosen
+    part
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `store.rs`, `series.rs` | what is kept to be shown, within a bound of memory |
+//! | `store.rs` | what is kept to be shown, within a bound of memory |
 //! | `query.rs` | the words of the search |
 //! | `api.rs` | which request of the scripts gets which answer; lists, the map of services |
 //! | `details.rs` | a trace, a span, a log record |
@@ -12,7 +12,6 @@
 mod api;
 mod details;
 mod query;
-mod series;
 mod server;
 mod store;
 
@@ -26,23 +25,16 @@ use standpipe::receiver::{Batch, Receiver, RefusedRequest};
 
 use self::store::{Store, Trace};
 
-/// What the page keeps of what arrives: 100,000 spans with five attributes each are half of it.
-const MEMORY: usize = 256 * 1024 * 1024;
+/// Memory of the kept telemetry: 100,000 spans with five attributes each take half of it.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
 
-/// A page that listens. Clones show the same.
-#[derive(Clone)]
+/// A page that listens, shared by the receiver's threads and those of the page.
 pub(crate) struct Page {
-    shared: Arc<Shared>,
-    address: SocketAddr,
-}
-
-/// What the receiver's threads and the page's share.
-pub(super) struct Shared {
+    pub(crate) address: SocketAddr,
     store: Mutex<Store>,
     news: Condvar,
-    /// Open streams of news, and requests that wait for one.
+    /// Open streams of news.
     streams: AtomicUsize,
-    waiting_streams: AtomicUsize,
     /// Where telemetry is to be sent, by HTTP and by gRPC.
     endpoints: OnceLock<[String; 2]>,
     /// Whether the pretend shop is running.
@@ -52,69 +44,57 @@ pub(super) struct Shared {
 impl Page {
     /// # Errors
     /// When the address cannot be listened on.
-    pub(crate) fn start(address: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn start(address: SocketAddr) -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind(address)?;
-        let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
-            store: Mutex::new(Store::new(MEMORY)),
+        let page = Arc::new(Self {
+            address: listener.local_addr()?,
+            store: Mutex::new(Store::new(MAX_BYTES)),
             news: Condvar::new(),
             streams: AtomicUsize::new(0),
-            waiting_streams: AtomicUsize::new(0),
             endpoints: OnceLock::new(),
             is_demo_running: AtomicBool::new(false),
         });
-        server::start(listener, shared.clone())?;
-        Ok(Self { shared, address })
+        server::start(listener, page.clone())?;
+        Ok(page)
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// Shows where the receiver listens.
     pub(crate) fn set_receiver(&self, receiver: &Receiver) {
-        let _ = self.shared.endpoints.set([receiver.endpoint(), receiver.grpc_endpoint()]);
+        let _ = self.endpoints.set([receiver.endpoint(), receiver.grpc_endpoint()]);
     }
 
-    /// Where telemetry is to be sent, by HTTP and by gRPC.
-    pub(crate) fn endpoints(&self) -> [&str; 2] {
-        self.shared.endpoints()
-    }
-
-    /// Takes what arrived. The sender waits only until others have added theirs.
+    /// Shows a batch. The sender waits only until others have added theirs.
     pub(crate) fn show(&self, batch: &Batch) {
-        self.shared.lock().add(batch);
-        self.shared.news.notify_all();
+        self.lock().add(batch);
+        self.news.notify_all();
     }
 
-    /// Takes a refusal, with what to do about it.
+    /// Shows a refusal, with what to do about it.
     pub(crate) fn show_refusal(&self, refused: &RefusedRequest, advice: String) {
-        self.shared.lock().refuse(refused, advice, SystemTime::now());
-        self.shared.news.notify_all();
+        self.lock().refuse(refused, advice, SystemTime::now());
+        self.news.notify_all();
     }
-}
 
-impl Shared {
     fn lock(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn traces(&self) -> Vec<Arc<Trace>> {
-        self.lock().traces()
+        self.lock().traces.values().cloned().collect()
     }
 
-    /// The version, as soon as it is another than `seen`, or the same after `timeout`.
+    /// Returns the version as soon as it is not `seen`, or after `timeout`.
     fn wait_for_news(&self, seen: Option<u64>, timeout: Duration) -> Option<u64> {
         let waited = self.news.wait_timeout_while(self.lock(), timeout, |store| Some(store.version) == seen);
         let (store, _) = waited.unwrap_or_else(PoisonError::into_inner);
         Some(store.version)
     }
 
-    /// Where telemetry is to be sent; empty until the receiver listens.
+    /// Returns where telemetry is to be sent; empty until the receiver listens.
     fn endpoints(&self) -> [&str; 2] {
         self.endpoints.get().map_or([""; 2], |endpoints| endpoints.each_ref().map(String::as_str))
     }

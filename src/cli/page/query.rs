@@ -1,19 +1,24 @@
-//! What is searched for? `service:pay err dur>100ms http.route=/checkout -health or name:refund`.
+//! The search of traces and logs: `service:pay err dur>100ms http.route=/checkout -health or name:refund`.
 //!
-//! Words are joined by "and", `or` separates alternatives, and `-` in front of a word means "not". A word that is no condition
-//! is looked for in names, services, ids, bodies and the values of attributes.
+//! Words are joined by "and", `or` separates alternatives, and `-` in front of a word means "not". A word that is not a
+//! condition is looked for in names, services, ids, bodies and the values of attributes.
+
+use std::cmp::Ordering::{self, Equal, Greater, Less};
 
 use standpipe::receiver::proto::KeyValue;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
-use super::super::describe;
-use super::super::log_view::LogView;
+use super::super::describe::{self, LogView};
 use super::super::record::severity;
 use super::super::text;
 use super::store::{Trace, is_error};
 
 /// Digits of a trace id that are taken for one: fewer are in many words.
-const SHORTEST_ID: usize = 8;
+const MIN_ID_DIGITS: usize = 8;
+
+/// Comparisons of a number, and their results that they accept.
+const COMPARISONS: [(&str, &[Ordering]); 5] =
+    [(">=", &[Greater, Equal]), ("<=", &[Less, Equal]), (">", &[Greater]), ("<", &[Less]), ("=", &[Equal])];
 
 /// One of several alternatives, each of conditions that hold together.
 #[derive(Debug, Default, PartialEq)]
@@ -33,51 +38,31 @@ enum Test {
     Name(String),
     TraceId(String),
     Error,
-    Nanos(Comparison, u64),
-    Spans(Comparison, u64),
-    Severity(Comparison, i32),
+    Nanos(&'static [Ordering], u64),
+    Spans(&'static [Ordering], u64),
+    Severity(&'static [Ordering], i32),
     HasKey(String),
     Equals(String, String),
     Differs(String, String),
     Contains(String, String),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Comparison {
-    Above,
-    AtLeast,
-    Below,
-    AtMost,
-    Equal,
-}
-
-impl Comparison {
-    fn holds<T: PartialOrd>(self, left: T, right: T) -> bool {
-        match self {
-            Self::Above => left > right,
-            Self::AtLeast => left >= right,
-            Self::Below => left < right,
-            Self::AtMost => left <= right,
-            Self::Equal => left == right,
-        }
-    }
-}
-
 impl Query {
     /// # Errors
-    /// What is wrong with a word, and how it is written.
+    /// If a condition is malformed, says how it is written.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut alternatives = vec![Vec::new()];
-        for word in words(text) {
-            match word {
-                Word { is_literal: false, ref text, .. } if matches!(text.as_str(), "or" | "OR") => {
+        for Word { text, is_negated, is_literal } in words(text) {
+            let test = match text.as_str() {
+                _ if is_literal => Test::Anywhere(text.to_lowercase()),
+                "or" | "OR" => {
                     alternatives.push(Vec::new());
+                    continue;
                 }
-                word => {
-                    if let Some(conditions) = alternatives.last_mut() {
-                        conditions.push(word.condition()?);
-                    }
-                }
+                _ => Test::parse(&text)?,
+            };
+            if let Some(conditions) = alternatives.last_mut() {
+                conditions.push(Condition { is_negated, test });
             }
         }
         alternatives.retain(|conditions| !conditions.is_empty());
@@ -107,67 +92,54 @@ struct Word {
     is_literal: bool,
 }
 
-impl Word {
-    fn condition(self) -> Result<Condition, String> {
-        let test = match self.is_literal {
-            true => Test::Anywhere(self.text.to_lowercase()),
-            false => Test::parse(&self.text)?,
-        };
-        Ok(Condition { is_negated: self.is_negated, test })
-    }
-}
-
 impl Test {
     fn parse(word: &str) -> Result<Self, String> {
         let lower = word.to_lowercase();
         if matches!(lower.as_str(), "err" | "error" | "errors") {
             return Ok(Self::Error);
         }
-        for (prefix, test) in [
-            ("service:", Self::Service as fn(String) -> Self),
-            ("name:", Self::Name),
-            ("trace:", Self::TraceId),
-        ] {
-            if let Some(rest) = lower.strip_prefix(prefix) {
-                return Ok(test(rest.to_owned()));
-            }
+        type OfText = fn(String) -> Test;
+        let prefixes =
+            [("service:", Self::Service as OfText), ("name:", Self::Name), ("trace:", Self::TraceId)];
+        let found = prefixes.iter().find_map(|(prefix, test)| Some((lower.strip_prefix(prefix)?, test)));
+        if let Some((text, test)) = found {
+            return Ok(test(text.to_owned()));
         }
         if let Some(key) = word.strip_prefix("has:") {
             return Ok(Self::HasKey(key.to_owned()));
         }
         for name in ["dur", "spans", "sev"] {
-            if let Some((comparison, value)) = lower.strip_prefix(name).and_then(comparison) {
-                return Self::number(name, comparison, value);
+            let rest = lower.strip_prefix(name).unwrap_or_default();
+            let found =
+                COMPARISONS.iter().find_map(|(sign, accepted)| Some((accepted, rest.strip_prefix(sign)?)));
+            if let Some((accepted, value)) = found {
+                return Self::number(name, accepted, value);
             }
         }
-        // the operator that comes first, so that a value may have any of them
-        let Some((key, rest)) = word.find(['!', '=', '~']).filter(|at| *at > 0).map(|at| word.split_at(at))
-        else {
-            return Ok(Self::Anywhere(lower));
-        };
+        // The operator that comes first, so that a value may have any of them.
+        let (key, rest) = word.split_at(word.find(['!', '=', '~']).unwrap_or(0));
         let operators =
             [("!=", Self::Differs as fn(String, String) -> Self), ("=", Self::Equals), ("~", Self::Contains)];
-        let found =
-            operators.into_iter().find_map(|(operator, test)| Some((rest.strip_prefix(operator)?, test)));
-        Ok(match found {
+        let found = operators.iter().find_map(|(operator, test)| Some((rest.strip_prefix(operator)?, test)));
+        Ok(match found.filter(|_| !key.is_empty()) {
             Some((value, test)) => test(key.to_owned(), value.to_lowercase()),
             None => Self::Anywhere(lower),
         })
     }
 
-    fn number(name: &str, comparison: Comparison, value: &str) -> Result<Self, String> {
+    fn number(name: &str, accepted: &'static [Ordering], value: &str) -> Result<Self, String> {
         match name {
             "dur" => text::duration(value)
                 .ok()
                 .filter(|_| !value.ends_with(|c: char| c.is_ascii_digit()))
                 .and_then(|duration| u64::try_from(duration.as_nanos()).ok())
-                .map(|nanos| Self::Nanos(comparison, nanos))
+                .map(|nanos| Self::Nanos(accepted, nanos))
                 .ok_or_else(|| format!("dur: write a time with its unit, as dur>100ms, not {value:?}")),
             "spans" => value
                 .parse()
-                .map(|count| Self::Spans(comparison, count))
+                .map(|count| Self::Spans(accepted, count))
                 .map_err(|_| format!("spans: write a number, as spans>50, not {value:?}")),
-            _ => severity(value).map(|level| Self::Severity(comparison, level as i32)).map_err(|_| {
+            _ => severity(value).map(|level| Self::Severity(accepted, level as i32)).map_err(|_| {
                 format!("sev: write trace, debug, info, warn, error or fatal, as sev>=warn, not {value:?}")
             }),
         }
@@ -175,16 +147,15 @@ impl Test {
 
     fn matches_trace(&self, trace: &Trace) -> bool {
         match self {
-            Self::Nanos(comparison, nanos) => comparison.holds(trace.nanos(), *nanos),
-            Self::Spans(comparison, count) => comparison.holds(trace.spans.len() as u64, *count),
+            Self::Nanos(accepted, nanos) => accepted.contains(&trace.nanos().cmp(nanos)),
+            Self::Spans(accepted, count) => accepted.contains(&(trace.spans.len() as u64).cmp(count)),
             Self::Error => trace.errors > 0,
             Self::TraceId(id) => describe::id(&trace.key).starts_with(id.as_str()),
-            Self::Severity(..) => false,
             Self::Anywhere(text) => {
-                text.len() >= SHORTEST_ID && describe::id(&trace.key).starts_with(text.as_str())
-                    || trace.spans.iter().any(|kept| self.matches_span(&kept.received))
+                text.len() >= MIN_ID_DIGITS && describe::id(&trace.key).starts_with(text.as_str())
+                    || trace.spans.iter().any(|received| self.matches_span(received))
             }
-            _ => trace.spans.iter().any(|kept| self.matches_span(&kept.received)),
+            _ => trace.spans.iter().any(|received| self.matches_span(received)),
         }
     }
 
@@ -228,13 +199,13 @@ impl Test {
                 !id.is_empty() && describe::id(&received.log.trace_id).starts_with(id.as_str())
             }
             Self::Error => received.log.severity_number >= 17,
-            Self::Severity(comparison, number) => comparison.holds(received.log.severity_number, *number),
+            Self::Severity(accepted, number) => accepted.contains(&received.log.severity_number.cmp(number)),
             Self::Contains(key, text) if key == "body" => has(&body(), text),
-            Self::Nanos(..) | Self::Spans(..) => false,
-            _ => self.matches_attributes(
-                [&received.log.attributes, &received.resource.attributes, &received.scope.attributes]
-                    .into_iter(),
-            ),
+            _ => {
+                let log = &received.log.attributes;
+                let lists = [log, &received.resource.attributes, &received.scope.attributes];
+                self.matches_attributes(lists.into_iter())
+            }
         }
     }
 
@@ -284,17 +255,6 @@ fn words(text: &str) -> Vec<Word> {
     words
 }
 
-fn comparison(rest: &str) -> Option<(Comparison, &str)> {
-    let operators = [
-        (">=", Comparison::AtLeast),
-        ("<=", Comparison::AtMost),
-        (">", Comparison::Above),
-        ("<", Comparison::Below),
-        ("=", Comparison::Equal),
-    ];
-    operators.into_iter().find_map(|(operator, comparison)| Some((comparison, rest.strip_prefix(operator)?)))
-}
-
 /// `text` is in lower case.
 fn has(whole: &str, text: &str) -> bool {
     whole.to_lowercase().contains(text)
@@ -328,9 +288,9 @@ mod tests {
         assert_eq!(only("service:Pay"), Test::Service(text("pay")));
         assert_eq!(only("name:\"load cart\""), Test::Name(text("load cart")));
         assert_eq!(only("err"), Test::Error);
-        assert_eq!(only("dur>=1.5s"), Test::Nanos(Comparison::AtLeast, 1_500_000_000));
-        assert_eq!(only("spans<50"), Test::Spans(Comparison::Below, 50));
-        assert_eq!(only("sev>=warn"), Test::Severity(Comparison::AtLeast, 13));
+        assert_eq!(only("dur>=1.5s"), Test::Nanos(&[Greater, Equal], 1_500_000_000));
+        assert_eq!(only("spans<50"), Test::Spans(&[Less], 50));
+        assert_eq!(only("sev>=warn"), Test::Severity(&[Greater, Equal], 13));
         assert_eq!(only("has:http.route"), Test::HasKey(text("http.route")));
         assert_eq!(only("a.b=x=y"), Test::Equals(text("a.b"), text("x=y")));
         assert_eq!(only("a.b!=X"), Test::Differs(text("a.b"), text("x")));

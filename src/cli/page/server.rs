@@ -10,13 +10,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest};
 
-use super::{Shared, api};
+use super::{Page, api};
 
 /// A browser opens six at most, of each of its windows. A further one takes the place of the one that was idle for longest.
 const MAX_CONNECTIONS: usize = 64;
@@ -28,9 +28,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const NEWS_INTERVAL: Duration = Duration::from_millis(250);
 /// How often a stream is looked at whether its browser is still there.
 const GONE_INTERVAL: Duration = Duration::from_millis(200);
-/// Requests that may wait for the end of a stream. Each holds a connection, so the others are refused at once.
-const MAX_WAITING_STREAMS: usize = 4;
-const STREAM_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Headers that the decision to answer depends on, each at most once.
 const DECISIVE: [&str; 5] = ["host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"];
@@ -120,95 +117,62 @@ impl Response {
 }
 
 /// Serves for as long as the process lives.
-pub(super) fn start(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
-    let listening = listener.local_addr()?;
+pub(super) fn start(listener: TcpListener, page: Arc<Page>) -> io::Result<()> {
     let limits = Receiver::builder().max_header_bytes(MAX_HEAD_BYTES);
     let limits = limits.max_connections(MAX_CONNECTIONS).read_timeout(IDLE_TIMEOUT);
-    limits.serve_pages(listener, move |request, socket| answer(request, listening, &shared, socket))
+    limits.serve_pages(listener, move |request, socket| answer(request, &page, socket))
 }
 
 fn answer(
     request: Result<&ReceivedRequest, &RefusedRequest>,
-    listening: SocketAddr,
-    shared: &Arc<Shared>,
+    page: &Arc<Page>,
     socket: &TcpStream,
 ) -> Option<Answer> {
-    let failed = |status, why: &str| Some(Response::failed(status, why).into_answer(true));
     let request = match request {
         Ok(ReceivedRequest { method, path, headers, .. }) => Request::new(method, path, headers),
-        Err(refused) => return failed(refused.status, &refused.message),
+        Err(refused) => {
+            return Some(Response::failed(refused.status, refused.message.as_str()).into_answer(true));
+        }
     };
-    if let Err(Refused { status, why }) = request.check(listening) {
-        return failed(status, why);
-    }
-    if request.path != "/api/events" || request.method != "GET" {
-        return Some(respond(&request, shared).into_answer(request.method != "HEAD"));
-    }
-    let Some(place) = StreamPlace::wait(shared) else {
-        return failed(503, "too many tabs have a stream; poll instead");
+    let checked = request.check(page.address);
+    let response = if checked.is_ok() && request.path == "/api/events" && request.method == "GET" {
+        let place = |taken: usize| (taken < MAX_STREAMS).then_some(taken + 1);
+        if page.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, place).is_ok() {
+            // An error means that the browser has left.
+            let _ = stream(socket, page);
+            page.streams.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Err(Response::failed(503, "too many tabs have a stream; poll instead"))
+    } else {
+        checked.and_then(|()| respond(&request, page))
     };
-    // An error means that the browser has left.
-    let _ = stream(socket, shared);
-    drop(place);
-    None
+    Some(response.unwrap_or_else(|failed| failed).into_answer(request.method != "HEAD"))
 }
 
-/// One of a limited number of places, given back when it is dropped.
-struct StreamPlace<'a>(&'a AtomicUsize);
-
-impl<'a> StreamPlace<'a> {
-    fn take(taken: &'a AtomicUsize, limit: usize) -> Option<Self> {
-        let take = |taken: usize| (taken < limit).then_some(taken + 1);
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Self(taken))
-    }
-
-    /// Takes a place for a stream. If all places are taken, a few requests wait: a reloaded tab may ask before the server has
-    /// noticed the end of its old stream.
-    fn wait(shared: &'a Shared) -> Option<Self> {
-        let take = || Self::take(&shared.streams, MAX_STREAMS);
-        take().or_else(|| {
-            let _waiting = Self::take(&shared.waiting_streams, MAX_WAITING_STREAMS)?;
-            let waits = STREAM_WAIT_TIMEOUT.as_millis() / GONE_INTERVAL.as_millis();
-            (0..waits).find_map(|_| {
-                thread::sleep(GONE_INTERVAL);
-                take()
-            })
-        })
-    }
-}
-
-impl Drop for StreamPlace<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn respond(request: &Request<'_>, shared: &Arc<Shared>) -> Response {
+fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response> {
     let path = request.path.as_str();
     if let Some(rest) = path.strip_prefix("/api/") {
-        return api::respond(rest, request, shared);
+        return api::respond(rest, request, page);
     }
     if request.method == "POST" {
-        return Response::failed(405, "only GET is answered");
+        return Err(Response::failed(405, "only GET is answered"));
     }
     if let Some(name) = path.strip_prefix("/assets/") {
         let found = ASSETS.iter().find(|(asset, ..)| *asset == name);
-        return match found {
-            Some((_, content_type, content)) => Response::asset(content_type, content, request),
-            None => Response::failed(404, "no such file"),
-        };
+        let (_, content_type, content) = found.ok_or_else(|| Response::failed(404, "no such file"))?;
+        return Ok(Response::asset(content_type, content, request));
     }
-    let view = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-    match view {
+    match path.trim_start_matches('/').split('/').next().unwrap_or_default() {
         "" | "trace" | "logs" | "metrics" | "services" | "requests" => {
-            Response::asset("text/html; charset=utf-8", INDEX, request)
+            Ok(Response::asset("text/html; charset=utf-8", INDEX, request))
         }
-        _ => Response::failed(404, "no such page; traces are at /"),
+        _ => Err(Response::failed(404, "no such page; traces are at /")),
     }
 }
 
 /// Reports the version of the store when it changes. What is new the page asks for itself.
-fn stream(mut socket: &TcpStream, shared: &Shared) -> io::Result<()> {
+fn stream(mut socket: &TcpStream, page: &Page) -> io::Result<()> {
     let fields = HEADERS.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{fields}\
@@ -218,7 +182,7 @@ fn stream(mut socket: &TcpStream, shared: &Shared) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let mut seen = None;
     loop {
-        let version = shared.wait_for_news(seen, GONE_INTERVAL);
+        let version = page.wait_for_news(seen, GONE_INTERVAL);
         if is_gone(socket) {
             return Ok(());
         }
@@ -248,15 +212,6 @@ pub(super) struct Request<'a> {
     headers: &'a [(String, String)],
 }
 
-/// Why a request is not answered as it wishes.
-#[derive(Debug, PartialEq, Eq)]
-struct Refused {
-    status: u16,
-    why: &'static str,
-}
-
-const OTHER_SITE: Refused = Refused { status: 403, why: "this page answers no other site" };
-
 impl<'a> Request<'a> {
     fn new(method: &'a str, target: &str, headers: &'a [(String, String)]) -> Self {
         // its host is checked by the header: no proxy stands before this page
@@ -283,12 +238,12 @@ impl<'a> Request<'a> {
     }
 
     /// Checks that it comes from the page itself, or was typed by a person.
-    fn check(&self, listening: SocketAddr) -> Result<(), Refused> {
+    fn check(&self, listening: SocketAddr) -> Result<(), Response> {
         if DECISIVE.iter().any(|name| self.headers.iter().filter(|(given, _)| given == name).count() > 1) {
-            return Err(Refused { status: 400, why: "a header that may come once came twice" });
+            return Err(Response::failed(400, "a header that may come once came twice"));
         }
         let Some(host) = self.header("host").filter(|host| is_host_of(host, listening)) else {
-            return Err(Refused { status: 403, why: "this page is served for this machine's address only" });
+            return Err(Response::failed(403, "this page is served for this machine's address only"));
         };
         // a link of another site leads here, but no script of it may ask
         let is_link = self.header("sec-fetch-mode") == Some("navigate")
@@ -296,14 +251,14 @@ impl<'a> Request<'a> {
             && !self.path.starts_with("/api/");
         let is_own = self.header("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
         let origin = self.header("origin").map(|origin| origin.strip_prefix("http://") == Some(host));
-        if (!is_own || origin == Some(false)) && !is_link {
-            return Err(OTHER_SITE);
-        }
+        let is_other_site = (!is_own || origin == Some(false)) && !is_link;
         match self.method {
-            "GET" | "HEAD" => Ok(()),
-            "POST" if origin == Some(true) => Ok(()),
-            "POST" => Err(OTHER_SITE),
-            _ => Err(Refused { status: 405, why: "only GET is answered" }),
+            // A page that posts sends its origin.
+            method if is_other_site || method == "POST" && origin != Some(true) => {
+                Err(Response::failed(403, "this page answers no other site"))
+            }
+            "GET" | "HEAD" | "POST" => Ok(()),
+            _ => Err(Response::failed(405, "only GET is answered")),
         }
     }
 }
@@ -381,7 +336,7 @@ mod tests {
         let headers: Vec<_> =
             fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
         let checked = Request::new(method, target, &headers).check(listening.parse().expect("an address"));
-        checked.err().map(|refused| refused.status)
+        checked.err().map(|response| response.status)
     }
 
     #[test]

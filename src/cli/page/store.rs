@@ -1,43 +1,44 @@
-//! What does the page show? What arrived last, within a bound of memory: whole traces, log records, series of metrics, and the
-//! requests that were refused.
+//! What the page shows: the last whole traces, log records, series and refused requests, within a bound of memory.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use standpipe::receiver::{Batch, ReceivedLog, ReceivedSpan, RefusedRequest};
 
-use super::details;
-use super::series::AllSeries;
+use super::super::describe::{self, SpanView};
+use super::super::series::SeriesStore;
+use super::super::text::brief;
 
+/// Points of one series: ten minutes of one a second.
+const MAX_POINTS: usize = 600;
 /// Refusals that are listed.
-const MOST_REFUSALS: usize = 200;
+const MAX_REFUSALS: usize = 200;
 /// Services with a number of their own. A sender that makes up names must not fill the memory.
-const MOST_SERVICES: usize = 1000;
+const MAX_SERVICES: usize = 1000;
 /// What a trace takes beside its spans.
 const TRACE_BYTES: usize = 256;
 
 /// All that is kept, with the counts of what ever came.
+#[derive(Default)]
 pub(super) struct Store {
     /// What all of it may take.
     pub(super) limit: usize,
     /// Rises with each change.
     pub(super) version: u64,
     /// Shared with those who read them, so that a search holds up no sender.
-    traces: HashMap<TraceKey, Arc<Trace>>,
+    pub(super) traces: HashMap<TraceKey, Arc<Trace>>,
     /// The traces of each service in the order of their first span, and what they take: the largest service loses its oldest
     /// first, so that a noisy one does not push out the others.
-    by_service: BTreeMap<u32, OfService>,
+    by_service: HashMap<u32, OfService>,
     trace_bytes: usize,
-    logs: VecDeque<Arc<KeptLog>>,
+    pub(super) logs: VecDeque<Arc<KeptLog>>,
     log_bytes: usize,
-    /// How many of the kept log records belong to each trace.
-    logs_of_traces: HashMap<TraceKey, u32>,
-    pub(super) series: AllSeries,
+    pub(super) series: SeriesStore,
     pub(super) refusals: VecDeque<Refusal>,
     pub(super) counts: Counts,
     /// The names of services in the order they were seen: their numbers are their colours, in every tab.
-    services: Vec<String>,
+    pub(super) services: Vec<String>,
     service_numbers: HashMap<String, u32>,
 }
 
@@ -56,11 +57,11 @@ pub(super) struct Counts {
 pub(super) type TraceKey = [u8; 16];
 
 /// The spans of a trace, and what a list shows of them.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Trace {
     pub(super) key: TraceKey,
     /// In the order they came: the index of one does not change.
-    pub(super) spans: Vec<KeptSpan>,
+    pub(super) spans: Vec<ReceivedSpan>,
     /// The service of its first span, for which it counts.
     owner: u32,
     /// The version of its last change.
@@ -77,12 +78,6 @@ pub(super) struct Trace {
     bytes: usize,
 }
 
-#[derive(Clone)]
-pub(super) struct KeptSpan {
-    pub(super) received: ReceivedSpan,
-    pub(super) service: u32,
-}
-
 #[derive(Default)]
 struct OfService {
     traces: VecDeque<TraceKey>,
@@ -97,30 +92,26 @@ pub(super) struct KeptLog {
     bytes: usize,
 }
 
+impl KeptLog {
+    fn trace(&self) -> Option<TraceKey> {
+        let id = &self.log.log.trace_id;
+        describe::is_id(id).then(|| key_of(id))
+    }
+}
+
+/// A refused request, as the page's scripts get it.
+#[derive(serde::Serialize)]
 pub(super) struct Refusal {
-    pub(super) at: SystemTime,
-    pub(super) status: u16,
-    pub(super) what: String,
-    pub(super) count: u64,
+    /// Milliseconds since 1970.
+    pub(super) at: u128,
+    status: u16,
+    what: String,
+    count: u64,
 }
 
 impl Store {
     pub(super) fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            version: 0,
-            traces: HashMap::new(),
-            by_service: BTreeMap::new(),
-            trace_bytes: 0,
-            logs: VecDeque::new(),
-            log_bytes: 0,
-            logs_of_traces: HashMap::new(),
-            series: AllSeries::default(),
-            refusals: VecDeque::new(),
-            counts: Counts::default(),
-            services: Vec::new(),
-            service_numbers: HashMap::new(),
-        }
+        Self { limit, series: SeriesStore::new(MAX_POINTS, limit / 8), ..Self::default() }
     }
 
     pub(super) fn add(&mut self, batch: &Batch) {
@@ -129,9 +120,9 @@ impl Store {
         batch.spans.iter().take(batch.accepted).for_each(|span| self.add_span(span));
         batch.logs.iter().take(batch.accepted).for_each(|log| self.add_log(log));
         for metric in &batch.metrics {
-            let service = self.service(metric.service_name());
+            self.service(metric.service_name());
             self.counts.points += metric.point_count() as u64;
-            self.series.add(service, metric);
+            self.series.add(metric);
         }
         self.evict();
     }
@@ -160,9 +151,6 @@ impl Store {
 
     fn add_log(&mut self, log: &ReceivedLog) {
         let service = self.service(log.service_name());
-        if log.trace_id().is_some() {
-            *self.logs_of_traces.entry(key_of(&log.log.trace_id)).or_default() += 1;
-        }
         let last = self.logs.back();
         let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.log.scope, &log.scope));
         let origin = if is_of_last { 0 } else { log.origin_bytes() };
@@ -175,6 +163,7 @@ impl Store {
 
     /// Notes a refusal, with what to do about it. One like the last is only counted.
     pub(super) fn refuse(&mut self, refused: &RefusedRequest, what: String, at: SystemTime) {
+        let at = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         self.version += 1;
         self.counts.refused += 1;
         if let Some(like) = self.refusals.iter_mut().find(|refusal| refusal.what == what) {
@@ -182,7 +171,7 @@ impl Store {
             return;
         }
         self.refusals.push_back(Refusal { at, status: refused.status, what, count: 1 });
-        if self.refusals.len() > MOST_REFUSALS {
+        if self.refusals.len() > MAX_REFUSALS {
             self.refusals.pop_front();
         }
     }
@@ -200,37 +189,26 @@ impl Store {
         while self.log_bytes > self.limit / 8 * 2 {
             let Some(oldest) = self.logs.pop_front() else { break };
             self.log_bytes -= oldest.bytes;
-            let key = key_of(&oldest.log.log.trace_id);
-            if let Some(count) = self.logs_of_traces.get_mut(&key) {
-                *count -= 1;
-                if *count == 0 {
-                    self.logs_of_traces.remove(&key);
-                }
-            }
         }
-        self.series.evict(self.limit / 8);
     }
 
-    /// The number of a service, which is new if it was not seen before. The last number is that of all for which there is none.
+    /// Returns the number of a service, which is new if it was not seen before.
     fn service(&mut self, name: &str) -> u32 {
-        let name = &details::shorten(name);
-        if let Some(number) = self.service_numbers.get(name) {
-            return *number;
-        }
-        let number = self.services.len().min(MOST_SERVICES) as u32;
-        match self.services.len() {
-            MOST_SERVICES => self.services.push("(more services)".to_owned()),
-            count if count < MOST_SERVICES => {
+        let name = brief(name);
+        if self.services.len() <= MAX_SERVICES && !self.service_numbers.contains_key(&name) {
+            if self.services.len() < MAX_SERVICES {
+                self.service_numbers.insert(name.clone(), self.services.len() as u32);
                 self.services.push(name.clone());
-                self.service_numbers.insert(name.clone(), number);
+            } else {
+                self.services.push("(more services)".to_owned());
             }
-            _ => {}
         }
-        number
+        self.service_number(&name)
     }
 
-    pub(super) fn services(&self) -> &[String] {
-        &self.services
+    /// Returns the number of a known service. All services beyond the limit share the last number.
+    pub(super) fn service_number(&self, name: &str) -> u32 {
+        self.service_numbers.get(name).copied().unwrap_or(MAX_SERVICES as u32)
     }
 
     pub(super) fn log(&self, number: u64) -> Option<Arc<KeptLog>> {
@@ -238,53 +216,26 @@ impl Store {
         self.logs.get(usize::try_from(number.checked_sub(oldest)?).ok()?).cloned()
     }
 
-    pub(super) fn trace(&self, key: &TraceKey) -> Option<Arc<Trace>> {
-        self.traces.get(key).cloned()
+    /// Returns the log records of a trace, in the order they came.
+    pub(super) fn logs_of(&self, trace: &TraceKey) -> Vec<Arc<KeptLog>> {
+        self.logs.iter().filter(|kept| kept.trace() == Some(*trace)).cloned().collect()
     }
 
-    /// In no order.
-    pub(super) fn traces(&self) -> Vec<Arc<Trace>> {
-        self.traces.values().cloned().collect()
-    }
-
-    /// How many traces are kept.
-    pub(super) fn trace_count(&self) -> usize {
-        self.traces.len()
-    }
-
-    /// In the order they came.
-    pub(super) fn logs(&self) -> Vec<Arc<KeptLog>> {
-        self.logs.iter().cloned().collect()
-    }
-
-    pub(super) fn log_count(&self) -> usize {
-        self.logs.len()
-    }
-
-    pub(super) fn log_count_of(&self, key: &TraceKey) -> u32 {
-        self.logs_of_traces.get(key).copied().unwrap_or(0)
+    /// Returns how many log records belong to each trace.
+    pub(super) fn log_counts(&self) -> HashMap<TraceKey, u32> {
+        let mut counts = HashMap::new();
+        self.logs.iter().filter_map(|kept| kept.trace()).for_each(|key| *counts.entry(key).or_default() += 1);
+        counts
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.trace_bytes + self.log_bytes + self.series.bytes()
+        self.trace_bytes + self.log_bytes + self.series.bytes
     }
 }
 
 impl Trace {
     fn new(key: TraceKey, owner: u32) -> Self {
-        Self {
-            key,
-            owner,
-            spans: Vec::new(),
-            changed: 0,
-            start: u64::MAX,
-            end: 0,
-            errors: 0,
-            root: None,
-            services: Vec::new(),
-            left_out: 0,
-            bytes: TRACE_BYTES,
-        }
+        Self { key, owner, start: u64::MAX, bytes: TRACE_BYTES, ..Self::default() }
     }
 
     fn add(&mut self, received: &ReceivedSpan, service: u32) {
@@ -292,8 +243,7 @@ impl Trace {
         self.start = self.start.min(span.start_time_unix_nano);
         self.end = self.end.max(span.end_time_unix_nano);
         self.errors += u32::from(is_error(received));
-        let is_earlier =
-            |root: usize| span.start_time_unix_nano < self.spans[root].received.span.start_time_unix_nano;
+        let is_earlier = |root: usize| span.start_time_unix_nano < self.spans[root].span.start_time_unix_nano;
         if received.parent_id().is_none() && self.root.is_none_or(is_earlier) {
             self.root = Some(self.spans.len());
         }
@@ -302,19 +252,18 @@ impl Trace {
             None => self.services.push((service, 1)),
         }
         let last = self.spans.last();
-        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.received.scope, &received.scope));
+        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.scope, &received.scope));
         let origin = if is_of_last { 0 } else { received.origin_bytes() };
         // the list has room for as many again when it has just grown
-        self.bytes += 2 * size_of::<KeptSpan>() + received.memory_bytes() + origin;
-        self.spans.push(KeptSpan { received: received.clone(), service });
+        self.bytes += 2 * size_of::<ReceivedSpan>() + received.memory_bytes() + origin;
+        self.spans.push(received.clone());
     }
 
     /// The span that stands for it: the root, or the earliest one if that is missing.
     pub(super) fn head(&self) -> &ReceivedSpan {
-        let earliest = || self.spans.iter().min_by_key(|kept| kept.received.span.start_time_unix_nano);
+        let earliest = || self.spans.iter().min_by_key(|received| received.span.start_time_unix_nano);
         // a trace is made with its first span
-        let head = self.root.map(|root| &self.spans[root]).or_else(earliest).unwrap_or(&self.spans[0]);
-        &head.received
+        self.root.map(|root| &self.spans[root]).or_else(earliest).unwrap_or(&self.spans[0])
     }
 
     pub(super) fn nanos(&self) -> u64 {
@@ -323,7 +272,7 @@ impl Trace {
 }
 
 pub(super) fn is_error(received: &ReceivedSpan) -> bool {
-    matches!(received.status(), Some(standpipe::Status::Error(_)))
+    SpanView::from(received).error().is_some()
 }
 
 pub(super) fn key_of(id: &[u8]) -> TraceKey {
@@ -371,7 +320,7 @@ mod tests {
     #[test]
     fn a_trace_is_put_together_from_its_spans() {
         let store = filled(1 << 20, &batches("shop", 2));
-        let mut traces = store.traces();
+        let mut traces = store.traces.values().cloned().collect::<Vec<_>>();
         traces.sort_by_key(|trace| trace.start);
         let summary = |trace: &Trace| (trace.spans.len(), trace.head().span.name.clone(), trace.errors);
         assert_eq!(
@@ -379,7 +328,7 @@ mod tests {
             vec![(2, "root".to_owned(), 0); 2]
         );
         assert_eq!((store.counts.traces, store.counts.spans, store.counts.logs), (2, 4, 2));
-        assert!(traces.iter().all(|trace| store.log_count_of(&trace.key) == 1));
+        assert!(traces.iter().all(|trace| store.logs_of(&trace.key).len() == 1));
     }
 
     #[test]
@@ -392,7 +341,7 @@ mod tests {
             noisy.iter().for_each(|batch| store.add(batch));
             assert!(store.bytes() <= limit, "{} bytes", store.bytes());
         }
-        let kept = store.traces();
+        let kept = store.traces.values().cloned().collect::<Vec<_>>();
         let of_quiet = kept.iter().filter(|trace| trace.head().service_name() == "quiet").count();
         assert!(of_quiet == 1 && kept.len() > 10 && kept.len() < 500, "{of_quiet} of {}", kept.len());
     }
@@ -405,7 +354,7 @@ mod tests {
         for _ in 0..1000 {
             store.add(spans);
         }
-        let trace = store.traces().remove(0);
+        let trace = store.traces.values().cloned().collect::<Vec<_>>().remove(0);
         assert_eq!(trace.spans.len() as u64 + trace.left_out, 1000 * spans.spans.len() as u64);
         assert!(trace.left_out > 0 && store.bytes() < 62_500, "{} bytes", store.bytes());
     }
@@ -423,7 +372,14 @@ mod tests {
             of_spans.spans[0].span = Arc::new(large.clone());
             store.add(of_spans);
         }
-        let names: usize = store.traces().iter().map(|trace| trace.head().span.name.len()).sum();
+        let names: usize = store
+            .traces
+            .values()
+            .cloned()
+            .collect::<Vec<_>>()
+            .iter()
+            .map(|trace| trace.head().span.name.len())
+            .sum();
         assert!(
             names < 1 << 20 && store.bytes() > names,
             "{names} bytes of names, {} counted",
@@ -434,13 +390,13 @@ mod tests {
     #[test]
     fn made_up_services_take_a_bounded_memory() {
         let mut store = Store::new(1 << 20);
-        let numbers: Vec<u32> = (0..MOST_SERVICES + 10)
+        let numbers: Vec<u32> = (0..MAX_SERVICES + 10)
             .map(|number| store.service(&format!("{number}{}", "x".repeat(10_000))))
             .collect();
-        assert_eq!((numbers[5], numbers[MOST_SERVICES + 9]), (5, MOST_SERVICES as u32));
-        assert_eq!((store.services().len(), store.service("")), (MOST_SERVICES + 1, MOST_SERVICES as u32));
-        let bytes: usize = store.services().iter().map(String::len).sum();
-        assert!(bytes < MOST_SERVICES * 600, "{bytes}");
+        assert_eq!((numbers[5], numbers[MAX_SERVICES + 9]), (5, MAX_SERVICES as u32));
+        assert_eq!((store.services.len(), store.service("")), (MAX_SERVICES + 1, MAX_SERVICES as u32));
+        let bytes: usize = store.services.iter().map(String::len).sum();
+        assert!(bytes < MAX_SERVICES * 600, "{bytes}");
     }
 
     #[test]

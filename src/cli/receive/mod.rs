@@ -1,5 +1,6 @@
-//! What does `standpipe receive` do? It shows what arrives, and saves it on request.
+//! `standpipe receive`: shows the telemetry that arrives, and saves it on request.
 
+mod output;
 mod printer;
 mod queue;
 mod refusals;
@@ -9,19 +10,21 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use standpipe::receiver::Receiver;
 
-use self::printer::Greeting;
+use self::output::Output;
 use self::queue::Queue;
-use self::refusals::{Endpoints, Refusals};
+use self::refusals::Refusals;
 use super::page::Page;
 use super::style::{Ink, Style};
 use super::terminal::TerminalInfo;
-use super::view::{self, Foot, View};
+use super::view::{self, View};
 use super::{Failure, describe, interrupt, report_error};
 
 /// What all requests may take together. A batch of the usual few thousand records takes a few MiB.
@@ -41,13 +44,6 @@ const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the end of `receive` goes on printing to a terminal, whose reader waits. A file or pipe gets everything.
 const MAX_TERMINAL_BACKLOG: Duration = Duration::from_secs(2);
 
-/// Where to listen.
-#[derive(Debug, Clone, Copy)]
-struct Addresses {
-    http: SocketAddr,
-    grpc: SocketAddr,
-}
-
 /// The options for the page.
 #[derive(Debug, Args)]
 pub(crate) struct PageOptions {
@@ -62,9 +58,13 @@ pub(crate) struct PageOptions {
 
 impl PageOptions {
     /// Starts the page, if it is wanted.
-    pub(crate) fn start(&self) -> Result<Option<Page>, Failure> {
+    pub(crate) fn start(&self) -> Result<Option<Arc<Page>>, Failure> {
         let usual = SocketAddr::new(LOCALHOST, PAGE_PORT);
-        self.page_address.or(self.page.then_some(usual)).map(start_page).transpose()
+        let address = self.page_address.or(self.page.then_some(usual));
+        let start = |address| {
+            Page::start(address).map_err(|error| cannot_listen(address, "page", "--page-address", &error))
+        };
+        address.map(start).transpose()
     }
 }
 
@@ -73,19 +73,6 @@ fn address(word: &str) -> Result<SocketAddr, &'static str> {
     let numeric = word.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let address = numeric.as_deref().unwrap_or(word).parse();
     address.map_err(|_| "write an IP address and a port, as 127.0.0.1:4318")
-}
-
-fn start_page(address: SocketAddr) -> Result<Page, Failure> {
-    Page::start(address).map_err(|error| {
-        let free_port = SocketAddr::new(address.ip(), 0);
-        let what = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                format!("address already in use, perhaps by another viewer; try --page-address {free_port}")
-            }
-            _ => error.to_string(),
-        };
-        Failure::Message(format!("{address} (page): {what}"))
-    })
 }
 
 /// Why it ends.
@@ -142,11 +129,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn addresses(&self) -> Addresses {
+    /// Where to listen for HTTP and for gRPC.
+    fn addresses(&self) -> [SocketAddr; 2] {
         let http = self.address.unwrap_or(SocketAddr::new(LOCALHOST, HTTP_PORT));
         // with a free port for HTTP, the fixed port of gRPC could collide with another receiver
         let beside = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
-        Addresses { http, grpc: self.grpc_address.unwrap_or(beside) }
+        [http, self.grpc_address.unwrap_or(beside)]
     }
 }
 
@@ -159,23 +147,35 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let save = options.save.as_deref().map(save::start).transpose()?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
     let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
-    let foot = Foot::new(terminal.can_erase(), terminal.columns);
-    let (queue, greet) = printer::start(view, foot, printed).map_err(cannot_start)?;
+    let written = Arc::new(AtomicUsize::new(0));
+    let output = Output::new(io::stdout(), terminal, written.clone());
     let refusals = Arc::new(Mutex::new(Refusals::default()));
     let page = options.page.start()?;
-    let queues = Some(queue.clone()).into_iter().chain(save.as_ref().map(save::Save::queue));
-    let receiver = listen(options.addresses(), queues.collect(), refusals.clone(), page.clone())?;
+    let queue = Arc::new(Queue::default());
+    let queues = Some(&queue).into_iter().chain(save.as_ref().map(|save| &save.queue)).cloned();
+    let receiver = {
+        // The first refusals wait until the endpoints are known, which the advice names.
+        let mut refusals_before_start = refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = listen(options.addresses(), queues.collect(), refusals.clone(), page.clone())?;
+        refusals_before_start.http = receiver.endpoint();
+        refusals_before_start.grpc = receiver.grpc_endpoint();
+        receiver
+    };
     if let Some(page) = &page {
         page.set_receiver(&receiver);
     }
-    let endpoints = Endpoints { http: receiver.endpoint(), grpc: receiver.grpc_endpoint() };
-    // fails only when the printer has ended, which is reported
-    let _ = greet.send(Greeting { lines: greeting(&receiver, page.as_ref(), style), endpoints });
+    let greeting = greeting(&receiver, page.as_deref(), style);
+    let print = {
+        let (queue, refusals) = (queue.clone(), refusals.clone());
+        move || printed(printer::run(&queue, view, output, &refusals, &greeting))
+    };
+    thread::Builder::new().name("standpipe-print".to_owned()).spawn(print).map_err(cannot_start)?;
 
-    match ends.recv() {
+    let ending = ends.recv();
+    receiver.stop_listening();
+    let saved = save.as_ref().map(|save| save.finish(PRINT_TIMEOUT));
+    match ending {
         Ok(Ending::Printed(result)) => {
-            receiver.stop_listening();
-            let saved = save.as_ref().map(|save| save.finish(PRINT_TIMEOUT));
             match saved.filter(|_| save.as_ref().is_some_and(save::Save::has_failed)) {
                 // that a reader has gone is no failure, but this is
                 Some(saved) => report_error(&saved),
@@ -183,15 +183,13 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
             }
         }
         Ok(Ending::Interrupted) | Err(_) => {
-            receiver.stop_listening();
             let refused = refusals.lock().unwrap_or_else(PoisonError::into_inner).count;
-            let saved = save.as_ref().map(|save| save.finish(PRINT_TIMEOUT));
             let summary = summary(&receiver, queue.batch_count(), refused);
             let closing_lines: Vec<String> = Some(summary).into_iter().chain(saved).collect();
             queue.close(closing_lines.clone());
             drop(receiver);
             let by = terminal.is_terminal.then(|| Instant::now() + MAX_TERMINAL_BACKLOG);
-            match await_printed(&ends, || queue.written(), PRINT_TIMEOUT, by) {
+            match await_printed(&ends, || written.load(Ordering::Relaxed), PRINT_TIMEOUT, by) {
                 Some(result) => result.map_err(Failure::Output)?,
                 None => {
                     report_error("not everything that arrived was printed; --save FILE keeps all of it");
@@ -232,16 +230,16 @@ fn await_printed(
 
 /// Starts the receiver. The first of the queues is that of the printer.
 fn listen(
-    addresses: Addresses,
-    queues: Vec<Queue>,
+    [http, grpc]: [SocketAddr; 2],
+    queues: Vec<Arc<Queue>>,
     refusals: Arc<Mutex<Refusals>>,
-    page: Option<Page>,
+    page: Option<Arc<Page>>,
 ) -> Result<Receiver, Failure> {
     let printer = queues.first().cloned();
     let refusal_page = page.clone();
     Receiver::builder()
-        .address(addresses.http)
-        .grpc_address(addresses.grpc)
+        .address(http)
+        .grpc_address(grpc)
         .keep_bytes(0)
         .max_memory_bytes(MEMORY)
         .local_hosts_only()
@@ -253,33 +251,36 @@ fn listen(
             queues.iter().rev().for_each(|queue| queue.add(batch));
         })
         .on_refusal(move |refused| {
-            if let Some(page) = &refusal_page {
-                let [http, grpc] = page.endpoints().map(str::to_owned);
-                page.show_refusal(refused, refusals::line(refused, 0, &Endpoints { http, grpc }));
-            }
             let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
-            let more = refusals.note(refused, Instant::now());
-            printer.iter().for_each(|printer| printer.report_refusal(refused, more));
+            if let Some(page) = &refusal_page {
+                page.show_refusal(refused, refusals.line(refused, 0));
+            }
+            if let Some((more, printer)) = refusals.note(refused, Instant::now()).zip(printer.as_ref()) {
+                printer.add_refusal(refusals::summary(refused), refusals.line(refused, more));
+            }
         })
         .start()
-        .map_err(|error| cannot_listen(addresses, &error))
+        .map_err(|error| {
+            // The error does not name the address that failed.
+            let (address, protocol, option) = match TcpListener::bind(http) {
+                Err(_) => (http, "HTTP", "--address"),
+                Ok(_) => (grpc, "gRPC", "--grpc-address"),
+            };
+            cannot_listen(address, protocol, option, &error)
+        })
 }
 
 fn cannot_start(error: io::Error) -> Failure {
     Failure::Message(format!("cannot start: {error}"))
 }
 
-fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
-    // the error does not name the address that failed
-    let is_http = TcpListener::bind(addresses.http).is_err();
-    let (address, protocol, option) = match is_http {
-        true => (addresses.http, "HTTP", "--address"),
-        false => (addresses.grpc, "gRPC", "--grpc-address"),
-    };
+/// Explains why an address cannot be listened on. `option` takes another one.
+fn cannot_listen(address: SocketAddr, service: &str, option: &str, error: &io::Error) -> Failure {
     let free_port = SocketAddr::new(address.ip(), 0);
+    let owner = if service == "page" { "another viewer" } else { "a collector" };
     let what = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("address already in use; is a collector running? try {option} {free_port}")
+            format!("address already in use; is {owner} running? try {option} {free_port}")
         }
         io::ErrorKind::PermissionDenied => {
             format!("permission denied; try a port above 1023, or {option} {free_port}")
@@ -289,7 +290,7 @@ fn cannot_listen(addresses: Addresses, error: &io::Error) -> Failure {
         }
         _ => error.to_string(),
     };
-    Failure::Message(format!("{address} ({protocol}): {what}"))
+    Failure::Message(format!("{address} ({service}): {what}"))
 }
 
 fn greeting(receiver: &Receiver, page: Option<&Page>, style: &Style) -> Vec<String> {
@@ -303,21 +304,15 @@ fn greeting(receiver: &Receiver, page: Option<&Page>, style: &Style) -> Vec<Stri
         line("         and ", &receiver.grpc_endpoint(), "  (OTLP over gRPC; Ctrl-C stops)"),
     ];
     lines.extend(page.map(|page| line("     page at ", &page.url(), "")));
-    let page_address = page.map(Page::address);
-    lines.extend(exposure(
-        [receiver.address(), receiver.grpc_address()].into_iter().chain(page_address),
-        style,
-    ));
+    let addresses = [receiver.address(), receiver.grpc_address()].into_iter();
+    lines.extend(exposure(addresses.chain(page.map(|page| page.address)), style));
     lines
 }
 
 /// A warning about addresses that others than this machine can reach.
 fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> Option<String> {
-    let open: Vec<String> = addresses
-        .into_iter()
-        .filter(|address| !address.ip().to_canonical().is_loopback())
-        .map(|address| address.to_string())
-        .collect();
+    let open = addresses.into_iter().filter(|address| !address.ip().to_canonical().is_loopback());
+    let open: Vec<String> = open.map(|address| address.to_string()).collect();
     if open.is_empty() {
         return None;
     }

@@ -1,8 +1,7 @@
-//! Which thread prints? One of its own behind a bounded queue, so that a blocked output delays no sender.
+//! Prints received telemetry on a thread of its own behind a bounded queue, so that a blocked output delays no sender.
 
-use std::io::{self, BufWriter, Write};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
+use std::io::{self, BufWriter, Stdout, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::Records;
@@ -11,83 +10,70 @@ use super::super::describe;
 use super::super::report_error;
 use super::super::style::{Ink, Style};
 use super::super::terminal::TerminalInfo;
-use super::super::view::{Foot, Form, View};
-use super::queue::{self, Entry, Missed, Queue, Waiting};
-use super::refusals::{self, Endpoints};
+use super::super::view::{Form, View};
+use super::output::Output;
+use super::queue::{Entry, Missed, Queue};
+use super::refusals::Refusals;
 
 /// How often the foot is drawn while much comes.
 const FOOT_INTERVAL: Duration = Duration::from_millis(100);
-/// How often it is asked whether the terminal has another width.
+/// How often the width of the terminal is read again.
 const WIDTH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The lines that are known only when the receiver listens.
-pub(super) struct Greeting {
-    pub(super) lines: Vec<String>,
-    pub(super) endpoints: Endpoints,
-}
-
-/// Prints the greeting, once it is sent, and then what comes, on a thread of its own. `on_end` is called with the outcome.
-pub(super) fn start(
+/// The thread that prints.
+struct Printer<'a> {
+    queue: &'a Queue,
     view: View,
-    foot: Foot,
-    on_end: impl FnOnce(io::Result<()>) + Send + 'static,
-) -> io::Result<(Queue, Sender<Greeting>)> {
-    let (queue, waiting) = queue::new();
-    let (greet, greeting) = mpsc::channel();
-    let now = Instant::now();
-    let printer = Printer {
-        waiting,
-        view,
-        foot,
-        foot_drawn: now,
-        is_foot_due: false,
-        width_asked: now,
-        last_refusal: String::new(),
-    };
-    thread::Builder::new()
-        .name("standpipe-print".to_owned())
-        .spawn(move || on_end(printer.run(&greeting)))?;
-    Ok((queue, greet))
-}
-
-struct Printer {
-    waiting: Waiting,
-    view: View,
-    foot: Foot,
+    output: Output<Stdout>,
+    refusals: &'a Mutex<Refusals>,
     foot_drawn: Instant,
-    /// It was drawn too short a time ago to be drawn again.
+    /// True if the foot was drawn too short a time ago to be drawn again.
     is_foot_due: bool,
-    width_asked: Instant,
+    width_read: Instant,
     last_refusal: String,
 }
 
-impl Printer {
-    fn run(mut self, greeting: &Receiver<Greeting>) -> io::Result<()> {
-        // without one, the receiver could not be started
-        let Ok(Greeting { lines, endpoints }) = greeting.recv() else { return Ok(()) };
-        self.print_lines(&lines)?;
+/// Prints the greeting, then everything that comes until the queue is closed.
+pub(super) fn run(
+    queue: &Queue,
+    view: View,
+    output: Output<Stdout>,
+    refusals: &Mutex<Refusals>,
+    greeting: &[String],
+) -> io::Result<()> {
+    let (now, last_refusal) = (Instant::now(), String::new());
+    let (foot_drawn, width_read) = (now, now);
+    Printer { queue, view, output, refusals, foot_drawn, is_foot_due: false, width_read, last_refusal }
+        .run(greeting)
+}
+
+impl Printer<'_> {
+    fn run(mut self, greeting: &[String]) -> io::Result<()> {
+        self.print_lines(greeting)?;
         loop {
-            let entry = self.waiting.next(self.patience());
+            let entry = self.queue.next(self.patience());
             self.follow_width();
-            let mut out = self.foot.above(BufWriter::new(self.waiting.counting(io::stdout().lock())));
+            let mut out = BufWriter::new(&mut self.output);
             match entry {
                 Some(Entry::Batch(batch)) => {
-                    let printed = self.view.add(
-                        &Records::from(&batch),
-                        Some(batch.request.protocol),
-                        Instant::now(),
-                        &mut out,
-                    );
-                    self.waiting.release(&batch);
+                    let protocol = Some(batch.request.protocol);
+                    let printed = self.view.add(&Records::from(&batch), protocol, Instant::now(), &mut out);
+                    self.queue.release(&batch);
                     printed?;
                 }
-                Some(Entry::Refusal(refused, more)) => {
-                    self.last_refusal = refusals::summary(&refused);
-                    // standard error is most often the same terminal
-                    out.erase_foot()?;
-                    report_error(&refusals::line(&refused, more, &endpoints));
+                Some(Entry::Refusal(summary, line)) => {
+                    self.last_refusal = summary;
+                    // Standard error is most often the same terminal.
+                    out.get_mut().draw_foot("", &self.view.style)?;
+                    report_error(&line);
                 }
-                Some(Entry::End) => break,
+                Some(Entry::End(closing_lines)) => {
+                    self.view.finish(&mut out)?;
+                    out.flush()?;
+                    drop(out);
+                    self.print_gap()?;
+                    return self.print_lines(&closing_lines);
+                }
                 None => {}
             }
             self.view.draw_due(Instant::now(), &mut out)?;
@@ -96,25 +82,18 @@ impl Printer {
             self.print_gap()?;
             self.draw_foot()?;
         }
-        let mut out = self.foot.above(BufWriter::new(self.waiting.counting(io::stdout().lock())));
-        self.view.finish(&mut out)?;
-        out.flush()?;
-        drop(out);
-        self.print_gap()?;
-        let lines = self.waiting.closing_lines().to_vec();
-        self.print_lines(&lines)
     }
 
-    /// People change the size of a window that they keep open.
+    /// Follows the width of a window that is resized while it is open.
     fn follow_width(&mut self) {
-        if !self.foot.is_possible() || self.width_asked.elapsed() < WIDTH_INTERVAL {
+        if !self.output.can_erase || self.width_read.elapsed() < WIDTH_INTERVAL {
             return;
         }
         if let Some(columns) = TerminalInfo::current_columns() {
-            self.view.set_columns(columns);
-            self.foot.set_columns(columns);
+            self.view.style.set_columns(columns);
+            self.output.columns = columns;
         }
-        self.width_asked = Instant::now();
+        self.width_read = Instant::now();
     }
 
     /// How long to wait for an entry.
@@ -126,44 +105,38 @@ impl Printer {
 
     /// Prints how much was not shown, where it is missing.
     fn print_gap(&mut self) -> io::Result<()> {
-        match self.waiting.take_missed() {
-            Some(missed) => self.print_lines(&[gap(missed, self.view.style())]),
+        match self.queue.take_missed() {
+            Some(missed) => self.print_lines(&[gap(missed, &self.view.style)]),
             None => Ok(()),
         }
     }
 
     fn draw_foot(&mut self) -> io::Result<()> {
         let now = Instant::now();
-        self.is_foot_due = self.foot.is_possible() && now < self.foot_drawn + FOOT_INTERVAL;
-        if self.is_foot_due || !self.foot.is_possible() {
+        self.is_foot_due = self.output.can_erase && now < self.foot_drawn + FOOT_INTERVAL;
+        if self.is_foot_due || !self.output.can_erase {
             return Ok(());
         }
         self.foot_drawn = now;
-        let refused = match self.waiting.refusals() {
+        let refused = match self.refusals.lock().unwrap_or_else(PoisonError::into_inner).count {
             0 => None,
-            // the reason did not find its way here
+            // The queue had no room for the reason.
             number if self.last_refusal.is_empty() => Some(format!("{number} refused")),
             number => Some(format!("{number} refused: {}", self.last_refusal)),
         };
         let parts: Vec<String> = self.view.open().into_iter().chain(refused).collect();
-        let mut out = io::stdout().lock();
-        match parts.is_empty() {
-            true => self.foot.erase(&mut out).and_then(|()| out.flush()),
-            false => {
-                let text = parts.join(self.view.style().glyphs.separator);
-                self.foot.draw(&text, self.view.style(), &mut out)
-            }
-        }
+        let style = &self.view.style;
+        self.output.draw_foot(&parts.join(style.glyph(" · ")), style)
     }
 
-    /// Prints what is no record: where the records are to be read by a program, to standard error.
+    /// Prints lines that are not records: to standard error if a program reads the records.
     fn print_lines(&mut self, lines: &[String]) -> io::Result<()> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        if self.view.form() == Form::Json {
+        if self.view.form == Form::Json {
             let _ = io::stderr().write_all(text.as_bytes());
             return Ok(());
         }
-        let mut out = self.foot.above(BufWriter::new(self.waiting.counting(io::stdout().lock())));
+        let mut out = BufWriter::new(&mut self.output);
         if !lines.is_empty() {
             self.view.begin_row(&mut out)?;
         }
@@ -174,7 +147,7 @@ impl Printer {
 
 fn gap(missed: Missed, style: &Style) -> String {
     let mut line = style.line();
-    line.put(Ink::FAINT, &style.glyphs.rule.repeat(2)).space(1);
+    line.put(Ink::FAINT, &style.glyph("─").repeat(2)).space(1);
     line.put(Ink::WARNING, &format!("{} not shown: the output stood still", count_missed(missed)));
     line.finish()
 }

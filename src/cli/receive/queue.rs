@@ -1,57 +1,43 @@
-//! How do batches reach the thread that prints and the one that saves? By bounded queues, so that neither delays a sender.
+//! Bounded queue of batches for the thread that prints or the one that saves, so that neither delays a sender.
 
-use std::io::{self, Write};
+use std::collections::VecDeque;
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use standpipe::receiver::{Batch, RefusedRequest};
+use standpipe::receiver::Batch;
 
-/// What is written at a time, so that a slow reader of much text is seen to read.
-const MOST_WRITTEN: usize = 64 * 1024;
-/// What may wait.
-const MOST_ENTRIES: usize = 256;
-/// What batches that wait may take of the memory that all requests share, so that the senders keep most of it.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+/// Entries that may wait.
+const MAX_ENTRIES: usize = 256;
+/// Memory of waiting batches. They are part of the memory that all requests share; the senders keep most of it.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) enum Entry {
     Batch(Batch),
-    /// With the number of refusals like it that were not printed.
-    Refusal(RefusedRequest, u64),
-    /// Nothing comes after it.
-    End,
+    /// A refused request to be reported: a few words for the foot, and a line.
+    Refusal(String, String),
+    /// Nothing comes after these lines.
+    End(Vec<String>),
 }
 
-/// Takes what another thread works on and never waits.
-#[derive(Debug, Clone)]
-pub(super) struct Queue {
-    entries: SyncSender<Entry>,
-    counters: Arc<Counters>,
-}
-
-/// The other end.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    entries: Receiver<Entry>,
-    counters: Arc<Counters>,
-}
-
-/// What both ends share.
+/// Takes entries without waiting. An entry that finds no room is counted.
 #[derive(Debug, Default)]
-struct Counters {
-    /// Batches that arrived.
-    batches: AtomicUsize,
-    refusals: AtomicUsize,
-    /// Bytes of those that wait, or are being worked on.
-    waiting: AtomicUsize,
-    missed: Mutex<Missed>,
-    /// Bytes that the output took.
-    written: AtomicUsize,
-    /// The lines to print at the very end. Nothing is added once they are there.
-    closing_lines: OnceLock<Vec<String>>,
+pub(super) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: VecDeque<Entry>,
+    /// Bytes of the batches that wait or are being worked on.
+    bytes: usize,
+    /// Batches that ever arrived.
+    batches: u64,
+    missed: Missed,
+    /// The lines to print when all entries are taken. They are set when nothing comes any more.
+    closing_lines: Option<Vec<String>>,
 }
 
 /// What found no room.
@@ -61,109 +47,62 @@ pub(super) struct Missed {
     pub(super) records: u64,
 }
 
-pub(super) fn new() -> (Queue, Waiting) {
-    let (sender, receiver) = mpsc::sync_channel(MOST_ENTRIES);
-    let counters = Arc::new(Counters::default());
-    (Queue { entries: sender, counters: counters.clone() }, Waiting { entries: receiver, counters })
-}
-
 impl Queue {
     pub(super) fn add(&self, batch: &Batch) {
-        self.counters.batches.fetch_add(1, Ordering::Relaxed);
         let bytes = batch.memory_bytes();
-        let waiting = self.counters.waiting.fetch_add(bytes, Ordering::Relaxed);
-        // a large batch alone is taken
-        let has_room = waiting == 0 || waiting.saturating_add(bytes) <= MOST_BYTES;
-        if !has_room || self.entries.try_send(Entry::Batch(batch.clone())).is_err() {
-            self.counters.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            let mut missed = self.counters.missed.lock().unwrap_or_else(PoisonError::into_inner);
-            missed.batches += 1;
-            missed.records += batch.record_count() as u64;
+        let mut state = self.lock();
+        state.batches += 1;
+        // A large batch alone is taken.
+        let has_room = state.bytes == 0 || state.bytes.saturating_add(bytes) <= MAX_BYTES;
+        if has_room && state.entries.len() < MAX_ENTRIES {
+            state.bytes += bytes;
+            state.entries.push_back(Entry::Batch(batch.clone()));
+            self.changed.notify_one();
+        } else {
+            state.missed.batches += 1;
+            state.missed.records += batch.record_count() as u64;
         }
     }
 
-    /// Counts a refusal, which is printed if there is room for it. `more` like it were not.
-    pub(super) fn report_refusal(&self, refused: &RefusedRequest, more: Option<u64>) {
-        self.counters.refusals.fetch_add(1, Ordering::Relaxed);
-        if let Some(more) = more {
-            let _ = self.entries.try_send(Entry::Refusal(refused.clone(), more));
+    /// Adds a refusal, if there is room for it.
+    pub(super) fn add_refusal(&self, summary: String, line: String) {
+        let mut state = self.lock();
+        if state.entries.len() < MAX_ENTRIES {
+            state.entries.push_back(Entry::Refusal(summary, line));
+            self.changed.notify_one();
         }
     }
 
-    pub(super) fn batch_count(&self) -> u64 {
-        self.counters.batches.load(Ordering::Relaxed) as u64
-    }
-
-    /// How much the output has taken so far.
-    pub(super) fn written(&self) -> usize {
-        self.counters.written.load(Ordering::Relaxed)
-    }
-
-    /// Ends the work with these lines, behind all that waits.
+    /// Ends the work with these lines, behind all entries that wait.
     pub(super) fn close(&self, closing_lines: Vec<String>) {
-        let _ = self.counters.closing_lines.set(closing_lines);
-        // without room, it ends when nothing waits any more
-        let _ = self.entries.try_send(Entry::End);
+        self.lock().closing_lines = Some(closing_lines);
+        self.changed.notify_one();
     }
-}
 
-impl Waiting {
-    /// The next entry, which is the end if nothing can come any more; `None` if nothing comes in time.
+    /// Waits for the next entry, `timeout` at most.
     pub(super) fn next(&self, timeout: Option<Duration>) -> Option<Entry> {
-        let is_closed = self.counters.closing_lines.get().is_some();
-        let received = match timeout {
-            _ if is_closed => self.entries.try_recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(timeout) => self.entries.recv_timeout(timeout),
-            None => self.entries.recv().map_err(RecvTimeoutError::from),
-        };
-        match received {
-            Ok(entry) => Some(entry),
-            Err(RecvTimeoutError::Disconnected) => Some(Entry::End),
-            Err(RecvTimeoutError::Timeout) => None,
-        }
+        let is_idle = |state: &mut State| state.entries.is_empty() && state.closing_lines.is_none();
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout.unwrap_or(Duration::MAX), is_idle);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.entries.pop_front().or_else(|| state.closing_lines.clone().map(Entry::End))
     }
 
     /// Gives the room of a batch back.
     pub(super) fn release(&self, batch: &Batch) {
-        self.counters.waiting.fetch_sub(batch.memory_bytes(), Ordering::Relaxed);
+        self.lock().bytes -= batch.memory_bytes();
     }
 
-    /// Counts what is written to `out`: the other end sees whether the work goes on.
-    pub(super) fn counting<W: Write>(&self, out: W) -> Counting<'_, W> {
-        Counting { out, written: &self.counters.written }
-    }
-
-    /// What found no room since it was asked last.
+    /// Returns what found no room since the last call.
     pub(super) fn take_missed(&self) -> Option<Missed> {
-        let missed = mem::take(&mut *self.counters.missed.lock().unwrap_or_else(PoisonError::into_inner));
-        (missed.batches > 0).then_some(missed)
+        Some(mem::take(&mut self.lock().missed)).filter(|missed| missed.batches > 0)
     }
 
-    pub(super) fn refusals(&self) -> u64 {
-        self.counters.refusals.load(Ordering::Relaxed) as u64
+    pub(super) fn batch_count(&self) -> u64 {
+        self.lock().batches
     }
 
-    pub(super) fn closing_lines(&self) -> &[String] {
-        self.counters.closing_lines.get().map_or(&[], Vec::as_slice)
-    }
-}
-
-/// An output that counts what it takes.
-#[derive(Debug)]
-pub(super) struct Counting<'c, W> {
-    out: W,
-    written: &'c AtomicUsize,
-}
-
-impl<W: Write> Write for Counting<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(&bytes[..bytes.len().min(MOST_WRITTEN)])?;
-        self.written.fetch_add(written, Ordering::Relaxed);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,24 +111,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_comes_though_there_was_no_room_for_it() {
-        let (queue, waiting) = new();
-        for _ in 0..MOST_ENTRIES {
-            queue.entries.try_send(Entry::End).expect("there is room");
+    fn the_end_comes_behind_all_that_waits_though_there_was_no_room_for_it() {
+        let queue = Queue::default();
+        for _ in 0..=MAX_ENTRIES {
+            queue.add_refusal(String::new(), String::new());
         }
         queue.close(vec!["all".to_owned()]);
-        // one more than what waited, although a sender is left
-        for _ in 0..=MOST_ENTRIES {
-            assert!(matches!(waiting.next(Some(Duration::from_secs(60))), Some(Entry::End)));
+        for _ in 0..MAX_ENTRIES {
+            assert!(matches!(queue.next(None), Some(Entry::Refusal(..))));
         }
-        assert_eq!(waiting.closing_lines(), ["all"]);
+        assert!(matches!(queue.next(None), Some(Entry::End(lines)) if lines == ["all"]));
     }
 
     #[test]
-    fn what_the_output_takes_is_counted_while_it_is_written() {
-        let (queue, waiting) = new();
-        let mut out = waiting.counting(Vec::new());
-        assert_eq!(out.write(&[0; 2 * MOST_WRITTEN]).expect("a vector has room"), MOST_WRITTEN);
-        assert_eq!(queue.written(), MOST_WRITTEN);
+    fn nothing_is_returned_if_nothing_comes_in_time() {
+        assert!(Queue::default().next(Some(Duration::ZERO)).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Why does nothing arrive? A line for each kind of refused request, with what to do about it.
+//! Reports refused requests: a line for each kind, with what to do about it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,28 +10,17 @@ use super::super::text::{self, Charset};
 /// How often a kind is reported again while it goes on.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Characters of a path that are shown.
-const LONGEST_PATH: usize = 80;
+const MAX_PATH_WIDTH: usize = 80;
 
-/// Where the receiver takes what.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Endpoints {
-    pub(super) http: String,
-    pub(super) grpc: String,
-}
-
-/// How many requests of each kind were refused, and when that was reported last.
+/// The refused requests of each kind, and where the receiver listens.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    /// By kind and protocol; what browsers ask is a kind of its own.
-    kinds: BTreeMap<(RefusalKind, &'static str, bool), Reported>,
+    /// When each kind was reported, and how many came since. Requests of browsers whether they may send are a kind of their own.
+    kinds: BTreeMap<(RefusalKind, &'static str, bool), (Instant, u64)>,
     pub(super) count: u64,
-}
-
-#[derive(Debug)]
-struct Reported {
-    at: Instant,
-    /// How many came since.
-    more: u64,
+    /// Endpoints for HTTP and for gRPC.
+    pub(super) http: String,
+    pub(super) grpc: String,
 }
 
 impl Refusals {
@@ -39,16 +28,35 @@ impl Refusals {
     pub(super) fn note(&mut self, refused: &RefusedRequest, now: Instant) -> Option<u64> {
         self.count += 1;
         let kind = (refused.kind, refused.protocol.name(), is_preflight(refused));
-        let Some(reported) = self.kinds.get_mut(&kind) else {
-            self.kinds.insert(kind, Reported { at: now, more: 0 });
+        let Some((reported, more)) = self.kinds.get_mut(&kind) else {
+            self.kinds.insert(kind, (now, 0));
             return Some(0);
         };
-        if now.saturating_duration_since(reported.at) < AGAIN_AFTER {
-            reported.more += 1;
+        if now.saturating_duration_since(*reported) < AGAIN_AFTER {
+            *more += 1;
             return None;
         }
-        reported.at = now;
-        Some(std::mem::take(&mut reported.more))
+        *reported = now;
+        Some(std::mem::take(more))
+    }
+
+    /// One line: what was refused, why, and what to do. `more` like it were not reported.
+    pub(super) fn line(&self, refused: &RefusedRequest, more: u64) -> String {
+        let more = if more > 0 { format!(" ({more} more like it)") } else { String::new() };
+        let line = format!(
+            "refused {} over {} with {}{more}: {}; {}",
+            what(refused),
+            refused.protocol.name(),
+            refused.status,
+            refused.message,
+            self.advice(refused)
+        );
+        // Parts of the request are repeated here.
+        text::printable(&line, Charset::Ascii).into_owned()
+    }
+
+    fn advice(&self, refused: &RefusedRequest) -> String {
+        advice(refused).replace("{http}", &self.http).replace("{grpc}", &self.grpc)
     }
 }
 
@@ -60,27 +68,16 @@ pub(super) fn summary(refused: &RefusedRequest) -> String {
 fn what(refused: &RefusedRequest) -> String {
     match &refused.request {
         Some(request) => {
-            // a query may hold a secret
-            let path = request.path.split('?').next().unwrap_or_default();
-            format!("{} {}", request.method, text::cut(path, LONGEST_PATH, "..."))
+            format!("{} {}", request.method, text::cut(path(refused), MAX_PATH_WIDTH, "..."))
         }
         None => "a connection".to_owned(),
     }
 }
 
-/// One line: what was refused, why, and what to do.
-pub(super) fn line(refused: &RefusedRequest, more: u64, endpoints: &Endpoints) -> String {
-    let what = what(refused);
-    let more = if more > 0 { format!(" ({more} more like it)") } else { String::new() };
-    let line = format!(
-        "refused {what} over {} with {}{more}: {}; {}",
-        refused.protocol.name(),
-        refused.status,
-        refused.message,
-        advice(refused, endpoints)
-    );
-    // standard error may be a terminal whatever standard output is
-    text::printable(&line, Charset::Ascii).into_owned()
+/// The path of a request without its query, which may hold a secret.
+fn path(refused: &RefusedRequest) -> &str {
+    let path = refused.request.as_ref().map_or("", |request| &request.path);
+    path.split('?').next().unwrap_or_default()
 }
 
 /// Whether a browser asks if a page may send here.
@@ -88,60 +85,51 @@ fn is_preflight(refused: &RefusedRequest) -> bool {
     refused.request.as_ref().is_some_and(|request| request.method == "OPTIONS")
 }
 
-/// An endpoint without the path of a signal, or with too much of it.
-fn path_advice(path: &str, http: &str) -> String {
-    let base = format!("set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves");
-    match path {
-        "" | "/" => format!(
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and its like are used as they are: write {http}/v1/traces there, \
-             or {base}"
-        ),
-        _ if path.matches("/v1/").count() > 1 => format!("the path is there twice; {base}"),
-        _ => format!("{base}; OTEL_EXPORTER_OTLP_TRACES_ENDPOINT needs it: {http}/v1/traces"),
-    }
-}
-
-fn advice(refused: &RefusedRequest, endpoints: &Endpoints) -> String {
-    let Endpoints { http, grpc } = endpoints;
+/// What to do about a refusal, with `{http}` and `{grpc}` for the endpoints.
+fn advice(refused: &RefusedRequest) -> &'static str {
     if is_preflight(refused) {
         return "a web page asks by its browser whether it may send here, which none may; send from a server, or \
-                through a collector with CORS"
-            .to_owned();
+                through a collector with CORS";
     }
     match (refused.kind, refused.protocol) {
-        (RefusalKind::Path, Protocol::Grpc) => "is it an exporter of OTLP?".to_owned(),
-        (RefusalKind::Path, _) => {
-            let path = refused.request.as_ref().map_or("", |request| request.path.as_str());
-            path_advice(path.split('?').next().unwrap_or_default(), http)
-        }
-        (RefusalKind::Method, _) => "is it a browser or a health check?".to_owned(),
-        (RefusalKind::ContentType, Protocol::Grpc) => {
-            format!("does it speak OTLP over HTTP? that is at {http}")
-        }
-        (RefusalKind::ContentType, _) => "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf".to_owned(),
-        (RefusalKind::Compression, _) => "set OTEL_EXPORTER_OTLP_COMPRESSION=gzip".to_owned(),
+        (RefusalKind::Path, Protocol::Http) => match path(refused) {
+            "" | "/" => {
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and its like are used as they are: write {http}/v1/traces there, \
+                 or set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves"
+            }
+            path if path.matches("/v1/").count() > 1 => {
+                "the path is there twice; set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves"
+            }
+            _ => {
+                "set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves; \
+                 OTEL_EXPORTER_OTLP_TRACES_ENDPOINT needs it: {http}/v1/traces"
+            }
+        },
+        (RefusalKind::Method, _) => "is it a browser or a health check?",
+        (RefusalKind::ContentType, Protocol::Grpc) => "does it speak OTLP over HTTP? that is at {http}",
+        (RefusalKind::ContentType, _) => "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+        (RefusalKind::Compression, _) => "set OTEL_EXPORTER_OTLP_COMPRESSION=gzip",
         (RefusalKind::Undecodable, _) => {
-            "is it OTLP, and of the signal that goes to this path? or was it damaged on its way?".to_owned()
+            "is it OTLP, and of the signal that goes to this path? or was it damaged on its way?"
         }
         (RefusalKind::TooLarge, _) => {
-            "let the sender make smaller batches, as by OTEL_BSP_MAX_EXPORT_BATCH_SIZE".to_owned()
+            "let the sender make smaller batches, as by OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
         }
-        (RefusalKind::Busy, _) => "the sender may retry".to_owned(),
-        (RefusalKind::Late, _) => "did the sender stop in the middle of it?".to_owned(),
+        (RefusalKind::Busy, _) => "the sender may retry",
+        (RefusalKind::Late, _) => "did the sender stop in the middle of it?",
         (RefusalKind::Host, _) => {
-            format!("send to {http} or {grpc}; for names of other machines, listen on another --address")
+            "send to {http} or {grpc}; for names of other machines, listen on another --address"
         }
         (RefusalKind::GrpcAtHttpPort, _) => {
-            format!("OTLP over gRPC is at {grpc}, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")
+            "OTLP over gRPC is at {grpc}, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
         }
         (RefusalKind::HttpAtGrpcPort, _) => {
-            format!("OTLP over HTTP is at {http}, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
+            "OTLP over HTTP is at {http}, or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
         }
         (RefusalKind::Tls, _) => {
             "write http:// instead of https:// in the endpoint, or set OTEL_EXPORTER_OTLP_INSECURE=true"
-                .to_owned()
         }
-        _ => "is it an exporter of OTLP?".to_owned(),
+        _ => "is it an exporter of OTLP?",
     }
 }
 
@@ -169,15 +157,15 @@ mod tests {
         shown.recv_timeout(Duration::from_secs(10)).expect("it is refused")
     }
 
-    fn endpoints() -> Endpoints {
-        Endpoints { http: "http://h".to_owned(), grpc: "http://g".to_owned() }
+    fn refusals() -> Refusals {
+        Refusals { http: "http://h".to_owned(), grpc: "http://g".to_owned(), ..Refusals::default() }
     }
 
     #[test]
     fn a_kind_is_reported_once_and_again_after_a_while_with_a_count() {
         let now = Instant::now();
         let (wrong_path, noise) = (refusal(b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n"), refusal(b"\0\0"));
-        let mut refusals = Refusals::default();
+        let mut refusals = refusals();
         assert_eq!(refusals.note(&wrong_path, now), Some(0));
         assert_eq!(refusals.note(&noise, now), Some(0));
         for _ in 0..41 {
@@ -186,12 +174,12 @@ mod tests {
         assert_eq!(refusals.note(&wrong_path, now + AGAIN_AFTER), Some(41));
         assert_eq!(refusals.note(&wrong_path, now + AGAIN_AFTER), None);
         assert_eq!(refusals.count, 45);
-        assert!(line(&wrong_path, 41, &endpoints()).contains("with 404 (41 more like it): no such path"));
+        assert!(refusals.line(&wrong_path, 41).contains("with 404 (41 more like it): no such path"));
     }
 
     #[test]
     fn each_mistake_has_its_own_advice() {
-        let advised = |request: &[u8]| advice(&refusal(request), &endpoints());
+        let advised = |request: &[u8]| refusals().advice(&refusal(request));
         let post = |path: &str| advised(format!("POST {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
         assert!(
             post("/").starts_with("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and its like are used as they are")
@@ -210,7 +198,7 @@ mod tests {
         let large = b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n\
                       Content-Length: 9999999999\r\n\r\n";
         assert!(advised(large).contains("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"), "{}", advised(large));
-        assert!(line(&refusal(large), 0, &endpoints()).contains("the limit is "));
+        assert!(refusals().line(&refusal(large), 0).contains("the limit is "));
         assert!(advised(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").starts_with("OTLP over gRPC is at http://g"));
         assert!(
             advised(&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3])
@@ -221,7 +209,7 @@ mod tests {
     #[test]
     fn what_browsers_ask_is_reported_beside_other_methods() {
         let now = Instant::now();
-        let mut refusals = Refusals::default();
+        let mut refusals = refusals();
         for method in ["GET", "OPTIONS"] {
             let refused = refusal(format!("{method} /v1/traces HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
             assert_eq!(refusals.note(&refused, now), Some(0), "{method}");
@@ -233,7 +221,7 @@ mod tests {
     fn a_line_shows_no_query_and_cannot_move_the_cursor() {
         let long = "p".repeat(1000);
         let request = format!("POST /\u{202e}{long}?token=hunter2 HTTP/1.1\r\nHost: a\r\n\r\n");
-        let line = line(&refusal(request.as_bytes()), 0, &endpoints());
+        let line = refusals().line(&refusal(request.as_bytes()), 0);
         assert!(!line.contains("hunter2") && line.is_ascii() && line.len() < 400, "{line}");
     }
 }

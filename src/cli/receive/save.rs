@@ -1,43 +1,43 @@
-//! How is what comes kept? As lines of OTLP JSON at the end of a file, by a thread of its own.
+//! Appends received telemetry to a file as OTLP JSON lines, on a thread of its own.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use standpipe::receiver::{Batch, Records};
+use standpipe::receiver::Records;
 
 use super::super::{Failure, describe, report_error, text};
 use super::printer;
-use super::queue::{self, Entry, Queue, Waiting};
+use super::queue::{Entry, Queue};
 
 /// How long a file may take to be opened.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A file that takes what comes.
 pub(super) struct Save {
-    path: PathBuf,
-    queue: Queue,
+    pub(super) queue: Arc<Queue>,
+    name: String,
     ended: mpsc::Receiver<u64>,
     has_failed: Arc<AtomicBool>,
 }
 
 /// Opens the file, to add to what it has.
 pub(super) fn start(path: &Path) -> Result<Save, Failure> {
-    let cannot = |error: io::Error| Failure::Message(format!("--save {}: {error}", text::name(path)));
+    let name = text::name(path);
+    let cannot = |error: io::Error| Failure::Message(format!("--save {name}: {error}"));
     let file = open(path, OPEN_TIMEOUT).map_err(cannot)?;
-    let (queue, waiting) = queue::new();
+    let (queue, has_failed) = (Arc::new(Queue::default()), Arc::new(AtomicBool::new(false)));
     let (end, ended) = mpsc::channel();
-    let has_failed = Arc::new(AtomicBool::new(false));
-    let saver = Saver { name: text::name(path), has_failed: has_failed.clone() };
-    thread::Builder::new()
-        .name("standpipe-save".to_owned())
-        .spawn(move || _ = end.send(saver.run(file, &waiting)))
-        .map_err(cannot)?;
-    Ok(Save { path: path.to_owned(), queue, ended, has_failed })
+    let save = {
+        let (name, queue, has_failed) = (name.clone(), queue.clone(), has_failed.clone());
+        move || _ = end.send(run(file, &name, &queue, &has_failed))
+    };
+    thread::Builder::new().name("standpipe-save".to_owned()).spawn(save).map_err(cannot)?;
+    Ok(Save { queue, name, ended, has_failed })
 }
 
 /// Opens the file on a thread of its own: a pipe that no process reads would be waited for without end.
@@ -75,19 +75,15 @@ fn last_byte(path: &Path) -> io::Result<u8> {
 }
 
 impl Save {
-    pub(super) fn queue(&self) -> Queue {
-        self.queue.clone()
-    }
-
     /// Waits until all that came is written, `timeout` at most. Returns what to say about it.
     pub(super) fn finish(&self, timeout: Duration) -> String {
         self.queue.close(Vec::new());
-        let path = text::name(&self.path);
+        let name = &self.name;
         match self.ended.recv_timeout(timeout) {
-            Ok(records) => format!("saved {} to {path}", describe::count(records, "record")),
+            Ok(records) => format!("saved {} to {name}", describe::count(records, "record")),
             Err(_) => {
                 self.has_failed.store(true, Ordering::Relaxed);
-                format!("{path} was not written in time")
+                format!("{name} was not written in time")
             }
         }
     }
@@ -98,51 +94,39 @@ impl Save {
     }
 }
 
-struct Saver {
-    name: String,
-    has_failed: Arc<AtomicBool>,
-}
-
-impl Saver {
-    /// Returns how many records were written.
-    fn run(&self, file: File, waiting: &Waiting) -> u64 {
-        let mut file = Some(BufWriter::new(file));
-        let mut saved = 0;
-        let mut has_ended = false;
-        while !has_ended {
-            match waiting.next(None) {
-                Some(Entry::Batch(batch)) => {
-                    if let Some(Err(error)) = file.as_mut().map(|file| write(file, &batch)) {
-                        self.report(&format!("{error}; nothing is saved from here on"));
-                        // a part of a line may be there, which what follows would become a part of
-                        file = None;
-                    } else if file.is_some() {
-                        saved += batch.record_count() as u64;
-                    }
-                    waiting.release(&batch);
+/// Writes batches until the queue is closed. Returns how many records were written.
+fn run(file: File, name: &str, queue: &Queue, has_failed: &AtomicBool) -> u64 {
+    let report = |what: &str| {
+        has_failed.store(true, Ordering::Relaxed);
+        report_error(&format!("--save {name}: {what}"));
+    };
+    let mut file = Some(BufWriter::new(file));
+    let mut saved = 0;
+    let mut has_ended = false;
+    while !has_ended {
+        match queue.next(None) {
+            Some(Entry::Batch(batch)) => {
+                let write = |file: &mut BufWriter<File>| {
+                    Records::from(&batch).write_json_lines(file).and_then(|()| file.flush())
+                };
+                if let Some(Err(error)) = file.as_mut().map(write) {
+                    report(&format!("{error}; nothing is saved from here on"));
+                    // A part of a line may be there, which the next batch would become a part of.
+                    file = None;
+                } else if file.is_some() {
+                    saved += batch.record_count() as u64;
                 }
-                Some(Entry::End) => has_ended = true,
-                Some(Entry::Refusal(..)) | None => {}
+                queue.release(&batch);
             }
-            if let Some(missed) = waiting.take_missed() {
-                self.report(&format!(
-                    "{} not saved: they came faster than they could be written",
-                    printer::count_missed(missed)
-                ));
-            }
+            Some(Entry::End(_)) => has_ended = true,
+            Some(Entry::Refusal(..)) | None => {}
         }
-        saved
+        if let Some(missed) = queue.take_missed() {
+            let missed = printer::count_missed(missed);
+            report(&format!("{missed} not saved: they came faster than they could be written"));
+        }
     }
-
-    fn report(&self, what: &str) {
-        self.has_failed.store(true, Ordering::Relaxed);
-        report_error(&format!("--save {}: {what}", self.name));
-    }
-}
-
-fn write(file: &mut BufWriter<File>, batch: &Batch) -> io::Result<()> {
-    Records::from(batch).write_json_lines(file)?;
-    file.flush()
+    saved
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
-//! What is shown of all that comes?
+//! The filters of `receive` and `show`: which spans, traces, log records and metrics are shown.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use standpipe::receiver::{ReceivedMetric, Records};
 
-use super::super::describe::{self, SpanView};
-use super::super::log_view::LogView;
+use super::super::describe::{self, LogView, SpanView};
 use super::super::record::LevelParser;
 use super::super::text;
 
@@ -112,20 +111,8 @@ impl Filter {
         if self.hidden.is_empty() {
             return HashSet::new();
         }
-        let mut children: HashMap<&[u8], Vec<&'a [u8]>> = HashMap::new();
-        // without an id it is the parent of none
-        for view in spans.iter().filter(|view| describe::is_id(&view.span.parent_span_id)) {
-            children.entry(&view.span.parent_span_id).or_default().push(&view.span.span_id);
-        }
-        let named = spans.iter().filter(|view| self.hides(view) && describe::is_id(&view.span.span_id));
-        let mut waiting: Vec<&[u8]> = named.map(|view| view.span.span_id.as_slice()).collect();
-        let mut hidden = HashSet::new();
-        while let Some(id) = waiting.pop() {
-            if hidden.insert(id) {
-                waiting.extend(children.get(id).into_iter().flatten());
-            }
-        }
-        hidden
+        let named = spans.iter().filter(|view| self.hides(view));
+        describe::with_descendants(spans.iter().map(|view| view.span), named.map(|view| view.span))
     }
 
     /// Whether a span is of a service and has a name that is looked for.

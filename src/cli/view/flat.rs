@@ -3,14 +3,13 @@
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use standpipe::receiver::proto::Point;
+use standpipe::receiver::proto::{self, Metric, Point};
 use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 
-use crate::cli::describe::{self, SpanView};
-use crate::cli::log_view::LogView;
+use crate::cli::describe::{self, LogView, SpanView};
 use crate::cli::metrics_table::bars;
-use crate::cli::point_view::{self, PointView};
-use crate::cli::style::{Ink, Line, Style};
+use crate::cli::series::{self, PointValue};
+use crate::cli::style::{Ink, Style};
 use crate::cli::table::{self, Column, GAP, Text};
 use crate::cli::{text, waterfall};
 
@@ -19,24 +18,18 @@ const SERVICE: usize = 12;
 /// The column of a name where lines are whole, and the widest where they are cut.
 const NAME: usize = 28;
 const MAX_NAME_WIDTH: usize = 40;
-/// On a narrow screen a name is worth more than what stands behind it.
+/// On a narrow screen a name is worth more than the kind behind it.
 const MIN_NAME_WIDTH: usize = 8;
 const SPAN_KIND: usize = 8;
-/// After time, service and name.
-const KIND_AT: usize = 3;
 const DURATION: usize = 8;
 const STATUS: usize = 5;
-/// All columns but the name.
-const BESIDE_SPAN_NAME: usize = TIME + SERVICE + SPAN_KIND + DURATION + STATUS + 5 * GAP;
 const SEVERITY: usize = 6;
 /// The severity texts of senders may be longer than this.
 const MAX_SEVERITY_WIDTH: usize = 16;
 const BODY: usize = 28;
 const POINT_KIND: usize = 9;
-/// Of a number, or the bars of a histogram: one for each of the 16 buckets that most have.
+/// Width of a number, or of the bars of a histogram: one for each of the 16 buckets that most have.
 const VALUE: usize = 16;
-/// All columns but the name.
-const BESIDE_POINT_NAME: usize = TIME + SERVICE + POINT_KIND + VALUE + 4 * GAP;
 
 /// How a record is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,107 +51,85 @@ pub(super) fn print(
 ) -> io::Result<()> {
     let Records { spans, logs, metrics, .. } = records;
     let count = |number: usize, what| describe::count(number as u64, what);
-    if !spans.is_empty() {
-        writeln!(out, "{}", batch_heading(&count(spans.len(), "span"), protocol, style))?;
-        let mut rows = spans.iter().map(|received| span_row(&received.into(), layout, full, style));
-        rows.try_for_each(|row| row.print(layout, style, out))?;
-    }
-    if !logs.is_empty() {
-        writeln!(out, "{}", batch_heading(&count(logs.len(), "log record"), protocol, style))?;
-        let views = logs.iter().map(LogView::from);
-        let mut rows = views.map(|view| log_row(&view, describe::attributes(&view.log.attributes)));
-        rows.try_for_each(|row| row.print(layout, style, out))?;
-    }
-    if !metrics.is_empty() {
-        let points = count(metrics.iter().map(ReceivedMetric::point_count).sum(), "data point");
-        let content = format!("{points} in {}", count(metrics.len(), "metric"));
-        writeln!(out, "{}", batch_heading(&content, protocol, style))?;
-        let views = metrics.iter().flat_map(point_view::of_received);
-        views
-            .map(|view| point_row(&view, layout, style))
-            .try_for_each(|row| row.print(layout, style, out))?;
-    }
-    Ok(())
+    let points = count(metrics.iter().map(ReceivedMetric::point_count).sum(), "data point");
+    let points = format!("{points} in {}", count(metrics.len(), "metric"));
+    let spans_in_rows = spans.iter().map(|received| span_row(&received.into(), layout, full, style));
+    let logs_in_rows = logs.iter().map(|received| {
+        let view = LogView::from(received);
+        log_row(&view, describe::attributes(&view.log.attributes), layout)
+    });
+    let points_in_rows = metrics
+        .iter()
+        .flat_map(|received| point_rows(&received.metric, received.service_name(), layout, style));
+    let mut print = |content: String, rows: &mut dyn Iterator<Item = Row>| {
+        let mut rows = rows.peekable();
+        if rows.peek().is_some() {
+            writeln!(out, "{}", heading(&content, protocol, now(), style))?;
+        }
+        rows.try_for_each(|row| row.print(style, out))
+    };
+    print(count(spans.len(), "span"), &mut { spans_in_rows })?;
+    print(count(logs.len(), "log record"), &mut { logs_in_rows })?;
+    print(points, &mut { points_in_rows })
 }
 
 fn span_row(view: &SpanView<'_>, layout: Layout, full: bool, style: &Style) -> Row {
     let ink = if view.error().is_some() { Ink::BAD } else { Ink::PLAIN };
     let status_ink = if view.error().is_some() { Ink::BAD.bold() } else { Ink::FAINT };
     let duration = format!("{:>DURATION$}", describe::duration(view.nanos(), style));
-    let is_tight = is_tight(BESIDE_SPAN_NAME, layout, style);
-    let beside = if is_tight { BESIDE_SPAN_NAME - SPAN_KIND - GAP } else { BESIDE_SPAN_NAME };
-    let mut cells = vec![
-        Cell::new(Ink::FAINT, describe::time_of_day(view.span.start_time_unix_nano), TIME),
-        Cell::new(Ink::of_name(view.service), view.service, SERVICE),
-        Cell::new(ink.bold(), &view.span.name, name_width(beside, layout, style)),
-        Cell::new(ink, duration, DURATION),
-        Cell::new(status_ink, view.status(), STATUS),
-    ];
     let ids =
         format!("{}/{}", describe::short_id(&view.span.trace_id), describe::short_id(&view.span.span_id));
-    let mut details = vec![
-        (Ink::FAINT, ids),
-        (Ink::BAD, view.error().unwrap_or_default().to_owned()),
-        (Ink::FAINT, describe::attributes(&view.span.attributes)),
-    ];
-    match is_tight {
-        true => details.insert(0, (Ink::FAINT, view.kind().to_owned())),
-        false => cells.insert(KIND_AT, Cell::new(Ink::FAINT, view.kind(), SPAN_KIND)),
+    let mut row = Row::new(Some(view.span.start_time_unix_nano), view.service, layout);
+    row.name(ink.bold(), &view.span.name, (view.kind(), SPAN_KIND), DURATION + GAP + STATUS, style);
+    row.cell(ink, &duration, DURATION);
+    row.cell(status_ink, view.status(), STATUS);
+    row.detail(Ink::FAINT, &ids);
+    row.detail(Ink::BAD, view.error().unwrap_or_default());
+    row.detail(Ink::FAINT, &describe::attributes(&view.span.attributes));
+    for pieces in waterfall::events(view.span, full, style) {
+        row.below.push(pieces.iter().map(|(ink, text)| row.fitted(Column::pushing(0), *ink, text)).collect());
     }
-    let below = waterfall::events(view.span, full, style);
-    Row { cells, details, below }
+    row
 }
 
-/// The row of a log record, of whose attributes this is to be shown.
-pub(super) fn log_row(view: &LogView<'_>, attributes: String) -> Row {
+/// The row of a log record, with these attributes.
+pub(super) fn log_row(view: &LogView<'_>, attributes: String, layout: Layout) -> Row {
     let severity = view.severity();
-    let severity_width = text::width(&severity).clamp(SEVERITY, MAX_SEVERITY_WIDTH);
-    let body_ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
-    let mut cells = vec![
-        Cell::new(Ink::FAINT, describe::time_of_day(view.unix_nanos()), TIME),
-        Cell::new(Ink::of_name(view.service), view.service, SERVICE),
-        Cell::new(view.ink(), severity, severity_width),
-    ];
-    if !view.log.event_name.is_empty() {
-        cells.push(Cell::pushing(body_ink.bold(), &view.log.event_name, 0));
-    }
-    cells.push(Cell::pushing(body_ink, view.body(), BODY));
-    let details = vec![(Ink::FAINT, view.ids()), (Ink::FAINT, attributes)];
-    Row { cells, details, below: Vec::new() }
+    let ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
+    let mut row = Row::new(Some(view.unix_nanos()), view.service, layout);
+    row.cell(view.ink(), &severity, text::width(&severity).clamp(SEVERITY, MAX_SEVERITY_WIDTH));
+    row.pushing_cell(ink.bold(), &view.log.event_name, 0);
+    row.pushing_cell(ink, &view.body(), BODY);
+    row.detail(Ink::FAINT, &view.ids());
+    row.detail(Ink::FAINT, &attributes);
+    row
 }
 
-fn point_row(view: &PointView<'_>, layout: Layout, style: &Style) -> Row {
-    let is_tight = is_tight(BESIDE_POINT_NAME, layout, style);
-    let beside = if is_tight { BESIDE_POINT_NAME - POINT_KIND - GAP } else { BESIDE_POINT_NAME };
-    let name_width = name_width(beside, layout, style);
-    let kind = view.kind();
+/// The rows of a metric's points. A metric without points has one row, too.
+fn point_rows(metric: &Metric, service: &str, layout: Layout, style: &Style) -> Vec<Row> {
+    let kind = series::kind(metric);
     let kind_width = text::width(&kind).max(POINT_KIND);
-    // a long kind takes its room from the value
+    // A long kind takes its room from the value.
     let value_width = (POINT_KIND + VALUE).saturating_sub(kind_width).min(VALUE);
-    let (value, measures) = match view.point {
-        Some(Point::Number(_)) | None => (view.value(), String::new()),
-        Some(Point::Histogram(_) | Point::Exponential(_) | Point::Summary(_)) => {
-            (bars(&view.buckets(), value_width, style), view.value())
-        }
+    let row = |point: Option<Point<'_>>| {
+        let value = point.map(PointValue::from);
+        let all = value.as_ref().map(|value| value.text(series::unit(&metric.unit)));
+        let (value, measures) = match value.filter(|value| !value.is_number()) {
+            Some(value) => (bars(&value.buckets(), value_width, style), all.unwrap_or_default()),
+            None => (all.unwrap_or_else(|| "no data points".to_owned()), String::new()),
+        };
+        let mut row = Row::new(point.map(|point| point.times().1), service, layout);
+        row.name(Ink::PLAIN.bold(), &metric.name, (&kind, kind_width), value_width, style);
+        row.pushing_cell(Ink::PLAIN, &value, value_width);
+        row.detail(Ink::PLAIN, &measures);
+        row.detail(Ink::FAINT, &describe::attributes(point.map_or(&[], Point::attributes)));
+        row
     };
-    let mut cells = vec![
-        Cell::new(Ink::FAINT, view.unix_nanos().map(describe::time_of_day).unwrap_or_default(), TIME),
-        Cell::new(Ink::of_name(view.service), view.service, SERVICE),
-        Cell::new(Ink::PLAIN.bold(), &view.metric.name, name_width),
-        Cell::pushing(Ink::PLAIN, value, value_width),
-    ];
-    let mut details = vec![(Ink::PLAIN, measures), (Ink::FAINT, describe::attributes(view.attributes()))];
-    match is_tight {
-        true => details.insert(0, (Ink::FAINT, kind)),
-        false => cells.insert(KIND_AT, Cell::new(Ink::FAINT, kind, kind_width)),
-    }
-    Row { cells, details, below: Vec::new() }
-}
-
-fn batch_heading(content: &str, protocol: Option<Protocol>, style: &Style) -> String {
-    match protocol {
-        Some(protocol) => heading(&format!("{content} over {}", protocol.name()), now(), style),
-        None => rule(content, style.line(), style),
+    let points = proto::points(metric);
+    if points.is_empty() {
+        vec![row(None)]
+    } else {
+        points.into_iter().map(|point| row(Some(point))).collect()
     }
 }
 
@@ -168,77 +139,87 @@ pub(super) fn now() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The line over a batch: when it came, and what is in it.
-fn heading(content: &str, received_unix_nanos: u64, style: &Style) -> String {
-    let mut line = style.line();
-    line.put(Ink::FAINT, &style.glyphs.rule.repeat(2)).space(1);
-    line.put(Ink::FAINT, &describe::time_of_day(received_unix_nanos)).space(1);
-    rule(content, line, style)
+/// The line over a batch: what is in it and, if it came over the network, how and when.
+fn heading(content: &str, protocol: Option<Protocol>, unix_nanos: u64, style: &Style) -> String {
+    let Some(protocol) = protocol else { return style.ruled(&[(Ink::PLAIN.bold(), content)], &[]) };
+    let (rule, time) = (style.glyph("─").repeat(2), describe::time_of_day(unix_nanos));
+    let content = format!("{content} over {}", protocol.name());
+    style.ruled(&[(Ink::FAINT, &rule), (Ink::FAINT, &time), (Ink::PLAIN.bold(), &content)], &[])
 }
 
-fn rule(content: &str, mut line: Line<'_>, style: &Style) -> String {
-    line.put(Ink::PLAIN.bold(), content).space(1);
-    let rest = style.width.saturating_sub(line.width());
-    line.put(Ink::FAINT, &style.glyphs.rule.repeat(rest));
-    line.finish()
-}
-
-/// What is known about one record.
+/// The texts of one record.
 pub(crate) struct Row {
-    cells: Vec<Cell>,
-    details: Vec<Detail>,
-    /// What happened in it: a line each, or where lines are whole the end of its line.
-    below: Vec<Vec<Detail>>,
-}
-
-/// A text, and what it is written with.
-type Detail = (Ink, String);
-
-/// A text in a column.
-struct Cell {
-    column: Column,
-    ink: Ink,
-    text: String,
-}
-
-impl Cell {
-    /// A text that is cut to its column.
-    fn new(ink: Ink, text: impl Into<String>, width: usize) -> Self {
-        Self { column: Column::cut(width), ink, text: text.into() }
-    }
-
-    /// A text that pushes what is behind it to the right.
-    fn pushing(ink: Ink, text: impl Into<String>, width: usize) -> Self {
-        Self { column: Column::pushing(width), ink, text: text.into() }
-    }
-}
-
-/// Whether a name that has to share the line with `beside` other terminal cells has too little left.
-fn is_tight(beside: usize, layout: Layout, style: &Style) -> bool {
-    layout == Layout::Cut && style.width < beside + MIN_NAME_WIDTH
-}
-
-/// The width of a name that has to share the line with `beside` other terminal cells.
-fn name_width(beside: usize, layout: Layout, style: &Style) -> usize {
-    match layout {
-        Layout::Cut => style.width.saturating_sub(beside).clamp(MIN_NAME_WIDTH, MAX_NAME_WIDTH),
-        Layout::Whole => NAME,
-    }
+    layout: Layout,
+    cells: Vec<(Column, Text<'static>)>,
+    details: Vec<(Column, Text<'static>)>,
+    /// Events: a line each, or where lines are whole the end of the record's line.
+    below: Vec<Vec<(Column, Text<'static>)>>,
 }
 
 impl Row {
-    pub(super) fn print(&self, layout: Layout, style: &Style, out: &mut impl Write) -> io::Result<()> {
-        self.draw(layout, style).iter().try_for_each(|line| writeln!(out, "{line}"))
+    fn new(unix_nanos: Option<u64>, service: &str, layout: Layout) -> Self {
+        let mut row = Self { layout, cells: Vec::new(), details: Vec::new(), below: Vec::new() };
+        row.cell(Ink::FAINT, &unix_nanos.map(describe::time_of_day).unwrap_or_default(), TIME);
+        row.cell(Ink::of_name(service), service, SERVICE);
+        row
     }
 
-    /// One line; where lines are cut a second if the details have no room behind the columns, and one for each of those below.
-    fn draw(&self, layout: Layout, style: &Style) -> Vec<String> {
+    /// A text in its column, which cuts nothing where lines are whole.
+    fn fitted(&self, column: Column, ink: Ink, text: &str) -> (Column, Text<'static>) {
+        let column = if self.layout == Layout::Whole { column.uncut() } else { column };
+        (column, Text::new(ink, text::shorten(text).into_owned()))
+    }
+
+    /// Adds a text that is cut to its column.
+    fn cell(&mut self, ink: Ink, text: &str, width: usize) {
+        self.cells.push(self.fitted(Column::cut(width), ink, text));
+    }
+
+    /// Adds a text that pushes the next columns to the right.
+    fn pushing_cell(&mut self, ink: Ink, text: &str, width: usize) {
+        self.cells.push(self.fitted(Column::pushing(width), ink, text));
+    }
+
+    fn detail(&mut self, ink: Ink, text: &str) {
+        if !text.is_empty() {
+            self.details.push(self.fitted(Column::pushing(0), ink, text));
+        }
+    }
+
+    /// Adds the name and the kind, which becomes a detail on a terminal that is too narrow for both and `behind` more cells.
+    fn name(
+        &mut self,
+        ink: Ink,
+        name: &str,
+        (kind, kind_width): (&str, usize),
+        behind: usize,
+        style: &Style,
+    ) {
+        let beside = TIME + SERVICE + behind + 3 * GAP;
+        let with_kind = beside + kind_width + GAP;
+        let is_tight = self.layout == Layout::Cut && style.width < with_kind + MIN_NAME_WIDTH;
+        let room = style.width.saturating_sub(if is_tight { beside } else { with_kind });
+        let width = match self.layout {
+            Layout::Cut => room.clamp(MIN_NAME_WIDTH, MAX_NAME_WIDTH),
+            Layout::Whole => NAME,
+        };
+        self.cell(ink, name, width);
+        match is_tight {
+            true => self.detail(Ink::FAINT, kind),
+            false => self.cell(Ink::FAINT, kind, kind_width),
+        }
+    }
+
+    pub(super) fn print(self, style: &Style, out: &mut impl Write) -> io::Result<()> {
+        self.draw(style).iter().try_for_each(|line| writeln!(out, "{line}"))
+    }
+
+    /// One line; where lines are cut a second if the details have no room behind the columns, and one for each event.
+    fn draw(self, style: &Style) -> Vec<String> {
+        let Self { layout, cells, mut details, below: mut next_lines } = self;
         let mut first = style.line();
-        let cells = self.cells.iter().map(|cell| fitted(cell.column, cell.ink, &cell.text, layout));
         let end = table::put(cells, &mut first);
-        let mut details = all_fitted(&self.details, layout);
         let width: usize = details.iter().map(|(_, text)| text.width(style) + GAP).sum();
-        let mut next_lines: Vec<_> = self.below.iter().map(|details| all_fitted(details, layout)).collect();
         if layout == Layout::Whole {
             details.extend(next_lines.drain(..).flatten());
         }
@@ -256,17 +237,6 @@ impl Row {
         });
         std::iter::once(first.finish()).chain(next_lines).collect()
     }
-}
-
-/// A text in its column, which cuts nothing where lines are whole.
-fn fitted(column: Column, ink: Ink, text: &str, layout: Layout) -> (Column, Text<'_>) {
-    let column = if layout == Layout::Whole { column.uncut() } else { column };
-    (column, Text::new(ink, text::shorten(text)))
-}
-
-fn all_fitted(details: &[Detail], layout: Layout) -> Vec<(Column, Text<'_>)> {
-    let details = details.iter().filter(|(_, text)| !text.is_empty());
-    details.map(|(ink, text)| fitted(Column::pushing(0), *ink, text, layout)).collect()
 }
 
 #[cfg(test)]

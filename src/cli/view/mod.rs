@@ -1,28 +1,33 @@
-//! How is what comes shown? As trees once a trace is quiet, as a list, or as OTLP JSON.
+//! Renders received telemetry: trees of completed traces with the metrics that changed, a flat list, or OTLP JSON.
 
 mod assembler;
 mod filter;
 mod flat;
-mod foot;
-mod history;
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use standpipe::receiver::proto::InstrumentationScope;
+use standpipe::receiver::proto::{self, InstrumentationScope};
 use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 
 use self::assembler::{Assembler, Block, Cause, Root, State};
 pub(crate) use self::filter::Filter;
 pub(crate) use self::flat::Layout;
-pub(crate) use self::foot::Foot;
-use self::history::History;
-use super::describe::{self, SpanView};
-use super::log_view::LogView;
+use super::describe::{self, LogView, SpanView};
+use super::metrics_table;
+use super::series::{Series, SeriesStore};
 use super::style::{Palette, Style};
 use super::waterfall::{self, Heading};
+
+/// Points that are kept of a series: one for each bar of its sparkline.
+const MAX_POINTS: usize = 16;
+/// Memory of all series.
+const MAX_SERIES_BYTES: usize = 64 * 1024 * 1024;
+/// Series listed of a push; the rest is counted.
+const MAX_LISTED: usize = 12;
 
 /// What is shown, and how.
 #[derive(Debug, Default, Args)]
@@ -46,14 +51,6 @@ pub(crate) struct Options {
     filter: Filter,
 }
 
-impl Options {
-    /// The chosen form, if there is one: otherwise it depends on where the output goes.
-    fn form(&self) -> Option<Form> {
-        let forms = [(self.tree, Form::Tree), (self.flat, Form::Flat), (self.json, Form::Json)];
-        forms.into_iter().find(|(is_chosen, _)| *is_chosen).map(|(_, form)| form)
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A trace at a time, with its log records.
@@ -67,13 +64,13 @@ pub(crate) enum Form {
 /// Writes what comes.
 #[derive(Debug)]
 pub(crate) struct View {
-    form: Form,
+    pub(crate) form: Form,
     layout: Layout,
     full: bool,
     filter: Filter,
-    style: Style,
+    pub(crate) style: Style,
     assembler: Assembler,
-    history: History,
+    series: SeriesStore,
     palette: Palette,
     last: Printed,
 }
@@ -93,30 +90,19 @@ impl View {
             true => (Form::Tree, Layout::Cut),
             false => (Form::Flat, Layout::Whole),
         };
+        let forms = [(options.tree, Form::Tree), (options.flat, Form::Flat), (options.json, Form::Json)];
+        let chosen = forms.into_iter().find(|(is_chosen, _)| *is_chosen);
         Self {
-            form: options.form().unwrap_or(form),
+            form: chosen.map_or(form, |(_, form)| form),
             layout,
             full: options.full,
             filter: options.filter.clone(),
             style,
             assembler: Assembler::new(max_bytes),
-            history: History::default(),
+            series: SeriesStore::new(MAX_POINTS, MAX_SERIES_BYTES),
             palette: Palette::default(),
             last: Printed::Nothing,
         }
-    }
-
-    pub(crate) fn form(&self) -> Form {
-        self.form
-    }
-
-    pub(crate) fn style(&self) -> &Style {
-        &self.style
-    }
-
-    /// Draws from here on for a terminal of this many columns.
-    pub(crate) fn set_columns(&mut self, columns: usize) {
-        self.style.set_columns(columns);
     }
 
     /// Whether anything was to be shown so far.
@@ -169,12 +155,29 @@ impl View {
             }
         }
         let metrics = records.metrics.iter().filter(|received| self.filter.shows_metric(received));
-        let metrics: Vec<ReceivedMetric> = metrics.cloned().collect();
-        if metrics.is_empty() {
-            return Ok(());
-        }
-        let lines = self.history.add(&metrics, self.full, &mut self.palette, &self.style);
+        let lines = self.draw_changed(&metrics.collect::<Vec<_>>());
         self.print_block(&lines, out)
+    }
+
+    /// Draws a row for each series that is new or has changed; nothing if there is none.
+    fn draw_changed(&mut self, metrics: &[&ReceivedMetric]) -> Vec<String> {
+        let mut series: HashMap<u64, bool> = HashMap::new();
+        for (identity, is_changed) in metrics.iter().flat_map(|metric| self.series.add(metric)) {
+            *series.entry(identity).or_default() |= is_changed;
+        }
+        let changed = series.iter().filter(|(_, is_changed)| **is_changed);
+        let changed: Vec<&Series> =
+            changed.filter_map(|(identity, _)| self.series.all.get(identity)).collect();
+        let times =
+            metrics.iter().flat_map(|metric| proto::points(&metric.metric)).map(|point| point.times().1);
+        let newest = times.max().filter(|time| *time > 0).unwrap_or_else(flat::now);
+        let count = match changed.len() == series.len() {
+            true => format!("{} series", series.len()),
+            false => format!("{} of {} series changed", changed.len(), series.len()),
+        };
+        let facts = format!("{}{}{count}", describe::time_of_day(newest), self.style.glyph(" · "));
+        let max_rows = if self.full { usize::MAX } else { MAX_LISTED };
+        metrics_table::draw_series(changed, &facts, max_rows, true, &mut self.palette, &self.style)
     }
 
     /// When something is to be drawn, even if nothing comes.
@@ -200,20 +203,15 @@ impl View {
 
     /// `3 traces open, 41 spans`, if there are any.
     pub(crate) fn open(&self) -> Option<String> {
-        let (traces, spans) = (self.assembler.open_traces() as u64, self.assembler.open_spans() as u64);
-        let (traces, spans) = (describe::count(traces, "trace"), describe::count(spans, "span"));
-        let separator = self.style.glyphs.separator;
-        (self.assembler.open_traces() > 0).then(|| format!("{traces} open{separator}{spans}"))
+        let Assembler { open, spans, .. } = &self.assembler;
+        let traces = describe::count(open.len() as u64, "trace");
+        let spans = describe::count(*spans as u64, "span");
+        (!open.is_empty()).then(|| format!("{traces} open{}{spans}", self.style.glyph(" · ")))
     }
 
     fn draw(&mut self, block: &Block, out: &mut impl Write) -> io::Result<()> {
-        let past = match &block.state {
-            State::Late { ancestors, .. } => ancestors.as_slice(),
-            _ => &[],
-        };
-        let past = past
-            .iter()
-            .map(|ancestor| SpanView { is_past: true, ..SpanView::bare(&ancestor.span, &ancestor.service) });
+        let past =
+            block.ancestors.iter().map(|received| SpanView { is_past: true, ..SpanView::from(received) });
         let mut spans: Vec<SpanView<'_>> = block.spans.iter().map(SpanView::from).chain(past).collect();
         spans.iter_mut().for_each(|view| view.is_wanted = !view.is_past && self.filter.is_match(view));
         let mut logs: Vec<LogView<'_>> = block.logs.iter().map(LogView::from).collect();
@@ -231,12 +229,7 @@ impl View {
         if !is_shown {
             return Ok(());
         }
-        let note = note(block, self.style.glyphs.separator);
-        let heading = match &block.state {
-            State::Complete => Heading::Complete,
-            State::Partial { .. } | State::Late { was_shown: false, .. } => Heading::Partial(&note),
-            State::Late { was_shown: true, .. } => Heading::Late(&note),
-        };
+        let heading = heading(block, self.style.glyph(" · "));
         let is_cut = matches!(block.state, State::Late { is_cut: true, .. });
         let options = waterfall::Options { full: self.full, heading, hidden: all - spans.len(), is_cut };
         let lines = waterfall::draw(&spans, &logs, options, &mut self.palette, &self.style);
@@ -247,7 +240,7 @@ impl View {
         self.begin_row(out)?;
         let attributes = describe::telling(&view.log.attributes, self.full).join("  ");
         let layout = if self.full { Layout::Whole } else { Layout::Cut };
-        flat::log_row(view, attributes).print(layout, &self.style, out)
+        flat::log_row(view, attributes, layout).print(&self.style, out)
     }
 
     /// To be called before a line is written that belongs to no block.
@@ -271,9 +264,9 @@ impl View {
 }
 
 /// What is missing of a trace, or what came late.
-fn note(block: &Block, separator: &str) -> String {
+fn heading(block: &Block, separator: &str) -> Heading {
     match &block.state {
-        State::Complete => String::new(),
+        State::Complete => Heading::Complete,
         State::Partial { root, missing_parents, cause } => {
             let missing = match (root, missing_parents) {
                 (Root::Missing, _) => "root span missing".to_owned(),
@@ -282,20 +275,20 @@ fn note(block: &Block, separator: &str) -> String {
                     format!("{} missing", describe::count(*parents as u64, "parent"))
                 }
             };
-            match cause {
+            Heading::Partial(match cause {
                 Cause::Quiet | Cause::End => missing,
                 Cause::Age => format!("{missing}{separator}open for 30 s"),
                 Cause::Memory => format!("{missing}{separator}too many are open"),
-            }
+            })
         }
-        State::Late { was_shown: false, .. } => "what came before was filtered out".to_owned(),
+        State::Late { was_shown: false, .. } => {
+            Heading::Partial("what came before was filtered out".to_owned())
+        }
         State::Late { was_shown: true, .. } => {
-            let spans = block.spans.len() as u64;
-            let logs = block.logs.len() as u64;
-            let parts = [(spans, "late span"), (logs, "late log record")]
-                .into_iter()
-                .filter(|(number, _)| *number > 0);
-            parts.map(|(number, what)| describe::count(number, what)).collect::<Vec<_>>().join(", +")
+            let late = [(block.spans.len(), "late span"), (block.logs.len(), "late log record")];
+            let late = late.into_iter().filter(|(number, _)| *number > 0);
+            let late = late.map(|(number, what)| describe::count(number as u64, what));
+            Heading::Late(late.collect::<Vec<_>>().join(", +"))
         }
     }
 }

@@ -136,3 +136,42 @@ fn a_trace_that_was_filtered_out_is_not_continued_as_if_it_had_been_shown() {
     bench.add(&span("aa", 12, "02"));
     assert!(bench.after(5).contains("trace aa +1 late span "));
 }
+
+/// A push of counters, each at the time of its value.
+fn push(values: &[(&str, i64)]) -> Records {
+    let metric = |(name, value): &(&str, i64)| {
+        format!(
+            r#"{{"name":"{name}","sum":{{"isMonotonic":true,"aggregationTemporality":2,
+            "dataPoints":[{{"timeUnixNano":"{value}000000000","asInt":"{value}"}}]}}}}"#
+        )
+    };
+    let metrics = values.iter().map(metric).collect::<Vec<_>>().join(",");
+    records(&format!(
+        r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{{"name":"without points"}},{metrics}]}}]}}]}}"#
+    ))
+}
+
+#[test]
+fn only_series_that_changed_are_drawn_with_their_change() {
+    let mut bench = Bench::new(Filter::default());
+    let first = bench.add(&push(&[("orders", 3), ("errors", 0)]));
+    let lines: Vec<&str> = first.lines().collect();
+    assert!(lines[0].ends_with(" 00:00:03.000Z · 2 series") && lines.len() == 3, "{first}");
+    let second = bench.add(&push(&[("orders", 9), ("errors", 0)]));
+    let lines: Vec<&str> = second.lines().skip(1).collect();
+    assert!(lines[0].ends_with("Z · 1 of 2 series changed") && lines.len() == 2, "{second}");
+    let row = lines[1];
+    assert!(
+        row.starts_with("orders  counter") && row.contains("  ▅█  ") && row.ends_with("  9  +6"),
+        "{row}"
+    );
+    assert_eq!(bench.add(&push(&[("orders", 9), ("errors", 0)])), "");
+}
+
+#[test]
+fn many_series_are_counted_instead_of_listed() {
+    let names: Vec<String> = (0..40).map(|number| format!("m{number}")).collect();
+    let values: Vec<(&str, i64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    let drawn = Bench::new(Filter::default()).add(&push(&values));
+    assert_eq!((drawn.lines().count(), drawn.lines().last()), (14, Some("and 28 more series")));
+}

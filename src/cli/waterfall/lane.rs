@@ -1,11 +1,11 @@
-//! Where does a span's bar begin and end? Time on a line of cells, to an eighth of a cell.
+//! The bars of spans over time, to an eighth of a cell, and the ruler above them.
 
 use crate::cli::describe;
 use crate::cli::style::{Ink, Line, Style};
 use crate::cli::text::{self, Charset};
 
 /// A bar is at least this many eighths wide, so that the shortest span is still seen.
-const NARROWEST_BAR: usize = 2;
+const MIN_BAR_EIGHTHS: usize = 2;
 /// Cells between the ruler's labels at least.
 const LABEL_GAP: usize = 2;
 
@@ -47,8 +47,8 @@ impl Bar<'_> {
     /// Draws the bar over exactly `scale.cells` cells.
     pub(super) fn draw(&self, scale: &Scale, style: &Style, line: &mut Line<'_>) {
         let all = scale.cells * 8;
-        let start = scale.eighths(self.start).min(all.saturating_sub(NARROWEST_BAR));
-        let end = scale.eighths(self.end).max(start + NARROWEST_BAR);
+        let start = scale.eighths(self.start).min(all.saturating_sub(MIN_BAR_EIGHTHS));
+        let end = scale.eighths(self.end).max(start + MIN_BAR_EIGHTHS);
         let markers: Vec<usize> = self.events.iter().map(|&time| scale.cell(time)).collect();
 
         for cell in 0..scale.cells {
@@ -57,7 +57,7 @@ impl Bar<'_> {
             let is_covered = from < to;
             if markers.contains(&cell) {
                 let ink = if is_covered { self.ink.as_ground() } else { self.ink };
-                line.put(ink, style.glyphs.event);
+                line.put(ink, style.glyph("◆"));
             } else if is_covered {
                 let (glyph, is_reversed) = block(from, to, style);
                 line.put(if is_reversed { self.ink.reversed() } else { self.ink }, glyph);
@@ -106,7 +106,7 @@ pub(super) fn ruler(scale: &Scale, style: &Style, line: &mut Line<'_>) {
 
 fn label(time: u64, style: &Style) -> String {
     let text = if time == 0 { "0".to_owned() } else { describe::round_duration(time, style) };
-    format!("{}{text}", style.glyphs.tick)
+    format!("{}{text}", style.glyph("╷"))
 }
 
 /// The smallest step whose labels do not touch each other.

@@ -12,8 +12,7 @@ use std::collections::{HashMap, HashSet};
 pub(crate) use self::details::events;
 use self::lane::{Bar, Scale};
 use self::tree::Node;
-use super::describe::{self, SpanView};
-use super::log_view::LogView;
+use super::describe::{self, LogView, SpanView};
 use super::style::{Ink, Line, Palette, Style};
 use super::text;
 
@@ -21,22 +20,22 @@ use super::text;
 const GAP: usize = 2;
 /// Only hours take more.
 const DURATION: usize = 8;
-const LONGEST_SERVICE: usize = 14;
+const MAX_SERVICE_WIDTH: usize = 14;
 /// A trace id has 32 digits; one that came malformed may have any number.
-const LONGEST_ID: usize = 32;
+const MAX_ID_WIDTH: usize = 32;
 /// What is left of it where something else has to be said.
 const SHORT_ID: usize = 8;
-const SHORTEST_NAME: usize = 16;
+const MIN_NAME_WIDTH: usize = 16;
 /// Below this width a service is a mark, below the other there are no bars either.
 const WITH_SERVICES: usize = 80;
 const WITH_BARS: usize = 60;
 
 /// How much of a trace is drawn, and under which heading.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Options<'o> {
+#[derive(Debug, Default)]
+pub(crate) struct Options {
     /// Every span, with everything that is known of it.
     pub(crate) full: bool,
-    pub(crate) heading: Heading<'o>,
+    pub(crate) heading: Heading,
     /// How many spans the user does not want to see.
     pub(crate) hidden: usize,
     /// Whether spans that came before may have been forgotten.
@@ -44,14 +43,14 @@ pub(crate) struct Options<'o> {
 }
 
 /// What the line over a trace says.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum Heading<'o> {
+#[derive(Debug, Default)]
+pub(crate) enum Heading {
     #[default]
     Complete,
     /// What is missing.
-    Partial(&'o str),
+    Partial(String),
     /// What comes after the trace was drawn.
-    Late(&'o str),
+    Late(String),
 }
 
 /// Draws every trace among `spans`, the earliest first, and after them the log records that belong to none of the
@@ -59,7 +58,7 @@ pub(crate) enum Heading<'o> {
 pub(crate) fn draw<'a>(
     spans: &[SpanView<'a>],
     logs: &[LogView<'a>],
-    options: Options<'_>,
+    options: Options,
     palette: &mut Palette,
     style: &Style,
 ) -> Vec<String> {
@@ -71,21 +70,17 @@ pub(crate) fn draw<'a>(
         logs.iter().for_each(|view| *logged.entry(span_of(view)).or_default() |= view.is_error());
         traces.iter_mut().for_each(|trace| trace.fold(&logged));
     }
-    let mut drawing = Drawing::new(&traces, options, palette, style);
-    let strays = drawing.place(logs, &traces);
+    let (drawing, strays) = Drawing::new(&traces, logs, options, palette, style);
     let mut lines = Vec::new();
     for trace in &traces {
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
         drawing.trace(trace, &mut lines);
+        lines.push(String::new());
     }
     if !strays.is_empty() {
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
         drawing.strays(&strays, &mut lines);
+        lines.push(String::new());
     }
+    lines.pop();
     lines
 }
 
@@ -157,7 +152,7 @@ impl<'a> Trace<'a> {
         let name = text::shorten(&self.spans[node.index].span.name);
         match node.like.len() {
             0 => name.into_owned(),
-            others => format!("{name} {}{}", style.glyphs.times, others + 1),
+            others => format!("{name} {}{}", style.glyph("×"), others + 1),
         }
     }
 }
@@ -166,7 +161,7 @@ impl<'a> Trace<'a> {
 struct Drawing<'d, 'a> {
     style: &'d Style,
     palette: &'d Palette,
-    options: Options<'d>,
+    options: Options,
     /// Where the services, the bars and the durations begin; the last one ends the line.
     service_column: usize,
     lane_column: usize,
@@ -180,9 +175,16 @@ struct Drawing<'d, 'a> {
 }
 
 impl<'d, 'a> Drawing<'d, 'a> {
-    fn new(traces: &[Trace<'a>], options: Options<'d>, palette: &'d Palette, style: &'d Style) -> Self {
+    /// Decides the columns, and puts each log record where its span is. Returns the others, in the order of time.
+    fn new(
+        traces: &[Trace<'a>],
+        logs: &[LogView<'a>],
+        options: Options,
+        palette: &'d Palette,
+        style: &'d Style,
+    ) -> (Self, Vec<LogView<'a>>) {
         let mut names = HashMap::new();
-        let mut longest_name = SHORTEST_NAME;
+        let mut longest_name = MIN_NAME_WIDTH;
         let mut longest_service = 0;
         let mut longest_duration = DURATION;
         for trace in traces {
@@ -196,7 +198,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
             }
         }
         let (service_width, name_share) = match style.width {
-            WITH_SERVICES.. => (longest_service.min(LONGEST_SERVICE) + GAP, style.width * 2 / 5),
+            WITH_SERVICES.. => (longest_service.min(MAX_SERVICE_WIDTH) + GAP, style.width * 2 / 5),
             WITH_BARS.. => (1 + GAP, style.width * 2 / 5),
             _ => (0, style.width.saturating_sub(longest_duration + 2 * GAP)),
         };
@@ -206,29 +208,29 @@ impl<'d, 'a> Drawing<'d, 'a> {
             WITH_BARS.. => style.width.saturating_sub(lane_column + GAP + longest_duration),
             _ => 0,
         };
-        let (logs, error_logs) = (HashMap::new(), HashMap::new());
-        Self { style, palette, options, service_column, lane_column, lane_cells, names, logs, error_logs }
-    }
-
-    /// Puts each log record where its span is. Returns those whose span has no row, in the order of time.
-    fn place(&mut self, logs: &[LogView<'a>], traces: &[Trace<'a>]) -> Vec<LogView<'a>> {
         let rows = traces.iter().flat_map(Trace::in_order).map(|(_, view)| key_of(view));
         let rows: HashSet<SpanKey<'a>> = rows.collect();
         let mut by_time = logs.to_vec();
         by_time.sort_by_key(LogView::unix_nanos);
-        let mut strays = Vec::new();
-        for view in by_time {
-            let key = span_of(&view);
-            if view.is_error() {
-                *self.error_logs.entry(key.0).or_default() += 1;
-            }
-            if rows.contains(&key) {
-                self.logs.entry(key).or_default().push(view);
-            } else {
-                strays.push(view);
-            }
-        }
-        strays
+        let mut error_logs: HashMap<&[u8], u64> = HashMap::new();
+        let errors = logs.iter().filter(|view| view.is_error());
+        errors.for_each(|view| *error_logs.entry(span_of(view).0).or_default() += 1);
+        let (placed, strays): (Vec<_>, _) =
+            by_time.into_iter().partition(|view| rows.contains(&span_of(view)));
+        let mut logs: HashMap<SpanKey<'a>, Vec<LogView<'a>>> = HashMap::new();
+        placed.into_iter().for_each(|view| logs.entry(span_of(&view)).or_default().push(view));
+        let drawing = Self {
+            style,
+            palette,
+            options,
+            service_column,
+            lane_column,
+            lane_cells,
+            names,
+            logs,
+            error_logs,
+        };
+        (drawing, strays)
     }
 
     fn trace(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
@@ -245,81 +247,66 @@ impl<'d, 'a> Drawing<'d, 'a> {
             self.details(trace, node, view, lines);
         }
         if trace.hidden_roots > 0 {
-            let mut line = self.style.line();
             let spans = describe::count(trace.hidden_roots as u64, "span");
-            line.put_rest(Ink::FAINT, &format!("and {spans} more"));
-            lines.push(line.finish());
+            lines.push(self.style.line_of(Ink::FAINT, &format!("and {spans} more")));
         }
         self.origins(trace, lines);
     }
 
     fn header(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
-        let separator = self.style.glyphs.separator;
+        let style = self.style;
+        let separator = style.glyph(" · ");
         let id = describe::id(trace.id());
         let short_id = &id[..id.len().min(SHORT_ID)];
-        let mut line = self.style.line();
-        line.put(Ink::FAINT, "trace ");
-        let note = match self.options.heading {
-            Heading::Complete => None,
-            Heading::Partial(note) => Some(format!("partial{separator}{note}")),
+        let note = match &self.options.heading {
+            Heading::Complete => String::new(),
+            Heading::Partial(note) => format!("partial{separator}{note}"),
             Heading::Late(note) => {
-                line.put(Ink::PLAIN.bold(), short_id).space(1);
-                line.put_rest(Ink::WARNING, &format!("+{note}")).space(1);
-                line.put(Ink::FAINT, &self.style.glyphs.rule.repeat(line.room()));
-                return lines.push(line.finish());
+                let note = format!("+{note}");
+                let left = [(Ink::FAINT, "trace"), (Ink::PLAIN.bold(), short_id), (Ink::WARNING, &note)];
+                return lines.push(style.ruled(&left, &[]));
             }
         };
-        let errors = trace.spans.iter().filter(|view| view.error().is_some()).count() as u64;
         let spans = describe::count(trace.spans.len() as u64, "span");
         let hidden = match self.options.hidden {
             0 => String::new(),
             hidden => format!(" (+{hidden} hidden)"),
         };
-        let duration = describe::duration(trace.nanos, self.style);
-        let time = format!("{}{separator}", describe::time_of_day(trace.start));
-        let mut facts = format!(" {spans}{hidden}{separator}{duration}{separator}");
-        let error_logs = self.error_logs.get(trace.id()).copied().unwrap_or(0);
-        let (errors_ink, errors_text) = match (errors, error_logs) {
-            (0, 0) => (Ink::FAINT, "no errors".to_owned()),
-            (0, logs) => (Ink::BAD.bold(), describe::count(logs, "error log")),
+        let duration = describe::duration(trace.nanos, style);
+        let facts = format!("{spans}{hidden}{separator}{duration}{separator}");
+        let with_time = format!("{}{separator}{facts}", describe::time_of_day(trace.start));
+        let errors = trace.spans.iter().filter(|view| view.error().is_some()).count() as u64;
+        let (errors_ink, errors) = match (errors, self.error_logs.get(trace.id())) {
+            (0, None) => (Ink::FAINT, "no errors".to_owned()),
+            (0, Some(logs)) => (Ink::BAD.bold(), describe::count(*logs, "error log")),
             (spans, _) => (Ink::BAD.bold(), describe::count(spans, "error")),
         };
-        // the id is worth more than the time
-        let least_id = if note.is_some() { SHORT_ID } else { id.len().min(LONGEST_ID) };
-        let least = line.width() + least_id + 1 + self.style.width_of(&facts) + errors_text.len();
-        if least + self.style.width_of(&time) <= self.style.width && self.style.width >= WITH_SERVICES {
-            facts.insert_str(1, &time);
-        }
-        let facts_width = self.style.width_of(&facts) + errors_text.len();
 
-        let room = self.style.width.saturating_sub(line.width() + 1 + facts_width).min(LONGEST_ID);
-        let note_width = note.as_ref().map_or(0, |note| 1 + self.style.width_of(note));
-        let room_beside = self.style.width.saturating_sub(line.width() + 1 + note_width + facts_width);
-        let id = if note.is_some() && room_beside < id.len() { short_id } else { &id };
-        line.put_within(Ink::PLAIN.bold(), id, room).space(1);
-        // without room beside the rest it has a line of its own
-        let below = note.filter(|note| {
-            let is_beside = line.width() + note_width + facts_width <= self.style.width;
-            if is_beside {
-                line.put(Ink::WARNING, note).space(1);
-            }
-            !is_beside
-        });
-        let rule = self.style.width.saturating_sub(line.width() + facts_width);
-        line.put(Ink::FAINT, &self.style.glyphs.rule.repeat(rule)).put_rest(Ink::PLAIN, &facts);
-        line.put_rest(errors_ink, &errors_text);
-        lines.push(line.finish());
-        if let Some(note) = below {
-            let mut line = self.style.line();
-            line.put_rest(Ink::WARNING, &note);
-            lines.push(line.finish());
+        // Room for the id and the note. The id is worth more than the time.
+        let room = |facts: &str| {
+            style.width.saturating_sub("trace ".len() + 2 + style.width_of(facts) + errors.len())
+        };
+        let min_id_width = if note.is_empty() { id.len().min(MAX_ID_WIDTH) } else { SHORT_ID };
+        let has_time = style.width >= WITH_SERVICES && min_id_width <= room(&with_time);
+        let facts = if has_time { with_time } else { facts };
+        let room = room(&facts);
+        let note_width = if note.is_empty() { 0 } else { 1 + style.width_of(&note) };
+        let id = if note.is_empty() || id.len() + note_width <= room { &id } else { short_id };
+        let is_beside = id.len() + note_width <= room;
+        let id = text::cut(id, room.min(MAX_ID_WIDTH), style.glyph("…"));
+        let beside = if is_beside { note.as_str() } else { "" };
+        let left = [(Ink::FAINT, "trace"), (Ink::PLAIN.bold(), &*id), (Ink::WARNING, beside)];
+        lines.push(style.ruled(&left, &[(Ink::PLAIN, &facts), (errors_ink, &errors)]));
+        if !is_beside && !note.is_empty() {
+            lines.push(style.line_of(Ink::WARNING, &note));
         }
     }
 
     fn row(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>, scale: &Scale) -> String {
         let is_error = view.error().is_some();
         let service = if view.is_past { Ink::FAINT } else { self.palette.ink(view.service) };
-        let events: Vec<u64> = view.span.events.iter().map(|event| event.time_unix_nano).collect();
+        let events = view.span.events.iter().filter(|_| !view.is_past);
+        let events: Vec<u64> = events.map(|event| event.time_unix_nano).collect();
         let ends = node.like.iter().map(|&index| trace.spans[index].span.end_time_unix_nano);
         let bar = Bar {
             ink: if is_error { Ink::BAD } else { service },
@@ -336,19 +323,14 @@ impl<'d, 'a> Drawing<'d, 'a> {
         let mut line = self.style.line();
         if let Some((&has_sibling_below, above)) = node.trunks.split_last() {
             self.guides(above, &mut line);
-            let glyphs = self.style.glyphs;
-            line.put(Ink::FAINT, if has_sibling_below { glyphs.branch } else { glyphs.last_branch });
+            line.put(Ink::FAINT, self.style.glyph(if has_sibling_below { "├─ " } else { "╰─ " }));
         }
         let room = (self.service_column - GAP).saturating_sub(line.width());
         line.put_within(name_ink, &trace.name_of(node, self.style), room);
         line.pad_to(self.service_column);
-        match self.style.width {
-            WITH_SERVICES.. => {
-                line.put_within(service, view.service, self.lane_column - self.service_column - GAP);
-            }
-            WITH_BARS.. => _ = line.put(service, &self.palette.mark(view.service, self.style)),
-            _ => {}
-        }
+        let mark = self.palette.mark(view.service, self.style);
+        let name = if self.style.width < WITH_SERVICES { &mark } else { view.service };
+        line.put_within(service, name, (self.lane_column - self.service_column).saturating_sub(GAP));
         line.pad_to(self.lane_column);
         bar.draw(scale, self.style, &mut line);
         let duration = describe::duration(trace.nanos_of(node), self.style);
@@ -359,11 +341,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
 
     fn guides(&self, trunks: &[bool], line: &mut Line<'_>) {
         for &goes_on in trunks {
-            if goes_on {
-                line.put(Ink::FAINT, self.style.glyphs.trunk);
-            } else {
-                line.space(3);
-            }
+            line.put(Ink::FAINT, if goes_on { self.style.glyph("│  ") } else { "   " });
         }
     }
 }

@@ -83,7 +83,7 @@ fn drawn_with_logs(spans: &[(&str, Span)], logs: &[LogRecord], style: &Style) ->
     drawn_as(spans, logs, Options::default(), style)
 }
 
-fn drawn_as(spans: &[(&str, Span)], logs: &[LogRecord], options: Options<'_>, style: &Style) -> String {
+fn drawn_as(spans: &[(&str, Span)], logs: &[LogRecord], options: Options, style: &Style) -> String {
     let view = |(service, span): &'_ (&'_ str, Span)| (service.to_string(), span.clone());
     let owned: Vec<(String, Span)> = spans.iter().map(view).collect();
     let views: Vec<SpanView<'_>> = owned
@@ -326,7 +326,8 @@ fn narrow_terminals_have_marks_for_services_and_the_narrowest_no_bars() {
 #[test]
 fn a_partial_trace_says_what_is_missing_at_every_width() {
     for width in [44, 60, 80, 100, 160] {
-        let options = Options { heading: Heading::Partial("root span missing"), ..Options::default() };
+        let options =
+            Options { heading: Heading::Partial("root span missing".to_owned()), ..Options::default() };
         let drawing = drawn_as(&shop()[1..2], &[], options, &plain_style(width));
         let heading: Vec<&str> = drawing.lines().take(if width < 100 { 2 } else { 1 }).collect();
         assert!(heading[0].starts_with("trace a1a1a1a1"), "{heading:?}");
@@ -344,7 +345,7 @@ fn what_comes_late_is_drawn_below_what_was_drawn_before() {
         ["POST /checkout", "POST /payments", "charge card"].contains(&view.span.name.as_str())
     });
     views.iter_mut().for_each(|view| view.is_past = view.span.name != "charge card");
-    let options = Options { heading: Heading::Late("1 late span"), ..Options::default() };
+    let options = Options { heading: Heading::Late("1 late span".to_owned()), ..Options::default() };
     let style = Style { color: true, ..plain_style(100) };
     let lines = draw(&views, &[], options, &mut Palette::default(), &style);
     assert!(lines[0].contains("a1a1a1a1\x1b[0m \x1b[38;5;136m+1 late span"), "{lines:?}");

@@ -10,10 +10,10 @@ use standpipe::receiver::proto::{self, Span, TreeNode};
 use crate::cli::describe::SpanView;
 
 /// Deeper spans are drawn at this depth, so that a long chain of calls leaves room for the names.
-const DEEPEST_INDENT: usize = 10;
+const MAX_INDENT: usize = 10;
 
 /// This many siblings of one name share a row, if there is nothing below any of them.
-const FEWEST_LIKE: usize = 5;
+const MIN_LIKE: usize = 5;
 /// Beyond this number of rows the tree is cut at a depth.
 const MAX_ROWS: usize = 60;
 /// Spans with an error that are shown, however deep they are.
@@ -70,16 +70,13 @@ fn connect(nodes: &mut [Node]) {
     }
     for place in 0..nodes.len() {
         nodes[place].trunks = match nodes[place].parent {
-            Some(parent) => one_deeper(&nodes[parent].trunks, !is_last[place]),
+            Some(parent) => {
+                let above = &nodes[parent].trunks;
+                [&above[..above.len().min(MAX_INDENT - 1)], &[!is_last[place]]].concat()
+            }
             None => Vec::new(),
         };
     }
-}
-
-fn one_deeper(trunks: &[bool], has_sibling_below: bool) -> Vec<bool> {
-    let mut deeper = trunks[..trunks.len().min(DEEPEST_INDENT - 1)].to_vec();
-    deeper.push(has_sibling_below);
-    deeper
 }
 
 /// Lets leaves with the same parent and the same key share the row of the first of them. Those without a key stay.
@@ -94,7 +91,7 @@ pub(super) fn fold_siblings<'a>(
         }
     }
     let mut keep = vec![true; nodes.len()];
-    for group in groups.into_values().filter(|group| group.len() >= FEWEST_LIKE) {
+    for group in groups.into_values().filter(|group| group.len() >= MIN_LIKE) {
         let (first, others) = (group[0], &group[1..]);
         nodes[first].like = others.iter().map(|&place| nodes[place].index).collect();
         others.iter().for_each(|&place| keep[place] = false);
@@ -206,6 +203,6 @@ mod tests {
         let views: Vec<SpanView<'_>> = chain.iter().map(|span| SpanView::bare(span, "")).collect();
         let nodes = grow(&views);
         assert_eq!(nodes.len(), chain.len());
-        assert!(nodes.iter().all(|node| node.trunks.len() <= DEEPEST_INDENT));
+        assert!(nodes.iter().all(|node| node.trunks.len() <= MAX_INDENT));
     }
 }

@@ -1,14 +1,13 @@
 //! Collects the records of each trace until it is drawn: once all of it is there, or once the rest is not worth waiting for.
 //!
 //! Programs send the spans of one trace in several requests and in no order. Pure: records and the time go in, blocks to
-//! draw come out. An outline of each trace that was drawn is remembered, to show where spans belong that come later.
+//! draw come out. The spans of drawn traces are remembered, to show where spans belong that come later.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use standpipe::receiver::proto::Span;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 use crate::cli::describe;
@@ -18,37 +17,36 @@ const QUIET_IF_COMPLETE: Duration = Duration::from_secs(1);
 /// How long any other is: the batches of most SDKs are 5 s apart.
 const QUIET_IF_INCOMPLETE: Duration = Duration::from_secs(6);
 /// A trace that never is quiet is drawn then.
-const LONGEST_OPEN: Duration = Duration::from_secs(30);
+const MAX_OPEN_TIME: Duration = Duration::from_secs(30);
 /// What a record takes beside its own bytes: its place here, and the ids.
 const OVERHEAD: usize = 256;
 /// What a trace takes beside its records: its places here, and room for the first of them.
 const TRACE_OVERHEAD: usize = 1024;
 
-/// What all outlines may take. The oldest are forgotten first.
-const MAX_OUTLINE_BYTES: usize = 8 * 1024 * 1024;
-/// Spans of one trace that are remembered.
-const MAX_OUTLINE_SPANS: usize = 1000;
-/// Characters of a name.
-const MAX_NAME_CHARS: usize = 80;
-/// What a span takes beside its name.
-const OUTLINE_OVERHEAD: usize = 512;
+/// Memory of the traces that were drawn, as if no span shared its resource. The oldest are forgotten first.
+const MAX_DRAWN_BYTES: usize = 32 * 1024 * 1024;
+/// Spans of one drawn trace that are remembered.
+const MAX_DRAWN_SPANS: usize = 1000;
 
 type TraceId = Arc<[u8]>;
 type SpanId = Box<[u8]>;
 
 /// Collects the records of each trace until it is to be drawn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Assembler {
-    open: HashMap<TraceId, OpenTrace>,
+    pub(super) open: HashMap<TraceId, OpenTrace>,
     /// By the time when they are to be drawn, and then in the order they came.
     due: BTreeMap<(Instant, u64), TraceId>,
     /// How many were ever opened.
     opened: u64,
-    spans: usize,
+    /// Spans of all open traces.
+    pub(super) spans: usize,
     bytes: usize,
     max_bytes: usize,
-    /// What is remembered of traces that were drawn.
-    outlines: Outlines,
+    /// Traces that were drawn, and their ids in the order of their first drawing.
+    drawn: HashMap<TraceId, DrawnTrace>,
+    drawn_order: VecDeque<TraceId>,
+    drawn_bytes: usize,
 }
 
 /// What is drawn at once.
@@ -57,6 +55,8 @@ pub(crate) struct Block {
     /// Empty if only log records of the trace came.
     pub(crate) spans: Vec<ReceivedSpan>,
     pub(crate) logs: Vec<ReceivedLog>,
+    /// The spans above those that come late, which were drawn before.
+    pub(crate) ancestors: Vec<ReceivedSpan>,
     pub(crate) state: State,
 }
 
@@ -72,8 +72,6 @@ pub(crate) enum State {
     },
     /// The trace was drawn before.
     Late {
-        /// The spans of it above the new ones.
-        ancestors: Vec<Ancestor>,
         /// Or the filter kept it back.
         was_shown: bool,
         /// Whether spans above them may have been forgotten.
@@ -102,7 +100,7 @@ pub(crate) enum Cause {
 }
 
 #[derive(Debug)]
-struct OpenTrace {
+pub(super) struct OpenTrace {
     spans: Vec<ReceivedSpan>,
     logs: Vec<ReceivedLog>,
     bytes: usize,
@@ -118,21 +116,13 @@ struct OpenTrace {
 impl Assembler {
     /// Holds about `max_bytes` of records. Beyond that the traces that are due next are drawn early.
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self {
-            open: HashMap::new(),
-            due: BTreeMap::new(),
-            opened: 0,
-            spans: 0,
-            bytes: 0,
-            max_bytes,
-            outlines: Outlines::default(),
-        }
+        Self { max_bytes, ..Self::default() }
     }
 
     /// Takes a span of `bytes`.
     pub(crate) fn add_span(&mut self, received: &ReceivedSpan, bytes: usize, now: Instant) {
         self.spans += 1;
-        self.update(&received.span.trace_id, bytes, now, |trace, outline| trace.add_span(received, outline));
+        self.update(&received.span.trace_id, bytes, now, |trace, drawn| trace.add_span(received, drawn));
     }
 
     /// Takes a log record that has the id of a trace.
@@ -145,20 +135,20 @@ impl Assembler {
         id: &[u8],
         bytes: usize,
         now: Instant,
-        add: impl FnOnce(&mut OpenTrace, Option<&Outline>),
+        add: impl FnOnce(&mut OpenTrace, Option<&DrawnTrace>),
     ) {
-        let outline = self.outlines.get(id);
+        let drawn = self.drawn.get(id);
         let id = self.open.get_key_value(id).map_or_else(|| TraceId::from(id), |(id, _)| id.clone());
         let trace = self.open.entry(id.clone()).or_insert_with(|| {
             self.opened += 1;
             self.bytes += TRACE_OVERHEAD;
-            OpenTrace::new(self.opened, outline.is_some(), now)
+            OpenTrace::new(self.opened, drawn.is_some(), now)
         });
         self.due.remove(&(trace.due, trace.number));
-        add(trace, outline);
+        add(trace, drawn);
         trace.bytes += bytes + OVERHEAD;
         self.bytes += bytes + OVERHEAD;
-        trace.due = (now + trace.patience()).min(trace.opened_at + LONGEST_OPEN);
+        trace.due = (now + trace.patience()).min(trace.opened_at + MAX_OPEN_TIME);
         self.due.insert((trace.due, trace.number), id);
     }
 
@@ -167,7 +157,7 @@ impl Assembler {
         let (&(due, number), id) = self.due.first_key_value()?;
         let opened_at = self.open.get(id)?.opened_at;
         let cause = match due <= now {
-            true if due >= opened_at + LONGEST_OPEN => Cause::Age,
+            true if due >= opened_at + MAX_OPEN_TIME => Cause::Age,
             true => Cause::Quiet,
             false if self.bytes > self.max_bytes => Cause::Memory,
             false => return None,
@@ -189,37 +179,46 @@ impl Assembler {
         self.due.first_key_value().map(|(&(due, _), _)| due)
     }
 
-    pub(crate) fn open_traces(&self) -> usize {
-        self.open.len()
-    }
-
-    pub(crate) fn open_spans(&self) -> usize {
-        self.spans
-    }
-
     /// Notes whether the filter let a trace through that was drawn.
     pub(crate) fn set_shown(&mut self, id: &[u8], is_shown: bool) {
-        self.outlines.set_shown(id, is_shown);
+        if let Some(drawn) = self.drawn.get_mut(id) {
+            drawn.is_unshown = !is_shown;
+        }
     }
 
     fn close(&mut self, id: &TraceId, cause: Cause) -> Option<Block> {
         let trace = self.open.remove(id)?;
         self.bytes -= trace.bytes;
         self.spans -= trace.spans.len();
-        let state = match self.outlines.get(id) {
-            Some(outline) if trace.is_late => {
+        let mut ancestors = Vec::new();
+        let state = match self.drawn.get(id) {
+            Some(drawn) if trace.is_late => {
                 let parents = trace.spans.iter().map(|received| &received.span.parent_span_id);
                 let parents = parents.chain(trace.logs.iter().map(|received| &received.log.span_id));
-                let ancestors = outline.ancestors(parents.map(Vec::as_slice), &trace.ids);
-                State::Late { ancestors, was_shown: !outline.is_unshown, is_cut: outline.is_cut }
+                ancestors = drawn.ancestors(parents.map(Vec::as_slice), &trace.ids);
+                State::Late { was_shown: !drawn.is_unshown, is_cut: drawn.is_cut }
             }
             _ if trace.is_complete() || trace.spans.is_empty() => State::Complete,
             _ => State::Partial { root: trace.root, missing_parents: trace.missing.len(), cause },
         };
         if !trace.spans.is_empty() {
-            self.outlines.add(id, &trace.spans);
+            self.remember(id, &trace.spans);
         }
-        Some(Block { spans: trace.spans, logs: trace.logs, state })
+        Some(Block { spans: trace.spans, logs: trace.logs, ancestors, state })
+    }
+
+    fn remember(&mut self, id: &TraceId, spans: &[ReceivedSpan]) {
+        let drawn = self.drawn.entry(id.clone()).or_insert_with(|| {
+            self.drawn_order.push_back(id.clone());
+            DrawnTrace::default()
+        });
+        self.drawn_bytes -= drawn.bytes;
+        spans.iter().for_each(|received| drawn.add(received));
+        self.drawn_bytes += drawn.bytes;
+        while self.drawn_bytes > MAX_DRAWN_BYTES {
+            let Some(oldest) = self.drawn_order.pop_front() else { break };
+            self.drawn_bytes -= self.drawn.remove(&oldest).map_or(0, |drawn| drawn.bytes);
+        }
     }
 }
 
@@ -239,7 +238,7 @@ impl OpenTrace {
         }
     }
 
-    fn add_span(&mut self, received: &ReceivedSpan, outline: Option<&Outline>) {
+    fn add_span(&mut self, received: &ReceivedSpan, drawn: Option<&DrawnTrace>) {
         let span = &received.span;
         let parent = span.parent_span_id.as_slice();
         self.missing.remove(span.span_id.as_slice());
@@ -250,8 +249,8 @@ impl OpenTrace {
                 _ => Root::Ended,
             };
         } else if !self.ids.contains(parent)
-            // a parent that was forgotten does not come again
-            && !outline.is_some_and(|outline| outline.has(parent) || outline.is_cut)
+            // A parent that was forgotten does not come again.
+            && !drawn.is_some_and(|drawn| drawn.spans.contains_key(parent) || drawn.is_cut)
         {
             self.missing.insert(parent.into());
         }
@@ -267,17 +266,10 @@ impl OpenTrace {
     }
 }
 
-/// A span that was drawn before: its name, its service, its place and its time.
-#[derive(Debug, Clone)]
-pub(crate) struct Ancestor {
-    pub(crate) span: Arc<Span>,
-    pub(crate) service: Arc<str>,
-}
-
-/// The spans of one trace that were drawn.
+/// The spans of a trace that were drawn.
 #[derive(Debug, Default)]
-struct Outline {
-    spans: HashMap<SpanId, Ancestor>,
+struct DrawnTrace {
+    spans: HashMap<SpanId, ReceivedSpan>,
     bytes: usize,
     /// Whether spans were forgotten.
     is_cut: bool,
@@ -285,18 +277,18 @@ struct Outline {
     is_unshown: bool,
 }
 
-impl Outline {
-    fn has(&self, id: &[u8]) -> bool {
-        self.spans.contains_key(id)
-    }
-
-    /// The spans from `parents` up to the root, each once. Those of `new` are drawn anyway.
-    fn ancestors<'p>(&self, parents: impl Iterator<Item = &'p [u8]>, new: &HashSet<SpanId>) -> Vec<Ancestor> {
-        let mut found: HashMap<&[u8], Ancestor> = HashMap::new();
+impl DrawnTrace {
+    /// Returns the spans from `parents` up to the root, each once. Those of `new` are drawn anyway.
+    fn ancestors<'p>(
+        &self,
+        parents: impl Iterator<Item = &'p [u8]>,
+        new: &HashSet<SpanId>,
+    ) -> Vec<ReceivedSpan> {
+        let mut found: HashMap<&[u8], ReceivedSpan> = HashMap::new();
         for parent in parents {
             let mut next = self.spans.get_key_value(parent);
             while let Some((id, ancestor)) = next.filter(|(id, _)| !new.contains(*id)) {
-                // parents may go round in a circle
+                // Parents may go round in a circle.
                 if found.insert(id, ancestor.clone()).is_some() {
                     break;
                 }
@@ -306,73 +298,17 @@ impl Outline {
         found.into_values().collect()
     }
 
-    /// Returns the bytes that it takes more.
-    fn add(&mut self, received: &ReceivedSpan) -> usize {
-        let span = &received.span;
-        if self.has(&span.span_id) {
-            return 0;
+    fn add(&mut self, received: &ReceivedSpan) {
+        let id = received.span.span_id.as_slice();
+        if self.spans.contains_key(id) {
+            return;
         }
-        if self.spans.len() == MAX_OUTLINE_SPANS {
+        if self.spans.len() == MAX_DRAWN_SPANS {
             self.is_cut = true;
-            return 0;
+            return;
         }
-        let stripped = Span {
-            trace_id: span.trace_id.clone(),
-            span_id: span.span_id.clone(),
-            parent_span_id: span.parent_span_id.clone(),
-            name: span.name.chars().take(MAX_NAME_CHARS).collect(),
-            start_time_unix_nano: span.start_time_unix_nano,
-            end_time_unix_nano: span.end_time_unix_nano,
-            ..Span::default()
-        };
-        let service: String = received.service_name().chars().take(MAX_NAME_CHARS).collect();
-        let bytes = OUTLINE_OVERHEAD + stripped.name.len() + service.len() + 3 * span.span_id.len();
-        self.spans.insert(
-            span.span_id.as_slice().into(),
-            Ancestor { span: Arc::new(stripped), service: service.into() },
-        );
-        self.bytes += bytes;
-        bytes
-    }
-}
-
-/// The outlines of the traces that were drawn last.
-#[derive(Debug, Default)]
-struct Outlines {
-    traces: HashMap<TraceId, Outline>,
-    /// In the order they were drawn.
-    order: VecDeque<TraceId>,
-    bytes: usize,
-}
-
-impl Outlines {
-    fn get(&self, id: &[u8]) -> Option<&Outline> {
-        self.traces.get(id)
-    }
-
-    fn set_shown(&mut self, id: &[u8], is_shown: bool) {
-        if let Some(outline) = self.traces.get_mut(id) {
-            outline.is_unshown = !is_shown;
-        }
-    }
-
-    fn add(&mut self, id: &TraceId, spans: &[ReceivedSpan]) {
-        if !self.traces.contains_key(id) {
-            self.order.push_back(id.clone());
-        }
-        let outline = self.traces.entry(id.clone()).or_default();
-        self.bytes += spans.iter().map(|received| outline.add(received)).sum::<usize>();
-        while self.bytes > MAX_OUTLINE_BYTES {
-            let Some(oldest) = self.order.pop_front() else { break };
-            self.bytes -= self.traces.remove(&oldest).map_or(0, |outline| outline.bytes);
-        }
-    }
-
-    #[cfg(test)]
-    fn is_bounded(&self) -> bool {
-        self.bytes <= MAX_OUTLINE_BYTES
-            && self.bytes == self.traces.values().map(|outline| outline.bytes).sum::<usize>()
-            && self.order.len() == self.traces.len()
+        self.bytes += OVERHEAD + received.memory_bytes() + received.origin_bytes();
+        self.spans.insert(id.into(), received.clone());
     }
 }
 

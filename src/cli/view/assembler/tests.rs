@@ -53,14 +53,14 @@ impl Bench {
     fn drawn(&mut self, millis: u64) -> Vec<(usize, String)> {
         let mut drawn = Vec::new();
         while let Some(block) = self.take(millis) {
-            drawn.push((block.spans.len(), summary(&block.state)));
+            drawn.push((block.spans.len(), summary(&block)));
         }
         drawn
     }
 }
 
-fn summary(state: &State) -> String {
-    match state {
+fn summary(block: &Block) -> String {
+    match &block.state {
         State::Complete => "complete".to_owned(),
         State::Partial { root, missing_parents, cause } => {
             let root = match root {
@@ -70,8 +70,9 @@ fn summary(state: &State) -> String {
             };
             format!("{root} {missing_parents} {cause:?}")
         }
-        State::Late { ancestors, .. } => {
-            let mut names: Vec<&str> = ancestors.iter().map(|ancestor| ancestor.span.name.as_str()).collect();
+        State::Late { .. } => {
+            let mut names: Vec<&str> =
+                block.ancestors.iter().map(|ancestor| ancestor.span.name.as_str()).collect();
             names.sort_unstable();
             format!("late under {}", names.join(", "))
         }
@@ -91,8 +92,8 @@ fn a_complete_trace_is_drawn_after_a_second_of_quiet() {
     assert_eq!(bench.assembler.next_due(), Some(bench.at(2500)));
     assert_eq!(bench.drawn(2499), []);
     assert_eq!(bench.drawn(2500), one(3, "complete"));
-    assert_eq!((bench.assembler.next_due(), bench.assembler.open_traces()), (None, 0));
-    assert_eq!((bench.assembler.open_spans(), bench.assembler.bytes), (0, 0));
+    assert_eq!((bench.assembler.next_due(), bench.assembler.open.len()), (None, 0));
+    assert_eq!((bench.assembler.spans, bench.assembler.bytes), (0, 0));
 }
 
 #[test]
@@ -234,15 +235,17 @@ fn memory_stays_bounded_however_many_traces_come() {
         }
         assert!(bench.assembler.bytes <= bench.assembler.max_bytes);
     }
-    assert_eq!(drawn + bench.assembler.open_traces(), 100_000);
-    assert!(bench.assembler.outlines.is_bounded());
+    assert_eq!(drawn + bench.assembler.open.len(), 100_000);
+    let Assembler { drawn, drawn_order, drawn_bytes, .. } = bench.assembler;
+    assert!(drawn_bytes <= MAX_DRAWN_BYTES && drawn_order.len() == drawn.len());
+    assert_eq!(drawn_bytes, drawn.values().map(|drawn| drawn.bytes).sum::<usize>());
 }
 
 #[test]
 fn at_the_end_all_that_is_open_is_drawn_by_its_start() {
     let mut bench = Bench::new();
     bench.add(0, &[span(1, 5, 4), span(2, 3, 0), span(3, 4, 0)]);
-    let drawn: Vec<_> = bench.assembler.finish().iter().map(|block| summary(&block.state)).collect();
+    let drawn: Vec<_> = bench.assembler.finish().iter().map(summary).collect();
     assert_eq!(drawn, ["complete", "complete", "no root 1 End"]);
     assert_eq!((bench.assembler.next_due(), bench.assembler.bytes), (None, 0));
 }

@@ -3,7 +3,7 @@ use crate::cli::style::plain_style;
 
 #[test]
 fn a_heading_says_when_a_batch_came_and_what_is_in_it() {
-    let line = heading("3 log records over HTTP", 1_700_049_600_005_000_000, &plain_style(50));
+    let line = heading("3 log records", Some(Protocol::Http), 1_700_049_600_005_000_000, &plain_style(50));
     assert_eq!(line, "── 12:00:00.005Z 3 log records over HTTP ─────────");
 }
 
@@ -31,7 +31,7 @@ mod of_spans {
 
     fn drawn(span: &Span, layout: Layout, width: usize) -> Vec<String> {
         let style = plain_style(width);
-        span_row(&SpanView::bare(span, "storefront"), layout, false, &style).draw(layout, &style)
+        span_row(&SpanView::bare(span, "storefront"), layout, false, &style).draw(&style)
     }
 
     fn failed(name: &str, message: &str) -> Span {
@@ -128,8 +128,8 @@ mod of_logs {
     }
 
     fn drawn(log: &LogRecord, layout: Layout, width: usize) -> Vec<String> {
-        log_row(&LogView { log, service: "storefront" }, describe::attributes(&log.attributes))
-            .draw(layout, &plain_style(width))
+        log_row(&LogView { log, service: "storefront" }, describe::attributes(&log.attributes), layout)
+            .draw(&plain_style(width))
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod of_logs {
         log.attributes[0].key = hostile.to_owned();
         for layout in [Layout::Whole, Layout::Cut] {
             let view = LogView { log: &log, service: hostile };
-            let lines = log_row(&view, describe::attributes(&log.attributes)).draw(layout, &plain_style(100));
+            let lines = log_row(&view, describe::attributes(&log.attributes), layout).draw(&plain_style(100));
             assert!(lines.concat().chars().all(|c| !c.is_control() && c != '\u{202e}'), "{lines:?}");
         }
     }
@@ -248,10 +248,8 @@ mod of_points {
 
     fn drawn(metric: &Metric, layout: Layout, width: usize) -> Vec<String> {
         let style = plain_style(width);
-        point_view::of(metric, "storefront")
-            .iter()
-            .flat_map(|view| point_row(view, layout, &style).draw(layout, &style))
-            .collect()
+        let rows = point_rows(metric, "storefront", layout, &style).into_iter();
+        rows.flat_map(|row| row.draw(&style)).collect()
     }
 
     #[test]

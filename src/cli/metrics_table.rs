@@ -1,0 +1,281 @@
+//! Draws metrics as a table with a row for each series, and a sparkline of its values.
+//!
+//! Pure: series and a [`Style`] in, lines out.
+
+use std::collections::HashMap;
+
+use standpipe::receiver::ReceivedMetric;
+
+use super::describe;
+use super::series::{self, PointValue, Series, SeriesPoint, SeriesStore};
+use super::style::{Ink, Palette, Style};
+use super::table::{self, Column, GAP, Table, Text};
+use super::text::Charset;
+
+const MAX_SERVICE_WIDTH: usize = 14;
+/// Cells between a name and its unit.
+const UNIT_GAP: usize = 1;
+/// One bar for each of the 16 buckets that most histograms have.
+const BARS: usize = 16;
+/// The column of the bars, in a row of one line; in a row of two there is no kind before it.
+const BARS_AT: usize = 3;
+/// The sparkline is shortened to this many bars before anything else is cut.
+const MIN_BARS: usize = 8;
+/// Shapes of the bars of a sparkline. The first is for nothing at all, so that little and nothing look different.
+const UNICODE_BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const ASCII_BARS: [char; 8] = ['_', '.', '-', ':', '=', '+', '*', '#'];
+
+/// Series listed; the rest is counted.
+const MAX_LISTED: usize = 40;
+
+/// Draws a table of all series of `metrics`, the services in the order of the palette; nothing if there are none.
+pub(crate) fn draw(metrics: &[ReceivedMetric], palette: &mut Palette, style: &Style) -> Vec<String> {
+    let mut store = SeriesStore::new(usize::MAX, usize::MAX);
+    metrics.iter().for_each(|metric| _ = store.add(metric));
+    let all: Vec<&Series> = store.all.values().collect();
+    let points: usize = all.iter().map(|series| series.points.len()).sum();
+    let points = describe::count(points as u64, "data point");
+    let facts = format!("{} series{}{points}", all.len(), style.glyph(" · "));
+    draw_series(all, &facts, MAX_LISTED, false, palette, style)
+}
+
+/// Draws up to `max_rows` series under a heading with these facts, each with its last change if `with_change`.
+pub(crate) fn draw_series(
+    mut all: Vec<&Series>,
+    facts: &str,
+    max_rows: usize,
+    with_change: bool,
+    palette: &mut Palette,
+    style: &Style,
+) -> Vec<String> {
+    if all.is_empty() {
+        return Vec::new();
+    }
+    all.sort_by_key(|series| series.id);
+    all.iter().for_each(|series| palette.assign(&series.service));
+    let (mut pushes, mut alike) = (HashMap::<&str, usize>::new(), HashMap::<_, usize>::new());
+    for series in &all {
+        let most = pushes.entry(&series.service).or_default();
+        *most = series.points.len().max(*most);
+        *alike.entry((&series.service, label_key(series))).or_default() += 1;
+    }
+    all.sort_by_cached_key(|series| (palette.place(&series.service), label_key(series)));
+    let rest = all.len().saturating_sub(max_rows);
+    all.truncate(max_rows);
+    let rows: Vec<Row<'_>> = all
+        .into_iter()
+        .filter_map(|series| {
+            let is_ambiguous = alike[&(&series.service, label_key(series))] > 1;
+            Row::new(series, is_ambiguous, pushes[&*series.service], with_change)
+        })
+        .collect();
+    let mut lines = vec![style.ruled(&[(Ink::FAINT, "metrics")], &[(Ink::PLAIN, facts)])];
+    lines.extend(draw_rows(&rows, palette, style));
+    if rest > 0 {
+        lines.push(style.line_of(Ink::FAINT, &format!("and {rest} more series")));
+    }
+    lines
+}
+
+fn label_key(series: &Series) -> (&str, &str, &str) {
+    (&series.name, &series.kind, &series.attributes)
+}
+
+/// In one line each; where the terminal is too narrow, kind, spread and attributes are in a second line, below the name.
+fn draw_rows(rows: &[Row<'_>], palette: &Palette, style: &Style) -> Vec<String> {
+    let label_width =
+        |with_attributes| rows.iter().map(|row| row.label(with_attributes).width(style)).max().unwrap_or(0);
+    let service = table::widest(rows.iter().map(|row| &row.series.service), style).min(MAX_SERVICE_WIDTH);
+    let kind = table::widest(rows.iter().map(|row| &row.series.kind), style);
+    let newest = table::widest(rows.iter().map(|row| &row.newest), style);
+    let spread = table::widest(rows.iter().map(|row| &row.spread), style);
+    let columns = [
+        Column::cut(service),
+        Column::cut(label_width(true)),
+        Column::cut(kind).optional(),
+        Column::between(MIN_BARS, BARS),
+        Column::cut(newest),
+        Column::cut(spread),
+    ];
+    let table = Table::new(style, 0, columns);
+    if table.is_complete() {
+        let bars = table.width_of(BARS_AT);
+        let line = |row: &Row<'_>| {
+            let [service, bars, newest] = row.texts(bars, palette, style);
+            let [kind, spread] =
+                [&row.series.kind, &row.spread].map(|text| Text::new(Ink::FAINT, text.as_str()));
+            table.row([service, row.label(true), kind, bars, newest, spread])
+        };
+        return rows.iter().map(line).collect();
+    }
+    let indent = if service == 0 { 0 } else { service + GAP };
+    let room = style.width.saturating_sub(indent + newest + GAP);
+    let bars = (room / 3).min(BARS);
+    let label = label_width(false).min(room.saturating_sub(bars + GAP));
+    let table = Table::new(style, 0, [service, label, bars, newest].map(Column::cut));
+    let lines = |row: &Row<'_>| {
+        let [service, bars, newest] = row.texts(table.width_of(BARS_AT - 1), palette, style);
+        let mut second = style.line();
+        second.space(indent);
+        let texts = [&row.series.kind, &row.spread, &row.attributes];
+        let texts = texts.map(|text| (Column::pushing(0), Text::new(Ink::FAINT, text.as_str())));
+        table::put(texts, &mut second);
+        [table.row([service, row.label(false), bars, newest]), second.finish()]
+    };
+    rows.iter().flat_map(lines).collect()
+}
+
+/// The texts of one series.
+struct Row<'s> {
+    series: &'s Series,
+    attributes: String,
+    newest: String,
+    spread: String,
+    /// The values of the sparkline, and the number of bars that it would have if the series had been in every push.
+    values: Vec<f64>,
+    pushes: usize,
+}
+
+impl<'s> Row<'s> {
+    /// `None` for a series without points. Ambiguous series are replicas of a service, which their instance tells apart.
+    fn new(series: &'s Series, is_ambiguous: bool, pushes: usize, with_change: bool) -> Option<Self> {
+        let newest = &series.points.back()?.value;
+        let attributes = match series.instance.as_str() {
+            instance if is_ambiguous && !instance.is_empty() => {
+                format!("service.instance.id={instance} {}", series.attributes).trim_end().to_owned()
+            }
+            _ => series.attributes.clone(),
+        };
+        let change = Some(change(series)).filter(|_| with_change).unwrap_or_default();
+        let values = sparkline(series, newest);
+        let pushes = if newest.is_number() { pushes.max(values.len()) } else { values.len() };
+        Some(Self {
+            series,
+            attributes,
+            newest: mean(newest),
+            spread: spread(newest, &change),
+            values,
+            pushes,
+        })
+    }
+
+    /// The name, its unit and, in a row of one line, the attributes.
+    fn label(&self, with_attributes: bool) -> Text<'_> {
+        let name = Text::new(Ink::PLAIN.bold(), self.series.name.as_str());
+        let label = name.and(UNIT_GAP, Ink::FAINT, self.series.unit.as_str());
+        if with_attributes { label.and(GAP, Ink::FAINT, self.attributes.as_str()) } else { label }
+    }
+
+    /// The service, the sparkline in up to `cells`, and the newest value. The sparkline of a series that began later than the
+    /// others of its service ends together with theirs.
+    fn texts(&self, cells: usize, palette: &Palette, style: &Style) -> [Text<'_>; 3] {
+        let ink = palette.ink(&self.series.service);
+        let cells = cells.min(self.pushes);
+        let own = (self.values.len() * cells).div_ceil(self.pushes.max(1));
+        let bars = " ".repeat(cells - own) + &bars(&self.values, own, style);
+        let service = self.series.service.as_str();
+        [Text::new(ink, service), Text::new(ink, bars), Text::new(Ink::PLAIN, self.newest.as_str())]
+    }
+}
+
+/// Returns a number as it is, and the mean of many values.
+fn mean(newest: &PointValue) -> String {
+    match newest {
+        PointValue::Int { .. } | PointValue::Double { .. } => newest.text(""),
+        PointValue::Histogram { count, sum: Some(sum), .. } | PointValue::Summary { count, sum, .. }
+            if *count > 0 =>
+        {
+            format!("mean {}", rounded(sum / *count as f64))
+        }
+        _ => "no mean".to_owned(),
+    }
+}
+
+/// Returns how many values there are, the least and the greatest; of a number its change.
+fn spread(newest: &PointValue, change: &str) -> String {
+    let (PointValue::Histogram { count, .. } | PointValue::Summary { count, .. }) = newest else {
+        return change.to_owned();
+    };
+    let change = if change.is_empty() { String::new() } else { format!(" ({change})") };
+    let range = match newest {
+        PointValue::Histogram { min: Some(min), max: Some(max), .. } => {
+            format!(", {}..{}", rounded(*min), rounded(*max))
+        }
+        _ => String::new(),
+    };
+    format!("n={count}{change}{range}")
+}
+
+/// Returns the change between the last two pushes, as `+6`; nothing if the points are changes themselves.
+fn change(series: &Series) -> String {
+    let amount = |back: usize| series.points.iter().rev().nth(back).and_then(|point| point.value.amount());
+    match amount(1).zip(amount(0)).filter(|_| !series.is_delta()) {
+        Some((before, now)) if now >= before => format!("+{}", rounded(now - before)),
+        Some((before, now)) => rounded(now - before),
+        None => String::new(),
+    }
+}
+
+/// Returns the buckets of a histogram, the rise of a counter with each push, and the value of any other with each push.
+fn sparkline(series: &Series, newest: &PointValue) -> Vec<f64> {
+    if !newest.is_number() {
+        return newest.buckets();
+    }
+    let amount = |point: &SeriesPoint| point.value.amount().filter(|_| point.value.is_number());
+    let values: Vec<f64> = series.points.iter().filter_map(amount).collect();
+    if series.kind == "counter" { rises(&values) } else { values }
+}
+
+/// Returns by how much each total exceeds the one before. A total that is lower was begun anew.
+fn rises(totals: &[f64]) -> Vec<f64> {
+    let before = std::iter::once(&0.0).chain(totals);
+    totals.iter().zip(before).map(|(now, before)| if now < before { *now } else { now - before }).collect()
+}
+
+/// Three digits are enough for what was measured; whole numbers stay whole.
+fn rounded(value: f64) -> String {
+    let digits = match value.abs() {
+        size if !size.is_finite() || size >= 1e15 || (size > 0.0 && size < 1e-3) => {
+            return series::number(value);
+        }
+        size if size >= 99.95 || value.fract() == 0.0 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A bar for each value, the largest as high as a bar can be; several values share one if there are more than `cells`.
+///
+/// What is below zero, or no number, counts as zero.
+pub(crate) fn bars(values: &[f64], cells: usize, style: &Style) -> String {
+    let heights = shared(values, cells);
+    let highest = heights.iter().copied().fold(0.0, f64::max);
+    let shapes = match style.charset {
+        Charset::Unicode => &UNICODE_BARS,
+        Charset::Ascii => &ASCII_BARS,
+    };
+    let top = shapes.len() - 1;
+    let level = |height: &f64| match *height > 0.0 {
+        true => ((height / highest * top as f64).round() as usize).clamp(1, top),
+        false => 0,
+    };
+    heights.iter().map(|height| shapes[level(height)]).collect()
+}
+
+/// The mean of the values that share a cell, for each cell.
+fn shared(values: &[f64], cells: usize) -> Vec<f64> {
+    let cells = cells.min(values.len());
+    let start = |cell: usize| cell * values.len() / cells;
+    (0..cells)
+        .map(|cell| {
+            let sharing = &values[start(cell)..start(cell + 1)];
+            // the second bound is for NaN; divided first, so that no sum is too large for a number
+            sharing.iter().map(|value| value.clamp(0.0, f64::MAX).max(0.0) / sharing.len() as f64).sum()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
