@@ -18,7 +18,6 @@ use standpipe::probe::EndpointReport;
 
 use self::examine::{Examined, examine};
 use self::probed::Totals;
-use self::report::Report;
 use super::style::Style;
 use super::terminal::Progress;
 use super::{Failure, UNUSABLE, print, report_error, text};
@@ -126,8 +125,7 @@ fn give_up(
 
 /// Each part as soon as it is known, since a collector may take seconds to answer. Returns whether there is an error.
 fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style) -> Result<bool, Failure> {
-    let report = Report::new(subject, examined);
-    show(&report.draw(style))?;
+    show(&report::draw(subject, examined, style))?;
     let mut probed = Vec::new();
     probe_all(options, examined, style, |exporter, results| {
         for result in &results {
@@ -136,8 +134,8 @@ fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style
         probed.push(results);
         Ok(())
     })?;
-    let totals = Totals::new(&report, examined, &probed);
-    show(&[totals.draw(&report.origin.name, style)])?;
+    let totals = Totals::new(examined, &probed);
+    show(&[totals.draw(&subject.name(), style)])?;
     Ok(totals.has_failed())
 }
 
@@ -150,7 +148,7 @@ fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<b
     })?;
     let summaries = examined.exporters.iter().map(|(_, summary)| summary.clone()).collect();
     show(&[document(summaries, &examined.diagnostics, &failures)])?;
-    Ok(!failures.is_empty() || examined.has_errors())
+    Ok(!failures.is_empty() || examined.count(DiagnosticSeverity::Error) > 0)
 }
 
 /// Probes all collectors in parallel, and reports the results in the order of the exporters.
