@@ -18,7 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
-pub(crate) use spawn::{Driver, spawn, spawn_scoped};
+pub use spawn::spawn;
+pub(crate) use spawn::{Driver, spawn_scoped};
 
 /// Atomic numbers of 64 bits on every machine: std's, or, where the machine has none, `portable-atomic`'s, which take a lock.
 pub(crate) mod atomic {

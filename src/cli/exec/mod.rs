@@ -247,7 +247,7 @@ fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
     let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
     span.set("process.exit.code", code);
     if let Some(signal) = signal {
-        let name = process::signal_name(signal);
+        let name = process::signal_name(*status, signal);
         span.set("process.exit.signal", name.as_str()).set("error.type", name.as_str());
         span.status(Status::Error(&format!("ended by {name}")));
     } else if code != 0 {
