@@ -170,10 +170,10 @@ impl fmt::Display for Stage {
         match &self.outcome {
             Outcome::Passed { detail } => write!(f, "{}: {detail}", self.kind),
             Outcome::Noted { detail } => write!(f, "{}: note: {detail}", self.kind),
-            Outcome::Failed { what, advice } if advice.is_empty() => {
-                write!(f, "{}: failed: {what}", self.kind)
+            Outcome::Failed { what, advice } => {
+                let separator = if advice.is_empty() { "" } else { "; " };
+                write!(f, "{}: failed: {what}{separator}{advice}", self.kind)
             }
-            Outcome::Failed { what, advice } => write!(f, "{}: failed: {what}; {advice}", self.kind),
         }
     }
 }
@@ -298,7 +298,7 @@ fn probe_endpoint(
             true
         }
     };
-    Probed { stages: stages.finish(), is_answered }
+    Probed { stages: stages.done, is_answered }
 }
 
 /// A panic on the way is a bug of ours, but the other endpoints still have their reports.
@@ -306,7 +306,7 @@ fn given_up() -> Vec<Stage> {
     let now = Instant::now();
     let mut stages = Stages::begin(now);
     stages.fail(StageKind::Settings, now, Problem::new("the probe panicked", "please report this"));
-    stages.finish()
+    stages.done
 }
 
 /// A report as it grows: each stage lasts from the end of the one before it.
@@ -321,14 +321,14 @@ impl Stages {
     }
 
     fn pass(&mut self, kind: StageKind, at: Instant, detail: impl Into<String>) {
-        self.push(kind, at, Outcome::Passed { detail: detail.into() });
+        self.push(kind, at, Outcome::Passed { detail: detail.into() }, false);
     }
 
     fn fail(&mut self, kind: StageKind, at: Instant, problem: Problem) {
-        self.push(kind, at, Outcome::Failed { what: problem.what, advice: problem.advice });
+        self.push(kind, at, Outcome::Failed { what: problem.what, advice: problem.advice }, false);
     }
 
-    fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome) {
+    fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome, is_refused: bool) {
         let shown = |text: String| escape_all_but(shows_itself, &text).into_owned();
         // they hold text from peers and proxies
         let outcome = match outcome {
@@ -338,17 +338,12 @@ impl Stages {
         };
         let took = at.saturating_duration_since(self.since);
         self.since = at.max(self.since);
-        self.done.push(Stage { kind, took, outcome, is_refused: false });
+        self.done.push(Stage { kind, took, outcome, is_refused });
     }
 
     /// Records the outcome of an export that was answered; `is_retryable` if an exporter sends again after this answer.
     fn answer(&mut self, at: Instant, outcome: Outcome, is_retryable: bool) {
         let is_refused = matches!(outcome, Outcome::Failed { .. }) && !is_retryable;
-        self.push(StageKind::Export, at, outcome);
-        self.done.iter_mut().last().into_iter().for_each(|stage| stage.is_refused = is_refused);
-    }
-
-    fn finish(self) -> Vec<Stage> {
-        self.done
+        self.push(StageKind::Export, at, outcome, is_refused);
     }
 }

@@ -227,6 +227,10 @@ fn the_usual_servers_words_for_a_missing_tls_are_known() {
 mod calls {
     use super::*;
 
+    const UNIMPLEMENTED: u32 = 12;
+    const INTERNAL: u32 = 13;
+    const UNAVAILABLE: u32 = 14;
+    const UNAUTHENTICATED: u32 = 16;
     const NAMES: [(u32, &str); 5] = [
         (OK, "OK"),
         (INTERNAL, "INTERNAL"),
