@@ -15,7 +15,7 @@ use super::ledger::{Ledger, is_complete};
 use super::{Code, Out, OwnedText, SizeFirst, Versioned, border, keep_panics_silent};
 use crate::config::{Config, ConfigError, Exporter, WhenFull};
 use crate::pipeline::exporter_set::FlushOutcome;
-use crate::problem::{Problem, ProblemKind};
+use crate::problem::Problem;
 use crate::process::PerProcess;
 use crate::telemetry::Telemetry;
 
@@ -338,7 +338,7 @@ impl Gate {
         let around = RUNNING.replace(self);
         // SAFETY: the program has given this function for this purpose, and `standpipe_free`, after which it may be gone, has
         // not returned: it closes the gate first, and waits for the lock.
-        unsafe { callback(self.user, number(problem.kind), message.as_ptr(), problem.occurrences) };
+        unsafe { callback(self.user, problem.kind as i32 + 1, message.as_ptr(), problem.occurrences) };
         RUNNING.set(around);
     }
 
@@ -352,26 +352,5 @@ impl Gate {
 
     fn running(&self) -> &Mutex<()> {
         self.running.get_or_renew(|| Mutex::new(()))
-    }
-}
-
-/// What the header calls this kind: a number that never changes.
-fn number(kind: ProblemKind) -> i32 {
-    match kind {
-        ProblemKind::Unavailable => 1,
-        ProblemKind::Refused => 2,
-        ProblemKind::NotTaken => 3,
-        ProblemKind::PartialSuccess => 4,
-        ProblemKind::GaveUp => 5,
-        ProblemKind::CallersWaiting => 6,
-        ProblemKind::QueueFull => 7,
-        ProblemKind::TooLarge => 8,
-        ProblemKind::WorkerPanicked => 9,
-        ProblemKind::CallbackPanicked => 10,
-        ProblemKind::Instrument => 11,
-        ProblemKind::CardinalityLimit => 12,
-        ProblemKind::Configuration => 13,
-        ProblemKind::NoServiceName => 14,
-        ProblemKind::Spool => 15,
     }
 }
