@@ -9,11 +9,11 @@ mod time;
 use std::io;
 use std::process::ExitCode;
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
+use standpipe::spawn;
 
 pub(crate) use self::log::{LevelParser, LogOptions, run as log, severity};
 pub(crate) use self::metric::{MetricOptions, run as metric};
@@ -53,10 +53,7 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
     on_interrupt(move || drop(interrupt.send(Input::End)))
         .map_err(|error| Failure::Message(format!("signals: {error}")))?;
     let read = move || while reader.send(Input::read()).is_ok() {};
-    thread::Builder::new()
-        .name("standpipe-input".to_owned())
-        .spawn(read)
-        .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
+    spawn("standpipe-input", read).map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let mut is_whole = true;
     for (number, input) in (1_u64..).zip(lines) {
         let taken = match input {

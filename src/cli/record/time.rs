@@ -55,31 +55,23 @@ fn fraction(digits: &str) -> Option<Duration> {
 /// `2026-11-17T14:00:00.5+01:00`, since 1970.
 fn rfc3339(word: &str) -> Option<Duration> {
     let (date, time) = word.split_at_checked(10)?;
-    let [year, month, day] = parts(date, '-')?;
     let time = time.strip_prefix(['T', 't', ' '])?;
-    let (time, offset) = match time.strip_suffix(['Z', 'z']) {
-        Some(time) => (time, 0),
-        None => {
-            let (time, offset) = time.split_at(time.rfind(['+', '-'])?);
-            let [hours, minutes] = parts(&offset[1..], ':')?;
-            if hours > 23 || minutes > 59 {
-                return None;
-            }
-            let seconds = hours * 3600 + minutes * 60;
-            (time, if offset.starts_with('-') { -seconds } else { seconds })
-        }
-    };
+    let (time, offset) = time.split_at(time.find(['Z', 'z', '+', '-'])?);
     let (time, decimals) = time.split_once('.').unwrap_or((time, ""));
+    let [year, month, day] = parts(date, '-')?;
     let [hour, minute, second] = parts(time, ':')?;
-    let is_valid = (1..=12).contains(&month)
-        && (1..=days_of(year, month)).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second < 61;
-    if !is_valid || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+    let [hours_ahead, minutes_ahead] = match offset {
+        "Z" | "z" => [0, 0],
+        _ => parts(offset.strip_prefix(['+', '-'])?, ':')?,
+    };
+    let is_date = (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
+    let is_time = hour < 24 && minute < 60 && second < 61 && hours_ahead < 24 && minutes_ahead < 60;
+    if !is_date || !is_time || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
+    let ahead = hours_ahead * 3600 + minutes_ahead * 60;
+    let ahead = if offset.starts_with('-') { -ahead } else { ahead };
+    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - ahead;
     Some(Duration::from_secs(u64::try_from(seconds).ok()?) + fraction(decimals)?)
 }
 
