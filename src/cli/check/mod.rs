@@ -96,7 +96,13 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     let subject = options.subject();
     let examined = match examine(&subject) {
         Ok(examined) => examined,
-        Err(diagnostics) => return give_up(options, &subject, &diagnostics, style),
+        Err(diagnostics) => {
+            match options.json {
+                false => give_up(&subject, &diagnostics, style),
+                true => show(&[document(Vec::new(), &diagnostics, &[])])?,
+            }
+            return Ok(ExitCode::from(UNUSABLE));
+        }
     };
     let has_failed = match options.json {
         false => draw(options, &subject, &examined, style)?,
@@ -105,22 +111,11 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// For what cannot be read at all.
-fn give_up(
-    options: &Options,
-    subject: &Subject,
-    diagnostics: &[Diagnostic],
-    style: &Style,
-) -> Result<ExitCode, Failure> {
-    match options.json {
-        false => {
-            let reasons: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.what.as_str()).collect();
-            let message = format!("{}: {}", subject.name(), reasons.join("; "));
-            report_error(&text::printable(&message, style.charset));
-        }
-        true => show(&[document(Vec::new(), diagnostics, &[])])?,
-    }
-    Ok(ExitCode::from(UNUSABLE))
+/// Reports why the subject cannot be read at all.
+fn give_up(subject: &Subject, diagnostics: &[Diagnostic], style: &Style) {
+    let reasons: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.what.as_str()).collect();
+    let message = format!("{}: {}", subject.name(), reasons.join("; "));
+    report_error(&text::printable(&message, style.charset));
 }
 
 /// Each part as soon as it is known, since a collector may take seconds to answer. Returns whether there is an error.
@@ -196,9 +191,8 @@ fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
     urls.dedup();
     let ellipsis = style.glyphs.ellipsis;
     let message = format!("probing {} {ellipsis}", urls.join(", "));
-    let message = text::printable(&message, style.charset).into_owned();
-    // a line that wraps could not be taken back
-    text::cut(&message, style.width - 1, ellipsis).into_owned()
+    // A line that wraps could not be erased.
+    text::cut(&text::printable(&message, style.charset), style.width - 1, ellipsis).into_owned()
 }
 
 #[derive(Serialize)]
@@ -211,8 +205,14 @@ struct Document {
 /// Writes the document of `--json`, one object. Notes are left out: they need no action.
 fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failures: &[String]) -> String {
     let texts = |severity| {
-        let of_it = diagnostics.iter().filter(move |diagnostic| diagnostic.severity == severity);
-        of_it.map(without_severity).collect::<Vec<_>>()
+        let of_it = diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).cloned();
+        // The list states the severity, which an error does not show.
+        let shown = |it: Diagnostic| {
+            let mut it = it;
+            it.severity = DiagnosticSeverity::Error;
+            it.to_string()
+        };
+        of_it.map(shown).collect::<Vec<_>>()
     };
     let mut errors = texts(DiagnosticSeverity::Error);
     errors.extend_from_slice(failures);
@@ -225,25 +225,11 @@ fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failure
 /// The same to a program, and harmless to a terminal: JSON leaves invisible characters and some control characters as
 /// they are.
 fn escaped(json: &str) -> String {
-    let mut escaped = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c == '\n' || shows_itself(c) {
-            true => escaped.push(c),
-            false => {
-                let mut units = [0; 2];
-                let written = c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}"));
-                escaped.extend(written);
-            }
-        }
-    }
-    escaped
-}
-
-/// The list that it is in states the severity.
-fn without_severity(diagnostic: &Diagnostic) -> String {
-    let mut diagnostic = diagnostic.clone();
-    diagnostic.severity = DiagnosticSeverity::Error;
-    diagnostic.to_string()
+    let escape = |c: char| match c == '\n' || shows_itself(c) {
+        true => c.to_string(),
+        false => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+    };
+    json.chars().map(escape).collect()
 }
 
 #[cfg(test)]
