@@ -32,7 +32,9 @@ impl Certificate {
     pub(super) fn parse(der: &[u8]) -> Option<Self> {
         let mut certificate = Der(Der(der).expect(SEQUENCE)?);
         let mut fields = Der(certificate.expect(SEQUENCE)?);
-        fields.skip_if(VERSION);
+        if fields.0.first() == Some(&VERSION) {
+            fields.next()?;
+        }
         // serial number, algorithm
         fields.next()?;
         fields.next()?;
@@ -89,12 +91,6 @@ impl<'a> Iterator for Der<'a> {
 impl<'a> Der<'a> {
     fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.next().filter(|(found, _)| *found == tag).map(|(_, content)| content)
-    }
-
-    fn skip_if(&mut self, tag: u8) {
-        if self.0.first() == Some(&tag) {
-            self.next();
-        }
     }
 }
 

@@ -58,13 +58,9 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
     let has_proxy = spec.as_ref().is_ok_and(|spec| spec.proxy().is_some());
     let probe = |endpoint: &Endpoint| probe_endpoint(&exporter.connection, &spec, endpoint, deadline);
     let stages = if has_proxy { one_by_one(&endpoints, probe) } else { all_at_once(&endpoints, &probe) };
-    let reports = endpoints.into_iter().zip(stages);
-    let reports = reports.map(|(Endpoint { shown, signals, .. }, stages)| EndpointReport {
-        url: shown,
-        signals,
-        stages,
-    });
-    Report { exporter: exporter.name().to_owned(), endpoints: reports.collect() }
+    let report = |(Endpoint { shown: url, signals, .. }, stages)| EndpointReport { url, signals, stages };
+    let endpoints = endpoints.into_iter().zip(stages).map(report).collect();
+    Report { exporter: exporter.name().to_owned(), endpoints }
 }
 
 /// Probes endpoints behind a proxy. A result that is not the collector's holds for all of them: each attempt would repeat the
@@ -277,7 +273,7 @@ fn probe_endpoint(
     endpoint: &Endpoint,
     deadline: Instant,
 ) -> Probed {
-    let mut stages = Stages::begin(Instant::now());
+    let mut stages = Stages { done: Vec::new(), since: Instant::now() };
     let unreadable =
         || Problem::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"");
     let url = EndpointUrl::parse(&endpoint.url, &endpoint.shown).ok_or_else(unreadable);
@@ -304,7 +300,7 @@ fn probe_endpoint(
 /// A panic on the way is a bug of ours, but the other endpoints still have their reports.
 fn given_up() -> Vec<Stage> {
     let now = Instant::now();
-    let mut stages = Stages::begin(now);
+    let mut stages = Stages { done: Vec::new(), since: now };
     stages.fail(StageKind::Settings, now, Problem::new("the probe panicked", "please report this"));
     stages.done
 }
@@ -316,10 +312,6 @@ struct Stages {
 }
 
 impl Stages {
-    fn begin(now: Instant) -> Self {
-        Self { done: Vec::new(), since: now }
-    }
-
     fn pass(&mut self, kind: StageKind, at: Instant, detail: impl Into<String>) {
         self.push(kind, at, Outcome::Passed { detail: detail.into() }, false);
     }

@@ -6,18 +6,17 @@ mod tests;
 use super::Outcome;
 use super::advice::{self, Problem};
 use super::endpoint::path_mistake;
-use crate::config::Compression;
 use crate::record::Signal;
 use crate::transport::{CallResponse, ProbeBody, ProbeResponse};
 
 /// The gRPC status of a call that succeeded.
-const OK: u32 = 0;
+pub(super) const OK: u32 = 0;
 const PATIENCE: &str = "the server is there, but asks for patience: try again later";
 const TROUBLE: &str = "the server is there, but in trouble: look into its log";
 
-/// The empty export over HTTP.
-pub(super) struct SentExport<'a> {
-    /// As it may be shown.
+/// The empty exports.
+pub(super) struct Sent<'a> {
+    /// The path of the URL, as it may be shown.
     pub(super) path: &'a str,
     pub(super) signals: &'a [Signal],
     /// The names of the headers that the user set.
@@ -26,7 +25,7 @@ pub(super) struct SentExport<'a> {
 }
 
 /// The last stage's outcome.
-pub(super) fn judge(reply: &ProbeResponse, sent: &SentExport<'_>) -> Outcome {
+pub(super) fn judge(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     match reply.status {
         200..300 => success(reply, sent),
         300..400 => failed(redirected(reply)),
@@ -39,7 +38,7 @@ fn failed(problem: Problem) -> Outcome {
 }
 
 /// An exporter judges the same, so that a probe is content with what counts as delivered.
-fn success(reply: &ProbeResponse, sent: &SentExport<'_>) -> Outcome {
+fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     let status = &reply.status_text;
     let usual = || format!("are host, port and path right? usual is {}", usual(sent));
     let detail = match &reply.body {
@@ -67,7 +66,7 @@ fn redirected(reply: &ProbeResponse) -> Problem {
     Problem::new(format!("{status}{to}"), advice)
 }
 
-fn refused(reply: &ProbeResponse, sent: &SentExport<'_>) -> Problem {
+fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
     if reply.status == 400 && wants_tls(reply) {
         return advice::speaks_tls();
     }
@@ -142,22 +141,15 @@ pub(super) fn credentials(headers: &[&str]) -> String {
     }
 }
 
-fn usual(sent: &SentExport<'_>) -> &'static str {
+fn usual(sent: &Sent<'_>) -> &'static str {
     sent.signals.first().copied().unwrap_or(Signal::Traces).path()
 }
 
-/// The empty calls over gRPC.
-pub(super) struct SentCalls<'a> {
-    /// The names of the headers that the user set.
-    pub(super) headers: &'a [&'a str],
-    pub(super) compression: Compression,
-}
-
 /// The last stage's outcome: good only if every signal is taken.
-pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], sent: &SentCalls<'_>) -> Outcome {
+pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], sent: &Sent<'_>) -> Outcome {
     let is_refused = |(_, reply): &&(Signal, CallResponse)| reply.code != OK;
     let Some((_, refusal)) = replies.iter().find(is_refused) else { return taken(replies) };
-    failed(match some_with(refusal.code, replies) {
+    failed(match signals_with(refusal.code, replies) {
         None => refused_call(refusal, sent),
         Some(signals) if refusal.name == "UNIMPLEMENTED" => Problem::new(
             format!("{}: the server takes no {signals}", refusal.name),
@@ -170,13 +162,8 @@ pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], sent: &SentCalls<'
     })
 }
 
-/// Returns the signals that are taken, if others are not.
-pub(super) fn taken_alone(replies: &[(Signal, CallResponse)]) -> Option<String> {
-    some_with(OK, replies)
-}
-
 /// Returns the signals with this status, unless it is the status of none or all of them.
-fn some_with(code: u32, replies: &[(Signal, CallResponse)]) -> Option<String> {
+pub(super) fn signals_with(code: u32, replies: &[(Signal, CallResponse)]) -> Option<String> {
     let those = replies.iter().filter(|(_, reply)| reply.code == code);
     let those: Vec<&str> = those.map(|(signal, _)| signal.name()).collect();
     (!those.is_empty() && those.len() < replies.len()).then(|| those.join(" and "))
@@ -192,7 +179,7 @@ fn taken(replies: &[(Signal, CallResponse)]) -> Outcome {
     Outcome::Passed { detail: format!("OK{}", says.unwrap_or_default()) }
 }
 
-fn refused_call(reply: &CallResponse, sent: &SentCalls<'_>) -> Problem {
+fn refused_call(reply: &CallResponse, sent: &Sent<'_>) -> Problem {
     const UNCOMPRESSED: &str = "does the server take gzip? try compression = \"none\"";
     let advice = match reply.name.as_str() {
         "UNAUTHENTICATED" | "PERMISSION_DENIED" => &credentials(sent.headers),
@@ -203,7 +190,7 @@ fn refused_call(reply: &CallResponse, sent: &SentCalls<'_>) -> Problem {
         "RESOURCE_EXHAUSTED" => PATIENCE,
         "UNAVAILABLE" => "the server is there, but not ready, or not the collector behind it",
         "DEADLINE_EXCEEDED" => "is the collector overloaded?",
-        "INTERNAL" | "INVALID_ARGUMENT" if sent.compression == Compression::Gzip => UNCOMPRESSED,
+        "INTERNAL" | "INVALID_ARGUMENT" if sent.is_compressed => UNCOMPRESSED,
         _ => TROUBLE,
     };
     let colon = if reply.message.is_empty() { "" } else { ": " };
