@@ -66,7 +66,8 @@ pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
         return work();
     }
     let _held = lock();
-    let _marked = ForkLockHeld::begin();
+    HOLDS_FORK_LOCK.set(true);
+    let _marked = ForkLockHeld;
     work()
 }
 
@@ -83,13 +84,6 @@ pub(crate) fn with_locked<L, T>(lock: &Mutex<L>, work: impl FnOnce(&mut L) -> T)
 
 /// Lasts as long as this thread keeps forks away.
 struct ForkLockHeld;
-
-impl ForkLockHeld {
-    fn begin() -> Self {
-        HOLDS_FORK_LOCK.set(true);
-        Self
-    }
-}
 
 impl Drop for ForkLockHeld {
     fn drop(&mut self) {

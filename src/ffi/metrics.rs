@@ -1,13 +1,14 @@
 //! Instruments and measurements from C.
 
 use super::input::{Arena, Attribute, Chars, First};
-use super::lifecycle::Pointer;
+use super::lifecycle::{Pointer, scoped};
 use super::{Code, border};
 use crate::metrics::{
     Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
     Meter, Pair, Pairs, UpDownCounter,
 };
 use crate::record::Value;
+use crate::telemetry::Telemetry;
 
 /// `standpipe_instrument`.
 enum Instrument {
@@ -31,10 +32,7 @@ extern "C" fn standpipe_meter_new(
     scope: Chars<'_>,
     version: Chars<'_>,
 ) -> Option<Box<Meter>> {
-    border(|| {
-        let telemetry = &handle.get()?.telemetry;
-        Some(Box::new(telemetry.meter_with_version(&scope.text(), &version.text())))
-    })
+    scoped(&handle, (scope, version), Telemetry::meter_with_version)
 }
 
 #[unsafe(no_mangle)]
