@@ -9,7 +9,7 @@ use clap::{Arg, Args, Command};
 use serde_json::{Map, Value as Json};
 use standpipe::{Logger, Severity, SpanContext};
 
-use super::{STDIN, each_line, finish, start, time, with_own};
+use super::{STDIN, deliver, each_line, time, with_own};
 use crate::cli::Failure;
 use crate::cli::sender::{AsValue, Attribute, Attributes, Destination, NAME, Parent};
 
@@ -93,36 +93,31 @@ struct Draft {
 }
 
 pub(crate) fn run(options: &LogOptions) -> Result<ExitCode, Failure> {
-    let mut draft = Draft::of_options(options);
+    let mut draft = Draft {
+        severity: options.level.unwrap_or(Severity::Info),
+        level: None,
+        body: Json::Null,
+        event: options.event.clone(),
+        time: options.time,
+        attributes: options.attributes.all(),
+        context: options.parent.caller(options.destination.is_verbose()).context,
+    };
     // an exporter leaves out what is less than info, unless the environment says otherwise
-    let (sender, timeout) = start(&options.destination, &[("OTEL_LOGS_LEVEL", "trace")])?;
-    let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
-    let is_whole = if options.body == [STDIN] {
-        each_line(|line| {
-            draft.of_line(line).emit(&logger);
-            Ok(())
-        })?
-    } else {
+    deliver(&options.destination, &[("OTEL_LOGS_LEVEL", "trace")], |telemetry| {
+        let logger = telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
+        if options.body == [STDIN] {
+            return each_line(|line| {
+                draft.of_line(line).emit(&logger);
+                Ok(())
+            });
+        }
         draft.body = options.body.join(" ").into();
         draft.emit(&logger);
-        true
-    };
-    finish(sender, timeout, is_whole)
+        Ok(true)
+    })
 }
 
 impl Draft {
-    fn of_options(options: &LogOptions) -> Self {
-        Self {
-            severity: options.level.unwrap_or(Severity::Info),
-            level: None,
-            body: Json::Null,
-            event: options.event.clone(),
-            time: options.time,
-            attributes: options.attributes.all(),
-            context: options.parent.caller(options.destination.is_verbose()).context,
-        }
-    }
-
     /// Returns the record of a line: this one, but for the fields of the line. A field that cannot be read becomes an attribute.
     fn of_line(&self, line: &str) -> Self {
         let Ok(mut fields) = serde_json::from_str::<Map<String, Json>>(line) else {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value as Json};
 use standpipe::{Meter, Value};
 
-use super::{each_line, finish, from_line, start, with_own};
+use super::{deliver, each_line, from_line, with_own};
 use crate::cli::Failure;
 use crate::cli::sender::{self, Attributes, Destination, NAME};
 
@@ -91,23 +91,18 @@ struct Line {
 
 pub(crate) fn run(options: &MetricOptions) -> Result<ExitCode, Failure> {
     let line = options.line().map_err(Failure::Usage)?;
-    let (sender, timeout) = start(&options.destination, &PRESETS)?;
-    let meter = sender.telemetry.meter_with_version(NAME, env!("CARGO_PKG_VERSION"));
-    let is_whole = match line {
-        Some(line) => {
-            // it would change nothing, and is left out of what is sent as a difference
-            if matches!(line.r#type, Kind::Counter) && line.value.as_f64() == Some(0.0) {
-                return Err(Failure::Message(format!(
-                    "counter {}: 0 adds nothing and is not sent",
-                    line.name
-                )));
-            }
-            measure(&meter, line, options).map_err(Failure::Usage)?;
-            true
+    deliver(&options.destination, &PRESETS, |telemetry| {
+        let meter = telemetry.meter_with_version(NAME, env!("CARGO_PKG_VERSION"));
+        let Some(line) = line else {
+            return each_line(|line| measure(&meter, from_line(line)?, options));
+        };
+        // It would change nothing, and deltas leave it out.
+        if matches!(line.r#type, Kind::Counter) && line.value.as_f64() == Some(0.0) {
+            return Err(Failure::Message(format!("counter {}: 0 adds nothing and is not sent", line.name)));
         }
-        None => each_line(|line| measure(&meter, from_line(line)?, options))?,
-    };
-    finish(sender, timeout, is_whole)
+        measure(&meter, line, options).map_err(Failure::Usage)?;
+        Ok(true)
+    })
 }
 
 impl MetricOptions {

@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
-use standpipe::{SpanContext, Status, Tracer};
+use standpipe::{SpanContext, Status, Telemetry, Tracer};
 
 use super::span_file::{self, SpanFile};
-use super::{STDIN, each_line, finish, from_line, start, time};
+use super::{STDIN, deliver, each_line, from_line, time};
 use crate::cli::sender::{self, AsValue, Attributes, Destination, Kind, NAME, Parent, Sender};
 use crate::cli::{Failure, caller, text};
 
@@ -230,31 +230,29 @@ pub(crate) fn run(options: SpanOptions) -> Result<ExitCode, Failure> {
         )),
         Some(Step::End { file, details }) => end(details, &file),
         None => {
-            let (name, destination) = (options.name.unwrap_or_default(), &options.details.destination);
-            let draft = Draft::new(&options.details)?;
-            let (sender, timeout) = start(destination, &[])?;
-            let tracer = tracer(&sender);
-            let is_whole = if name == STDIN {
-                each_line(|line| emit(&tracer, from_line(line)?, &draft, None))?
-            } else {
+            let (name, draft) = (options.name.unwrap_or_default(), Draft::new(&options.details)?);
+            deliver(&options.details.destination, &[], |telemetry| {
+                let tracer = tracer(telemetry);
+                if name == STDIN {
+                    return each_line(|line| emit(&tracer, from_line(line)?, &draft, None));
+                }
                 let line = SpanLine { name, ..SpanLine::default() };
                 emit(&tracer, line, &draft, None).map_err(Failure::Usage)?;
-                true
-            };
-            finish(sender, timeout, is_whole)
+                Ok(true)
+            })
         }
     }
 }
 
-fn tracer(sender: &Sender) -> Tracer {
-    sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"))
+fn tracer(telemetry: &Telemetry) -> Tracer {
+    telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"))
 }
 
 /// Writes the file of a span that goes on, and its context to the carrier file of the environment.
 fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure> {
     let draft = Draft::new(details)?;
     let sender = Sender::start(&details.destination, details.destination.variables(&[]), None)?;
-    let tracer = tracer(&sender);
+    let tracer = tracer(&sender.telemetry);
     let span = match &draft.parent {
         Some(parent) => tracer.span_builder(name).parent(parent).start(),
         None => tracer.span_builder(name).root().start(),
@@ -308,9 +306,10 @@ fn send(mut destination: Destination, mut draft: Draft, file: &Path) -> Result<E
     line.events.append(&mut draft.span.events);
     line.attributes.append(&mut draft.span.attributes);
     draft.parent = line.traceparent.take().and_then(|parent| SpanContext::from_traceparent(&parent).ok());
-    let (sender, timeout) = start(&destination, &[])?;
-    emit(&tracer(&sender), line, &draft, Some(&context)).map_err(Failure::Message)?;
-    finish(sender, timeout, true)
+    deliver(&destination, &[], |telemetry| {
+        emit(&tracer(telemetry), line, &draft, Some(&context)).map_err(Failure::Message)?;
+        Ok(true)
+    })
 }
 
 /// Starts and ends the span of a line; the draft holds for what it does not say.

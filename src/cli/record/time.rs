@@ -76,12 +76,8 @@ fn rfc3339(word: &str) -> Option<Duration> {
 }
 
 fn parts<const N: usize>(text: &str, separator: char) -> Option<[i64; N]> {
-    let mut parts = text.split(separator);
-    let mut numbers = [0; N];
-    for number in &mut numbers {
-        *number = parts.next()?.parse::<u16>().ok()?.into();
-    }
-    parts.next().is_none().then_some(numbers)
+    let numbers = text.split(separator).map(|part| part.parse::<u16>().ok().map(i64::from));
+    numbers.collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 fn days_of(year: i64, month: i64) -> i64 {
