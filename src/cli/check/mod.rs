@@ -97,9 +97,12 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     let examined = match examine(&subject) {
         Ok(examined) => examined,
         Err(diagnostics) => {
-            match options.json {
-                false => give_up(&subject, &diagnostics, style),
-                true => show(&[document(Vec::new(), &diagnostics, &[])])?,
+            if options.json {
+                show(&[document(Vec::new(), &diagnostics, &[])])?;
+            } else {
+                let reasons: Vec<&str> = diagnostics.iter().map(|found| found.what.as_str()).collect();
+                let message = format!("{}: {}", subject.name(), reasons.join("; "));
+                report_error(&text::printable(&message, style.charset));
             }
             return Ok(ExitCode::from(UNUSABLE));
         }
@@ -109,13 +112,6 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
         true => write_json(options, &examined, style)?,
     };
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// Reports why the subject cannot be read at all.
-fn give_up(subject: &Subject, diagnostics: &[Diagnostic], style: &Style) {
-    let reasons: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.what.as_str()).collect();
-    let message = format!("{}: {}", subject.name(), reasons.join("; "));
-    report_error(&text::printable(&message, style.charset));
 }
 
 /// Each part as soon as it is known, since a collector may take seconds to answer. Returns whether there is an error.
@@ -207,8 +203,7 @@ fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failure
     let texts = |severity| {
         let of_it = diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).cloned();
         // The list states the severity, which an error does not show.
-        let shown = |it: Diagnostic| {
-            let mut it = it;
+        let shown = |mut it: Diagnostic| {
             it.severity = DiagnosticSeverity::Error;
             it.to_string()
         };

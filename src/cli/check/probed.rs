@@ -8,7 +8,7 @@ use standpipe::config::{DiagnosticSeverity, ExporterSummary, SummaryValue};
 use standpipe::probe::{self, EndpointReport, Outcome, Stage, StageKind};
 
 use super::examine::Examined;
-use super::report::name_of;
+use super::report::shown;
 use crate::cli::describe;
 use crate::cli::style::{Ink, Style};
 
@@ -119,7 +119,7 @@ impl Totals {
             (DiagnosticSeverity::Note, self.notes),
         ] {
             if count > 0 {
-                text += &format!(", {}", describe::count(count as u64, name_of(severity)));
+                text += &format!(", {}", describe::count(count as u64, shown(severity).0));
             }
         }
         text += match (usable, self.exporters) {

@@ -9,7 +9,7 @@ use standpipe::config::{
 
 use super::Subject;
 use super::examine::{Examined, SERVICE_NAME};
-use crate::cli::snippet::{Snippet, Syntax};
+use crate::cli::snippet::Syntax;
 use crate::cli::style::{Ink, Style};
 use crate::cli::table::{self, Column, GAP, Table, Text};
 
@@ -202,7 +202,8 @@ impl Source {
     fn draw(&self, diagnostic: &Diagnostic, style: &Style) -> Vec<String> {
         let Diagnostic { severity, location, key, what, fix, .. } = diagnostic;
         let mut title = style.line();
-        title.put(ink(*severity), name_of(*severity)).put(Ink::PLAIN, ": ");
+        let (severity, ink) = shown(*severity);
+        title.put(ink, severity).put(Ink::PLAIN, ": ");
         if !key.is_empty() {
             title.put(Ink::PLAIN.bold(), key).put(Ink::PLAIN, ": ");
         }
@@ -215,14 +216,13 @@ impl Source {
             lines.push(marked("-->", &location.to_string()));
             let place = (location.line, location.column);
             let is_of_headers = key.split('.').any(|part| part == "headers");
-            if let Some(Snippet { line, caret }) = Snippet::cut(&self.text, self.syntax, place, is_of_headers)
-            {
+            if let Some((line, caret)) = self.syntax.quote(&self.text, place, is_of_headers) {
                 let number = format!("{} | ", location.line);
                 lines.push(style.line().space(1).put(Ink::FAINT, &number).put(Ink::PLAIN, &line).finish());
                 // Escaped characters are wider than the one that was counted.
                 let caret = style.width_of(&line.chars().take(caret).collect::<String>());
                 let mut mark = style.line();
-                mark.space(1 + margin).put(Ink::FAINT, " |").space(1 + caret).put(ink(*severity), "^");
+                mark.space(1 + margin).put(Ink::FAINT, " |").space(1 + caret).put(ink, "^");
                 lines.push(mark.finish());
             }
         }
@@ -233,20 +233,12 @@ impl Source {
     }
 }
 
-/// Returns the severity as a word.
-pub(super) fn name_of(severity: DiagnosticSeverity) -> &'static str {
+/// Returns the severity as a word, and its ink.
+pub(super) fn shown(severity: DiagnosticSeverity) -> (&'static str, Ink) {
     match severity {
-        DiagnosticSeverity::Error => "error",
-        DiagnosticSeverity::Warning => "warning",
-        _ => "note",
-    }
-}
-
-fn ink(severity: DiagnosticSeverity) -> Ink {
-    match severity {
-        DiagnosticSeverity::Error => Ink::BAD.bold(),
-        DiagnosticSeverity::Warning => Ink::WARNING.bold(),
-        _ => Ink::FAINT.bold(),
+        DiagnosticSeverity::Error => ("error", Ink::BAD.bold()),
+        DiagnosticSeverity::Warning => ("warning", Ink::WARNING.bold()),
+        _ => ("note", Ink::FAINT.bold()),
     }
 }
 
