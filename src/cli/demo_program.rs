@@ -31,7 +31,8 @@ pub(crate) struct DemoProgram {
     payments: Telemetry,
     warehouse: Telemetry,
     sales: Sales,
-    stock: Stock,
+    /// The items on each shelf of the warehouse.
+    stock: Arc<[(&'static str, AtomicI32); 2]>,
     /// The span in whose trace the program runs; `None`: it begins traces of its own.
     caller: Option<SpanContext>,
 }
@@ -49,7 +50,14 @@ impl DemoProgram {
         };
         let (storefront, payments, warehouse) =
             (start("storefront")?, start("payments")?, start("warehouse")?);
-        let (sales, stock) = (Sales::new(&storefront), Stock::new(&warehouse));
+        let stock = Arc::new([("A7", AtomicI32::new(12)), ("C2", AtomicI32::new(5))]);
+        let seen = Arc::clone(&stock);
+        warehouse.meter("stock").build("stock.left").observe_gauge_i64(move |observer| {
+            for (shelf, left) in seen.iter() {
+                observer.observe(left.load(Ordering::Relaxed).into(), &[("shelf", *shelf)]);
+            }
+        });
+        let sales = Sales::new(&storefront);
         Ok(Self { storefront, payments, warehouse, sales, stock, caller })
     }
 
@@ -180,7 +188,8 @@ impl DemoProgram {
             span(&self.warehouse, "postgres", "UPDATE stock", SpanKind::Client, Some(reservation));
         update.set("db.system.name", "postgresql").set("shelf", shelf);
         pass(millis);
-        let left = self.stock.take(shelf, 2);
+        let items = self.stock.iter().find(|(name, _)| *name == shelf);
+        let left = items.map_or(0, |(_, items)| items.fetch_sub(2, Ordering::Relaxed) - 2);
         if left < LOW_STOCK {
             self.warehouse.logger("stock").warn("running low").set("left", left).emit();
         }
@@ -308,30 +317,5 @@ impl Sales {
             page_views: meter.counter("page.views"),
             render: meter.build("page.render").unit("ms").exponential().histogram(),
         }
-    }
-}
-
-/// What is left on the shelves, observed by a gauge at each collection.
-#[derive(Clone)]
-struct Stock {
-    shelves: Arc<[(&'static str, AtomicI32); 2]>,
-}
-
-impl Stock {
-    fn new(warehouse: &Telemetry) -> Self {
-        let shelves = Arc::new([("A7", AtomicI32::new(12)), ("C2", AtomicI32::new(5))]);
-        let seen = Arc::clone(&shelves);
-        warehouse.meter("stock").build("stock.left").observe_gauge_i64(move |observer| {
-            for (shelf, left) in seen.iter() {
-                observer.observe(left.load(Ordering::Relaxed).into(), &[("shelf", *shelf)]);
-            }
-        });
-        Self { shelves }
-    }
-
-    /// Takes items from a shelf and returns how many are left on it.
-    fn take(&self, shelf: &str, items: i32) -> i32 {
-        let found = self.shelves.iter().find(|(name, _)| *name == shelf);
-        found.map_or(0, |(_, left)| left.fetch_sub(items, Ordering::Relaxed) - items)
     }
 }

@@ -117,13 +117,7 @@ mod platform {
             return 0;
         }
         let on_first = ON_FIRST.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match on_first {
-            Some(on_first) => {
-                on_first();
-                1
-            }
-            None => 0,
-        }
+        i32::from(on_first.map(|on_first| on_first()).is_some())
     }
 }
 

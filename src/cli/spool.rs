@@ -220,7 +220,13 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
         }
     };
     spawn("standpipe-flush", flush).map_err(cannot_start)?;
-    let mut draining = Draining::new(options, style);
+    let mut draining = Draining {
+        to_stdout: options.to_stdout,
+        progress: Progress::new(style),
+        reported: HashSet::new(),
+        goes_on: (!options.to_stdout).then_some(GOES_ON),
+        is_accounted: true,
+    };
     let is_drained = draining.wait(&events, deadline, || {
         let counts = telemetry.ledger().total();
         (counts.delivered + counts.lost(), total)
@@ -257,10 +263,8 @@ fn refuse_foreign(
     if options.to_stdout || signals.is_empty() {
         return Ok(());
     }
-    let budget = deadline.map_or(PROBE_TIMEOUT, |deadline| {
-        deadline.saturating_duration_since(Instant::now()).min(PROBE_TIMEOUT)
-    });
-    let report = probe(&options.exporter().signals(signals), budget);
+    let left = deadline.map_or(PROBE_TIMEOUT, |deadline| deadline.saturating_duration_since(Instant::now()));
+    let report = probe(&options.exporter().signals(signals), left.min(PROBE_TIMEOUT));
     let stages = report.endpoints.iter().flat_map(|it| it.stages.iter().map(|stage| (&it.url, stage)));
     match stages.into_iter().find(|(_, stage)| stage.is_refused) {
         None => Ok(()),
@@ -282,17 +286,7 @@ struct Draining<'a> {
     is_accounted: bool,
 }
 
-impl<'a> Draining<'a> {
-    fn new(options: &DrainOptions, style: &'a Style) -> Self {
-        Self {
-            to_stdout: options.to_stdout,
-            progress: Progress::new(style),
-            reported: HashSet::new(),
-            goes_on: (!options.to_stdout).then_some(GOES_ON),
-            is_accounted: true,
-        }
-    }
-
+impl Draining<'_> {
     /// Waits until all records that can be delivered are, and returns true; false if the wait ends before.
     fn wait(
         &mut self,

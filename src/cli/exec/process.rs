@@ -54,33 +54,16 @@ mod platform {
     use std::sync::{Arc, Weak};
     use std::time::Duration;
 
+    use libc::{SIGALRM, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+
     use super::{Ended, Usage};
     use crate::cli::interrupt::keep_errno;
 
-    const FORWARDED: [c_int; 7] = [
-        libc::SIGTERM,
-        libc::SIGINT,
-        libc::SIGHUP,
-        libc::SIGQUIT,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-        libc::SIGWINCH,
-    ];
-
-    /// Those of them that end this process once there is no child left.
-    const ENDING: [c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
-
-    /// Those that end a process without a core dump.
-    const WITHOUT_CORE: [c_int; 8] = [
-        libc::SIGTERM,
-        libc::SIGINT,
-        libc::SIGHUP,
-        libc::SIGPIPE,
-        libc::SIGALRM,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-        libc::SIGKILL,
-    ];
+    const FORWARDED: [c_int; 7] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH];
+    /// The forwarded signals that end this process once there is no child left.
+    const ENDING: [c_int; 4] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
+    /// Signals that end a process without a core dump.
+    const WITHOUT_CORE: [c_int; 8] = [SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGKILL];
 
     /// Values of [`CHILD`] that are no process.
     const NOT_STARTED: i32 = 0;
@@ -118,8 +101,7 @@ mod platform {
     /// Has signals end this process, also those that came since there was no child to forward them to.
     pub(super) fn leave_signals() {
         set_handlers(&ENDING, libc::SIG_DFL);
-        let came = SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst);
-        raise(&ENDING, came);
+        raise(&ENDING, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
     }
 
     /// Raises those of the signals whose bits are set.
@@ -214,7 +196,7 @@ mod platform {
 
     pub(super) extern "C" fn handle(number: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         // SAFETY: with SA_SIGINFO the handler is given a valid `siginfo_t`.
-        let came = if unsafe { is_from_system(&*info) } { &FROM_SYSTEM } else { &SENT };
+        let came = if is_from_system(unsafe { &*info }) { &FROM_SYSTEM } else { &SENT };
         came.fetch_or(1 << number, Ordering::SeqCst);
         keep_errno(forward);
     }
@@ -226,20 +208,15 @@ mod platform {
         // SAFETY: system calls without any condition, which a handler may make.
         let (is_of_our_group, leads_session) =
             unsafe { (libc::getpgid(child) == libc::getpgrp(), libc::getsid(0) == libc::getpid()) };
-        is_of_our_group && !(number == libc::SIGHUP && leads_session)
+        is_of_our_group && !(number == SIGHUP && leads_session)
     }
 
     /// Codes of signals that a process sends are not positive on Linux. A number of the sender would not do: it is 0 as
     /// well if that is outside of our namespace, as `docker stop` is.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    unsafe fn is_from_system(info: &libc::siginfo_t) -> bool {
-        info.si_code > 0
-    }
-
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    unsafe fn is_from_system(info: &libc::siginfo_t) -> bool {
+    fn is_from_system(info: &libc::siginfo_t) -> bool {
         // SAFETY: the signals that are handled have a sender in their `siginfo_t`.
-        unsafe { info.si_pid() == 0 }
+        let sender = || unsafe { info.si_pid() };
+        if cfg!(any(target_os = "linux", target_os = "android")) { info.si_code > 0 } else { sender() == 0 }
     }
 
     /// Each signal once: by the handler, or by [`forward_to`] if it came before the child.
@@ -300,16 +277,11 @@ mod platform {
         // in kibibytes, except by Apple
         let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
         let max_rss = u64::try_from(child.ru_maxrss).ok().filter(|_| child.ru_maxrss > own.ru_maxrss);
-        Some(Usage {
-            user: duration(&child.ru_utime),
-            system: duration(&child.ru_stime),
-            max_rss: max_rss.map(|kibibytes| kibibytes * unit),
-        })
-    }
-
-    fn duration(time: &libc::timeval) -> Duration {
-        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-        Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or_default())
+        let [user, system] = [child.ru_utime, child.ru_stime].map(|time| {
+            let [seconds, micros] = [time.tv_sec as u64, time.tv_usec as u64];
+            Duration::from_secs(seconds) + Duration::from_micros(micros)
+        });
+        Some(Usage { user, system, max_rss: max_rss.map(|kibibytes| kibibytes * unit) })
     }
 }
 

@@ -58,16 +58,16 @@ impl Options {
                 None => (by_file(word)?, Some(word)),
             },
         };
+        let (name, _, usual_file, ending, _) = flavour.row();
         let file = match (file, self.stdout) {
             (Some(file), _) if file == "-" => None,
             (Some(_), true) => return Err("init takes a FILE or --stdout, not both".to_owned()),
             (None, true) => None,
-            (None, false) => Some(PathBuf::from(flavour.row().2)),
+            (None, false) => Some(PathBuf::from(usual_file)),
             (Some(file), false) => Some(PathBuf::from(file)),
         };
         match &file {
             Some(file) if !flavour.suits(file) => {
-                let (name, .., ending, _) = flavour.row();
                 let file = file.display().to_string();
                 Err(format!("{file:?} is no name for the flavour {name}; let it end in .{ending}"))
             }
@@ -127,17 +127,16 @@ fn cannot_write(file: &Path, error: &io::Error) -> Failure {
 }
 
 fn next_steps(flavour: Flavour, file: &str, style: &Style) -> Vec<String> {
-    let from_file = format!("from_file({file:?})");
-    let (commands, load, feature) = match flavour {
+    let (commands, load) = match flavour {
         Flavour::Environment => {
             let source = format!("set -a; . {}; set +a", in_shell(file, "./"));
-            (vec![source, "standpipe check --env".to_owned()], "from_env()", "")
+            (vec![source, "standpipe check --env".to_owned()], "from_env()".to_owned())
         }
-        Flavour::Stalwart => (vec![format!("standpipe check {}", in_shell(file, ""))], &*from_file, ""),
-        Flavour::Tracetest | Flavour::Qualitytrace => {
-            let feature = ", which needs the feature \"yaml\" of the crate";
-            (vec![format!("standpipe check {}", in_shell(file, ""))], &*from_file, feature)
-        }
+        _ => (vec![format!("standpipe check {}", in_shell(file, ""))], format!("from_file({file:?})")),
+    };
+    let feature = match flavour {
+        Flavour::Tracetest | Flavour::Qualitytrace => ", which needs the feature \"yaml\" of the crate",
+        Flavour::Stalwart | Flavour::Environment => "",
     };
     let mut title = style.line();
     title.put(Ink::GOOD.bold(), style.glyphs.check).space(1);
@@ -194,7 +193,8 @@ impl Flavour {
 
     /// Returns the first flavour whose files have the ending of this one.
     fn by_ending(file: &Path) -> Option<Self> {
-        Self::ALL.into_iter().find(|flavour| flavour.row().3 == ending(file))
+        let ending = ending(file);
+        Self::ALL.into_iter().find(|flavour| matches!(flavour.row(), (_, _, _, own, _) if own == ending))
     }
 
     /// Returns false for a name by which the file would be read as another flavour: the ending decides.
