@@ -158,7 +158,7 @@ pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
 
 /// Shared with the command; not a part of the API.
 #[doc(hidden)]
-pub use transport::calendar;
+pub use {process::spawn, transport::calendar};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -37,6 +37,7 @@ impl fmt::Display for Problem {
 }
 
 /// The kinds of trouble an exporter can have.
+// The C header numbers them from 1 in this order: a new kind comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProblemKind {

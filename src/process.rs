@@ -18,7 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
-pub(crate) use spawn::{Driver, spawn, spawn_scoped};
+pub use spawn::spawn;
+pub(crate) use spawn::{Driver, spawn_scoped};
 
 /// Atomic numbers of 64 bits on every machine: std's, or, where the machine has none, `portable-atomic`'s, which take a lock.
 pub(crate) mod atomic {
@@ -65,7 +66,8 @@ pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
         return work();
     }
     let _held = lock();
-    let _marked = ForkLockHeld::begin();
+    HOLDS_FORK_LOCK.set(true);
+    let _marked = ForkLockHeld;
     work()
 }
 
@@ -82,13 +84,6 @@ pub(crate) fn with_locked<L, T>(lock: &Mutex<L>, work: impl FnOnce(&mut L) -> T)
 
 /// Lasts as long as this thread keeps forks away.
 struct ForkLockHeld;
-
-impl ForkLockHeld {
-    fn begin() -> Self {
-        HOLDS_FORK_LOCK.set(true);
-        Self
-    }
-}
 
 impl Drop for ForkLockHeld {
     fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! Which trace was this command started in? Read from the environment, or from what an option gives instead.
+//! The trace that this command was started in, from the environment or from an option.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -50,36 +50,28 @@ impl Caller {
     /// What cannot be used is reported and ignored, as W3C Trace Context requires.
     fn read(parent: Option<OsString>, state: Option<OsString>) -> Self {
         let mut caller = Self::default();
-        let parent = caller.text(PARENT, parent);
-        let state = caller.text(STATE, state);
-        let Some(parent) = parent else {
-            if state.is_some() {
-                caller.report_error(STATE, "means nothing without TRACEPARENT");
-            }
-            return caller;
-        };
-        match SpanContext::from_traceparent(&parent) {
-            Ok(context) => caller.context = Some(caller.with_state(context, state.as_deref())),
-            Err(error) => {
-                // the error names the header, which has the variable's name
+        let (parent, state) = (caller.text(PARENT, parent), caller.text(STATE, state));
+        match (parent.as_deref().map(SpanContext::from_traceparent), state) {
+            (None, None) => {}
+            (None, Some(_)) => caller.report_error(STATE, "means nothing without TRACEPARENT"),
+            (Some(Err(error)), _) => {
+                // The error names the header, which has the name of the variable.
                 let error = error.to_string();
-                let reason = error.strip_prefix("traceparent: ").unwrap_or(&error);
-                caller.report_error(PARENT, reason);
+                caller.report_error(PARENT, error.strip_prefix("traceparent: ").unwrap_or(&error));
+            }
+            (Some(Ok(context)), None) => caller.context = Some(context),
+            (Some(Ok(context)), Some(state)) => {
+                let context = context.with_tracestate(&state);
+                if context.tracestate().is_empty() {
+                    caller.report_error(STATE, "not a list like key=value,key=value");
+                }
+                caller.context = Some(context);
             }
         }
         caller
     }
 
-    fn with_state(&mut self, context: SpanContext, state: Option<&str>) -> SpanContext {
-        let Some(state) = state else { return context };
-        let context = context.with_tracestate(state);
-        if context.tracestate().is_empty() {
-            self.report_error(STATE, "not a list like key=value,key=value");
-        }
-        context
-    }
-
-    /// An empty variable is as good as none.
+    /// Returns the text of a variable; `None` if it is empty.
     fn text(&mut self, name: &str, value: Option<OsString>) -> Option<String> {
         let value = value.filter(|value| !value.is_empty())?;
         let text = value.into_string().ok();
@@ -98,9 +90,9 @@ impl Caller {
 /// a quote itself is left out.
 pub(crate) fn shell_lines(context: &SpanContext) -> String {
     let (traceparent, state) = (context.traceparent(), context.tracestate());
-    match state {
-        state if state.is_empty() || state.contains('\'') => format!("{PARENT}={traceparent}\n"),
-        state => format!("{PARENT}={traceparent}\n{STATE}='{state}'\n"),
+    match state.is_empty() || state.contains('\'') {
+        true => format!("{PARENT}={traceparent}\n"),
+        false => format!("{PARENT}={traceparent}\n{STATE}='{state}'\n"),
     }
 }
 

@@ -94,10 +94,8 @@ fn show_page(page: &Page, style: &Style) -> Result<(), Failure> {
     interrupt::on_interrupt(move || _ = end.send(()))
         .map_err(|error| Failure::Message(format!("wait for Ctrl-C: {error}")))?;
     let mut line = style.line();
-    line.put(Ink::PLAIN, "page at ")
-        .put_rest(Ink::PLAIN.bold(), &page.url())
-        .put_rest(Ink::FAINT, "  (Ctrl-C stops)");
-    print(&[String::new(), line.finish()])?;
+    line.put(Ink::PLAIN, "page at ").put_rest(Ink::PLAIN.bold(), &page.url());
+    print(&[String::new(), line.put_rest(Ink::FAINT, "  (Ctrl-C stops)").finish()])?;
     let _ = ended.recv();
     Ok(())
 }
@@ -105,9 +103,7 @@ fn show_page(page: &Page, style: &Style) -> Result<(), Failure> {
 /// Printed at once, since the shop takes a second.
 fn greeting(endpoint: &str, caller: &Caller, style: &Style) -> Vec<String> {
     let line = |before: &str, what: &str| {
-        let mut line = style.line();
-        line.put_rest(Ink::FAINT, before).put_rest(Ink::PLAIN, what);
-        line.finish()
+        style.line().put_rest(Ink::FAINT, before).put_rest(Ink::PLAIN, what).finish()
     };
     let mut lines = vec![line("a pretend shop exports to ", endpoint)];
     if let Some(context) = &caller.context {
@@ -134,21 +130,16 @@ fn draw(receiver: &Receiver, style: &Style) -> Vec<String> {
 
 /// What the receiver counted on its side of the wire, beside what the services delivered by their own ledgers.
 struct Arrived {
-    records: [Count; 3],
+    /// The name of a record of each signal, the received records and the delivered ones.
+    records: [(&'static str, u64, u64); 3],
     requests: u64,
-}
-
-struct Count {
-    what: &'static str,
-    received: u64,
-    delivered: u64,
 }
 
 impl Arrived {
     fn new(receiver: &Receiver, entries_by_signal: &[(Signal, LedgerEntry)]) -> Self {
         let count = |signal: Signal, what, received| {
             let of_signal = entries_by_signal.iter().filter(|(of, _)| *of == signal);
-            Count { what, received, delivered: of_signal.map(|(_, entry)| entry.counts.delivered).sum() }
+            (what, received, of_signal.map(|(_, entry)| entry.counts.delivered).sum())
         };
         Self {
             records: [
@@ -161,36 +152,29 @@ impl Arrived {
     }
 
     fn is_all(&self) -> bool {
-        self.records.iter().all(|count| count.received == count.delivered)
+        self.records.iter().all(|(_, received, delivered)| received == delivered)
     }
 
     fn draw(&self, transport: Transport, style: &Style) -> [String; 2] {
         let (ink, mark) =
             if self.is_all() { (Ink::GOOD, style.glyph("✓")) } else { (Ink::BAD, style.glyph("✗")) };
-        let records = self.records.iter().map(Count::text).collect::<Vec<_>>().join(", ");
+        let records = self.records.map(|(what, received, delivered)| match received == delivered {
+            true => describe::count(received, what),
+            false => format!("{} instead of {delivered}", describe::count(received, what)),
+        });
         let requests = describe::count(self.requests, "request");
-        let mut line = style.line();
-        line.put(ink.bold(), &format!("{mark} received")).put_rest(Ink::PLAIN, &format!(": {records}"));
-        let mut beneath = style.line();
-        // without spans there was nothing to turn down
+        // Without spans there was nothing to refuse.
         let refusal = if transport == Transport::Grpc { "UNAVAILABLE" } else { "503" };
-        let remark = match self.records[0].received {
-            0 => format!("in {requests}"),
+        let remark = match self.records[0] {
+            (_, 0, _) => format!("in {requests}"),
             _ => format!("in {requests}; one was answered {refusal} and came again"),
         };
-        beneath.space(style.width_of(mark) + 1).put_rest(Ink::FAINT, &remark);
-        [line.finish(), beneath.finish()]
-    }
-}
-
-impl Count {
-    fn text(&self) -> String {
-        let received = describe::count(self.received, self.what);
-        if self.received == self.delivered {
-            received
-        } else {
-            format!("{received} instead of {}", self.delivered)
-        }
+        let mut line = style.line();
+        line.put(ink.bold(), &format!("{mark} received"));
+        [
+            line.put_rest(Ink::PLAIN, &format!(": {}", records.join(", "))).finish(),
+            style.line().space(style.width_of(mark) + 1).put_rest(Ink::FAINT, &remark).finish(),
+        ]
     }
 }
 
@@ -200,8 +184,7 @@ mod tests {
     use super::*;
 
     fn arrived(points: u64) -> Arrived {
-        let count = |what, received, delivered| Count { what, received, delivered };
-        let records = [count("span", 1, 1), count("log record", 2, 2), count("data point", points, 30)];
+        let records = [("span", 1, 1), ("log record", 2, 2), ("data point", points, 30)];
         Arrived { records, requests: 4 }
     }
 

@@ -1,5 +1,5 @@
-//! What does the demo run? A pretend shop of three services, each with its own telemetry, that call each other on
-//! threads of their own.
+//! The program of the demo: a pretend shop of three services, each with its own telemetry, that call each other on other
+//! threads.
 //!
 //! It is written as a program that uses the library would be; only the work is pretended, by sleeping.
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use standpipe::config::Proxy;
 use standpipe::{
-    Config, ConfigError, Counter, Exporter, Histogram, Signal, SpanBuilder, SpanContext, SpanKind, Status,
+    Config, ConfigError, Counter, Exporter, Histogram, Signal, Span, SpanContext, SpanKind, Status,
     Telemetry, UpDownCounter,
 };
 
@@ -31,7 +31,8 @@ pub(crate) struct DemoProgram {
     payments: Telemetry,
     warehouse: Telemetry,
     sales: Sales,
-    stock: Stock,
+    /// The items on each shelf of the warehouse.
+    stock: Arc<[(&'static str, AtomicI32); 2]>,
     /// The span in whose trace the program runs; `None`: it begins traces of its own.
     caller: Option<SpanContext>,
 }
@@ -49,7 +50,14 @@ impl DemoProgram {
         };
         let (storefront, payments, warehouse) =
             (start("storefront")?, start("payments")?, start("warehouse")?);
-        let (sales, stock) = (Sales::new(&storefront), Stock::new(&warehouse));
+        let stock = Arc::new([("A7", AtomicI32::new(12)), ("C2", AtomicI32::new(5))]);
+        let seen = Arc::clone(&stock);
+        warehouse.meter("stock").build("stock.left").observe_gauge_i64(move |observer| {
+            for (shelf, left) in seen.iter() {
+                observer.observe(left.load(Ordering::Relaxed).into(), &[("shelf", *shelf)]);
+            }
+        });
+        let sales = Sales::new(&storefront);
         Ok(Self { storefront, payments, warehouse, sales, stock, caller })
     }
 
@@ -61,11 +69,10 @@ impl DemoProgram {
             // the visitors leave when it is dropped, also if a customer panics
             let _door: Sender<Infallible> = door;
             scope.spawn(move || self.serve_visitors(&closed));
-            let order = self.checkout(4711, Card::Good);
-            if let Some(order) = order {
+            if let Some(order) = self.checkout(4711, false) {
                 on_another_thread(|| self.ship(&order));
             }
-            self.checkout(4712, Card::Expired);
+            self.checkout(4712, true);
         });
     }
 
@@ -100,19 +107,11 @@ impl DemoProgram {
         }
     }
 
-    /// Continues the trace of the caller, if there is one.
-    fn called<'s>(&'s self, span: SpanBuilder<'s>) -> SpanBuilder<'s> {
-        match &self.caller {
-            Some(caller) => span.parent(caller),
-            None => span,
-        }
-    }
-
     /// Returns the context of the message that announces the order, if it was paid.
-    fn checkout(&self, order: i64, card: Card) -> Option<SpanContext> {
+    fn checkout(&self, order: i64, is_card_expired: bool) -> Option<SpanContext> {
         let (begun, logger) = (Instant::now(), self.storefront.logger("checkout"));
-        let http = self.storefront.tracer("http");
-        let mut span = self.called(http.span_builder("POST /checkout").kind(SpanKind::Server)).start();
+        let mut span =
+            span(&self.storefront, "http", "POST /checkout", SpanKind::Server, self.caller.as_ref());
         span.set("http.route", "/checkout").set("order.id", order);
         logger.info("order received").set("items", 3).emit();
         pass(4);
@@ -121,9 +120,14 @@ impl DemoProgram {
         let context = span.context().clone();
         thread::scope(|scope| {
             scope.spawn(|| self.price(&context));
-            self.call("POST /reservations", |caller| self.reserve(caller));
+            self.call("POST /reservations", |span| {
+                pass(6);
+                let caller = as_sent(span.context());
+                on_another_thread(|| self.reserve(&caller));
+                pass(4);
+            });
         });
-        let paid = self.pay(card);
+        let paid = self.call("POST /payments", |span| self.pay(span, is_card_expired));
         let outcome = if paid.is_ok() { "paid" } else { "declined" };
         self.sales.orders.add(1, &[("outcome", outcome)]);
         let message = match paid {
@@ -144,17 +148,16 @@ impl DemoProgram {
     }
 
     fn load_cart(&self) {
-        let mut span = self.storefront.tracer("cart").span("load cart");
-        span.set("cart.items", 3);
+        let mut cart = span(&self.storefront, "cart", "load cart", SpanKind::Internal, None);
+        cart.set("cart.items", 3);
         pass(3);
-        let mut query =
-            self.storefront.tracer("postgres").span_builder("SELECT carts").kind(SpanKind::Client).start();
+        let mut query = span(&self.storefront, "postgres", "SELECT carts", SpanKind::Client, None);
         query.set("db.system.name", "postgresql").set("db.response.returned_rows", 3);
         pass(28);
     }
 
     fn price(&self, checkout: &SpanContext) {
-        let mut span = self.storefront.tracer("cart").span_builder("price order").parent(checkout).start();
+        let mut span = span(&self.storefront, "cart", "price order", SpanKind::Internal, Some(checkout));
         span.set("currency", "EUR");
         pass(22);
         span.event("discount applied").set("code", "AUTUMN").set("percent", 10);
@@ -162,20 +165,15 @@ impl DemoProgram {
         span.set("order.total", TOTAL);
     }
 
-    /// Calls another service, on a thread of its own, with the context as the request's header propagates it.
-    fn call<T: Send>(&self, request: &str, service: impl FnOnce(&SpanContext) -> T + Send) -> T {
-        let mut span = self.storefront.tracer("http").span_builder(request).kind(SpanKind::Client).start();
+    /// Calls another service inside a span.
+    fn call<T>(&self, request: &str, service: impl FnOnce(&mut Span) -> T) -> T {
+        let mut span = span(&self.storefront, "http", request, SpanKind::Client, None);
         span.set("server.address", "127.0.0.1");
-        pass(6);
-        let caller = as_sent(span.context());
-        let answer = on_another_thread(|| service(&caller));
-        pass(4);
-        answer
+        service(&mut span)
     }
 
     fn reserve(&self, caller: &SpanContext) {
-        let http = self.warehouse.tracer("http");
-        let mut span = http.span_builder("POST /reservations").parent(caller).kind(SpanKind::Server).start();
+        let mut span = span(&self.warehouse, "http", "POST /reservations", SpanKind::Server, Some(caller));
         span.set("http.route", "/reservations").set("http.response.status_code", 201);
         let context = span.context().clone();
         thread::scope(|scope| {
@@ -186,101 +184,87 @@ impl DemoProgram {
     }
 
     fn take_from_stock(&self, shelf: &str, millis: u64, reservation: &SpanContext) {
-        let postgres = self.warehouse.tracer("postgres");
         let mut update =
-            postgres.span_builder("UPDATE stock").parent(reservation).kind(SpanKind::Client).start();
+            span(&self.warehouse, "postgres", "UPDATE stock", SpanKind::Client, Some(reservation));
         update.set("db.system.name", "postgresql").set("shelf", shelf);
         pass(millis);
-        let left = self.stock.take(shelf, 2);
+        let items = self.stock.iter().find(|(name, _)| *name == shelf);
+        let left = items.map_or(0, |(_, items)| items.fetch_sub(2, Ordering::Relaxed) - 2);
         if left < LOW_STOCK {
             self.warehouse.logger("stock").warn("running low").set("left", left).emit();
         }
     }
 
-    fn pay(&self, card: Card) -> Result<(), &'static str> {
-        let mut span =
-            self.storefront.tracer("http").span_builder("POST /payments").kind(SpanKind::Client).start();
-        span.set("server.address", "127.0.0.1");
-        if card == Card::Good {
+    /// Pays with a good card at the second attempt.
+    fn pay(&self, span: &mut Span, is_card_expired: bool) -> Result<(), &'static str> {
+        if !is_card_expired {
             pass(45);
             span.event("retry").set("attempt", 1).set("reason", "connection reset");
             span.set("http.request.resend_count", 1);
         }
         pass(8);
         let caller = as_sent(span.context());
-        let answer = on_another_thread(|| self.charge(&caller, card));
-        if let Err(declined) = answer {
-            span.status(Status::Error(declined));
-        }
-        answer
+        let paid = on_another_thread(|| self.charge(&caller, is_card_expired));
+        paid.inspect_err(|declined| drop(span.status(Status::Error(declined))))
     }
 
-    fn charge(&self, caller: &SpanContext, card: Card) -> Result<(), &'static str> {
-        let http = self.payments.tracer("http");
-        let mut span = http.span_builder("POST /payments").parent(caller).kind(SpanKind::Server).start();
-        span.set("http.route", "/payments");
+    fn charge(&self, caller: &SpanContext, is_card_expired: bool) -> Result<(), &'static str> {
+        let mut request = span(&self.payments, "http", "POST /payments", SpanKind::Server, Some(caller));
+        request.set("http.route", "/payments");
         pass(12);
-        let mut bank =
-            self.payments.tracer("bank").span_builder("authorize card").kind(SpanKind::Client).start();
+        let mut bank = span(&self.payments, "bank", "authorize card", SpanKind::Client, None);
         bank.set("card.network", "debit");
         pass(30);
         bank.event("3-D Secure").set("result", "passed");
         pass(55);
         let charges = self.payments.meter("bank").counter("charges");
-        match card {
-            Card::Good => {
-                charges.add(1, &[("outcome", "paid")]);
-                Ok(())
-            }
-            Card::Expired => {
-                let reason = "card expired";
-                charges.add(1, &[("outcome", "declined")]);
-                bank.event("exception").set("exception.type", "Declined").set("exception.message", reason);
-                self.payments.logger("bank").error("card declined").set("reason", reason).emit();
-                bank.status(Status::Error(reason));
-                span.status(Status::Error(reason));
-                Err(reason)
-            }
+        if !is_card_expired {
+            charges.add(1, &[("outcome", "paid")]);
+            return Ok(());
         }
+        let reason = "card expired";
+        charges.add(1, &[("outcome", "declined")]);
+        bank.event("exception").set("exception.type", "Declined").set("exception.message", reason);
+        self.payments.logger("bank").error("card declined").set("reason", reason).emit();
+        bank.status(Status::Error(reason));
+        request.status(Status::Error(reason));
+        Err(reason)
     }
 
     fn announce(&self, order: i64) -> SpanContext {
-        let mut span = self
-            .storefront
-            .tracer("queue")
-            .span_builder("publish order.paid")
-            .kind(SpanKind::Producer)
-            .start();
+        let mut span = span(&self.storefront, "queue", "publish order.paid", SpanKind::Producer, None);
         span.set("messaging.destination.name", "order.paid").set("order.id", order);
         pass(9);
         span.context().clone()
     }
 
-    /// Takes the message from the queue: a trace of its own, linked to the one that left it.
+    /// Takes the message from the queue: a separate trace, linked to the one of the order.
     fn ship(&self, message: &SpanContext) {
-        let queue = self.warehouse.tracer("queue");
-        let mut span = self.called(queue.span_builder("process order.paid").kind(SpanKind::Consumer)).start();
-        span.link(message);
-        span.set("messaging.destination.name", "order.paid");
+        let caller = self.caller.as_ref();
+        let mut order = span(&self.warehouse, "queue", "process order.paid", SpanKind::Consumer, caller);
+        order.link(message);
+        order.set("messaging.destination.name", "order.paid");
         pass(5);
-        let parcels = self.warehouse.tracer("parcels");
         {
-            let mut pick = parcels.span("pick items");
+            let mut pick = span(&self.warehouse, "parcels", "pick items", SpanKind::Internal, None);
             pick.set("items", 3);
             pass(64);
         }
-        let mut label = parcels.span("print label");
+        let mut label = span(&self.warehouse, "parcels", "print label", SpanKind::Internal, None);
         label.set("carrier", "bicycle");
         pass(31);
         self.warehouse.logger("parcels").info("on its way").event_name("parcel.sent").emit();
     }
 }
 
-/// How the customer pays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Card {
-    Good,
-    Expired,
+/// Starts a span of a service below `parent`, or else below the thread's current span.
+fn span(service: &Telemetry, scope: &str, name: &str, kind: SpanKind, parent: Option<&SpanContext>) -> Span {
+    let tracer = service.tracer(scope);
+    let span = tracer.span_builder(name).kind(kind);
+    match parent {
+        Some(parent) => span.parent(parent).start(),
+        None => span.start(),
+    }
 }
 
 /// What the ledger calls the records of a signal.
@@ -333,30 +317,5 @@ impl Sales {
             page_views: meter.counter("page.views"),
             render: meter.build("page.render").unit("ms").exponential().histogram(),
         }
-    }
-}
-
-/// What is left on the shelves, observed by a gauge at each collection.
-#[derive(Clone)]
-struct Stock {
-    shelves: Arc<[(&'static str, AtomicI32); 2]>,
-}
-
-impl Stock {
-    fn new(warehouse: &Telemetry) -> Self {
-        let shelves = Arc::new([("A7", AtomicI32::new(12)), ("C2", AtomicI32::new(5))]);
-        let seen = Arc::clone(&shelves);
-        warehouse.meter("stock").build("stock.left").observe_gauge_i64(move |observer| {
-            for (shelf, left) in seen.iter() {
-                observer.observe(left.load(Ordering::Relaxed).into(), &[("shelf", *shelf)]);
-            }
-        });
-        Self { shelves }
-    }
-
-    /// Takes items from a shelf and returns how many are left on it.
-    fn take(&self, shelf: &str, items: i32) -> i32 {
-        let found = self.shelves.iter().find(|(name, _)| *name == shelf);
-        found.map_or(0, |(_, left)| left.fetch_sub(items, Ordering::Relaxed) - items)
     }
 }

@@ -1,15 +1,10 @@
-//! What happens at Ctrl-C, at SIGTERM, and on Windows at Ctrl-Break?
+//! Handles Ctrl-C and SIGTERM, and on Windows Ctrl-Break.
 
-use std::io;
-
+#[cfg(windows)]
+pub(crate) use platform::ignore_console_events;
 #[cfg(unix)]
 pub(crate) use platform::keep_errno;
-
-/// Calls `on_first` on a thread of its own at the first SIGINT or SIGTERM, on Windows at the first Ctrl-C or Ctrl-Break.
-/// The second time ends the process at once.
-pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    platform::on_interrupt(on_first)
-}
+pub(crate) use platform::on_interrupt;
 
 #[cfg(unix)]
 #[allow(unsafe_code)]
@@ -37,7 +32,8 @@ mod platform {
     /// Where the handler writes a byte (a self-pipe): a handler may do hardly anything else.
     static WAKE: AtomicI32 = AtomicI32::new(-1);
 
-    pub(super) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    /// Calls `on_first` on another thread at the first SIGINT or SIGTERM. The second one ends the process at once.
+    pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (mut asleep, wake) = UnixStream::pair()?;
         // it stays open as long as the process, since a signal may come any time
         WAKE.store(wake.into_raw_fd(), Ordering::SeqCst);
@@ -94,7 +90,8 @@ mod platform {
         fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
     }
 
-    pub(super) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    /// Calls `on_first` at the first Ctrl-C or Ctrl-Break. The second one ends the process at once.
+    pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         *ON_FIRST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(on_first));
         // SAFETY: the handler is a function for the life of the process. The system calls it on a thread of its own, so it
         // may do whatever a thread may.
@@ -104,6 +101,15 @@ mod platform {
         }
     }
 
+    /// Keeps Ctrl-C and Ctrl-Break from ending this process while `is_ignored`.
+    pub(crate) fn ignore_console_events(is_ignored: bool) {
+        extern "system" fn ignore(event: u32) -> i32 {
+            i32::from(event <= CTRL_BREAK_EVENT)
+        }
+        // SAFETY: the handler is a function for the life of the process, and does nothing but return.
+        unsafe { SetConsoleCtrlHandler(ignore, i32::from(is_ignored)) };
+    }
+
     /// Zero leaves the event to the default handler, which ends the process.
     extern "system" fn handle(event: u32) -> i32 {
         // Ctrl-C is 0; the events above are the end of the console, the session or the system
@@ -111,19 +117,13 @@ mod platform {
             return 0;
         }
         let on_first = ON_FIRST.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match on_first {
-            Some(on_first) => {
-                on_first();
-                1
-            }
-            None => 0,
-        }
+        i32::from(on_first.map(|on_first| on_first()).is_some())
     }
 }
 
 #[cfg(not(any(unix, windows)))]
 mod platform {
-    pub(super) fn on_interrupt(_: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    pub(crate) fn on_interrupt(_: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         Ok(())
     }
 }

@@ -147,7 +147,7 @@ fn run_command(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Exec(options) => exec::run(&options),
         Command::Span(options) => record::span(*options),
         Command::Log(options) => record::log(&options),
-        Command::Metric(options) => record::metric(options),
+        Command::Metric(options) => record::metric(&options),
         Command::Spool(options) => spool::show(&options, &style),
         Command::Drain(options) => spool::drain(&options, &style),
         Command::Completions(options) => manual::print_completions(&options),
@@ -184,23 +184,16 @@ fn refuse(mut error: clap::Error) -> Result<ExitCode, Failure> {
 }
 
 fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
-    match outcome {
-        Ok(code) => code,
+    let (message, code) = match outcome {
+        Ok(code) => return code,
         // The reader has read enough: `standpipe receive | head`.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(Failure::Output(error)) => {
-            report_error(&format!("standard output: {error}"));
-            ExitCode::FAILURE
-        }
-        Err(Failure::Message(message)) => {
-            report_error(&message);
-            ExitCode::FAILURE
-        }
-        Err(Failure::Usage(message)) => {
-            report_error(&message);
-            ExitCode::from(UNUSABLE)
-        }
-    }
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
+        Err(Failure::Output(error)) => (format!("standard output: {error}"), ExitCode::FAILURE),
+        Err(Failure::Message(message)) => (message, ExitCode::FAILURE),
+        Err(Failure::Usage(message)) => (message, ExitCode::from(UNUSABLE)),
+    };
+    report_error(&message);
+    code
 }
 
 /// Why a command could not do its work.
@@ -221,11 +214,7 @@ fn print_text(text: &str) -> Result<ExitCode, Failure> {
 
 /// Writes lines to standard output, all at once.
 fn print(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
-    let mut text = String::new();
-    for line in lines {
-        text.push_str(line.as_ref());
-        text.push('\n');
-    }
+    let text: String = lines.iter().flat_map(|line| [line.as_ref(), "\n"]).collect();
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::Output)
 }

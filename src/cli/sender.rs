@@ -10,15 +10,15 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use standpipe::config::DiagnosticSeverity;
-use standpipe::{Config, IntoValue, Problem, ProblemKind, SpanKind, Telemetry, Value, WhenFull};
+use standpipe::{Config, Exporter, IntoValue, Problem, ProblemKind, SpanKind, Telemetry, Value, WhenFull};
 
 use super::caller::Caller;
 use super::{Failure, describe, report_error, text};
 
 /// The name of the service, and of the scope, where none is set.
 pub(crate) const NAME: &str = "standpipe";
-/// A wait of no time is none that an exporter can be set to.
-const SHORTEST: Duration = Duration::from_millis(1);
+/// The shortest block timeout that an exporter accepts.
+const MIN_WAIT: Duration = Duration::from_millis(1);
 /// Service of this program's commands. `exec --service` sets it for nested commands, and it wins over OTEL_SERVICE_NAME,
 /// which a whole environment may share.
 pub(crate) const SERVICE_NAME: &str = "OTEL_CLI_SERVICE_NAME";
@@ -153,43 +153,40 @@ impl Sender {
         variables: Vec<(String, OsString)>,
         patience: Option<Duration>,
     ) -> Result<Self, Failure> {
-        let (is_verbose, headers) = (destination.is_verbose(), &destination.headers);
-        let (config, mut broken) = usable(Config::from_variables(variables));
+        let is_verbose = destination.is_verbose();
+        let (config, mut broken) = match Config::from_variables(variables) {
+            Ok(config) => (config, None),
+            Err(error) => {
+                let words = error.to_string();
+                (error.into_usable(), Some(words))
+            }
+        };
         let trouble = Arc::new(Mutex::new(None));
         let latest = Arc::clone(&trouble);
-        let hook = move |problem: &Problem| {
-            let words = in_words(problem);
+        let report = move |words: String| {
             if is_verbose {
                 report_error(&words);
             }
             *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
         };
-        let add =
-            |exporter, (name, value): &(String, String)| standpipe::Exporter::header(exporter, name, value);
-        let config = config
-            .map_exporters(|exporter| {
-                let exporter = headers.iter().fold(exporter, add);
-                match patience {
-                    Some(patience) => {
-                        exporter.when_full(WhenFull::Block).block_timeout(patience.max(SHORTEST))
-                    }
-                    None => exporter,
-                }
-            })
-            .default_service_name(NAME)
-            .on_problem(hook);
+        let hook = report.clone();
+        let hook = move |problem: &Problem| hook(in_words(problem));
+        let config = config.map_exporters(|exporter| {
+            let exporter = with_headers(exporter, &destination.headers);
+            match patience {
+                Some(patience) => exporter.when_full(WhenFull::Block).block_timeout(patience.max(MIN_WAIT)),
+                None => exporter,
+            }
+        });
+        let config = config.default_service_name(NAME).on_problem(hook);
         let telemetry = Telemetry::start(config).or_else(|error| {
             broken = Some(error.to_string());
             Telemetry::start(Config::new())
         });
         let telemetry = telemetry.map_err(|error| Failure::Message(error.to_string()))?;
-        if let Some(broken) = &broken {
-            if is_verbose {
-                report_error(broken);
-            }
-            *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(broken.clone());
-        }
-        Ok(Self { telemetry, trouble, is_broken: broken.is_some(), is_verbose })
+        let is_broken = broken.is_some();
+        broken.into_iter().for_each(report);
+        Ok(Self { telemetry, trouble, is_broken, is_verbose })
     }
 
     /// Delivers what there is, within the budget.
@@ -254,20 +251,16 @@ pub(crate) fn endpoint(word: &str) -> Result<String, String> {
     }
 }
 
-fn usable(read: Result<Config, standpipe::ConfigError>) -> (Config, Option<String>) {
-    match read {
-        Ok(config) => (config, None),
-        Err(error) => {
-            let words = error.to_string();
-            (error.into_usable(), Some(words))
-        }
-    }
+/// Adds the headers of `--header`.
+pub(crate) fn with_headers(exporter: Exporter, headers: &[(String, String)]) -> Exporter {
+    headers.iter().fold(exporter, |exporter, (name, value)| exporter.header(name, value))
 }
 
 /// What is wrong, and what may help.
 pub(crate) fn in_words(problem: &Problem) -> String {
     let message = &problem.message;
     let has_path_twice = message.split(' ').any(|word| word.matches("/v1/").count() > 1);
+    let is_from_proxy = message.split(|c: char| !c.is_alphanumeric()).any(|word| word == "407");
     let advice = match problem.kind {
         _ if message.ends_with(NOT_TLS) => "; write http:// instead of https://",
         _ if UNRESOLVED.iter().any(|words| message.contains(words)) => {
@@ -276,13 +269,7 @@ pub(crate) fn in_words(problem: &Problem) -> String {
         ProblemKind::NotTaken if has_path_twice => {
             "; the path is there twice: write the endpoint without it, since it is appended"
         }
-        // the proxy answered for itself
-        ProblemKind::Unavailable
-            if message.split(|c: char| !c.is_alphanumeric()).any(|word| word == "407") =>
-        {
-            ""
-        }
-        ProblemKind::Unavailable => "; is a collector running? try: standpipe receive",
+        ProblemKind::Unavailable if !is_from_proxy => "; is a collector running? try: standpipe receive",
         _ => "",
     };
     format!("{message}{advice}")
@@ -321,12 +308,9 @@ fn parse(word: &str) -> Result<Attribute, String> {
     };
     match key.strip_suffix(':') {
         None => Ok((key.to_owned(), value.into())),
-        Some(key) => match serde_json::from_str(value) {
-            Ok(value) => Ok((key.to_owned(), value)),
-            Err(_) => {
-                Err(format!("the value of {key} is not JSON, as 42, 1.5 or true; for text write {key}=VALUE"))
-            }
-        },
+        Some(key) => serde_json::from_str(value).map(|value| (key.to_owned(), value)).map_err(|_| {
+            format!("the value of {key} is not JSON, as 42, 1.5 or true; for text write {key}=VALUE")
+        }),
     }
 }
 
@@ -369,13 +353,16 @@ impl IntoValue for AsValue<'_> {
                 None => write(Value::Str(&self.0.to_string())),
             };
         };
-        if let Some(texts) = items.iter().map(Json::as_str).collect::<Option<Vec<_>>>() {
+        fn all<'j, T>(items: &'j [Json], of: impl Fn(&'j Json) -> Option<T>) -> Option<Vec<T>> {
+            items.iter().map(of).collect()
+        }
+        if let Some(texts) = all(items, Json::as_str) {
             write(Value::Strs(&texts));
-        } else if let Some(integers) = items.iter().map(Json::as_i64).collect::<Option<Vec<_>>>() {
+        } else if let Some(integers) = all(items, Json::as_i64) {
             write(Value::Ints(&integers));
-        } else if let Some(numbers) = items.iter().map(Json::as_f64).collect::<Option<Vec<_>>>() {
+        } else if let Some(numbers) = all(items, Json::as_f64) {
             write(Value::Floats(&numbers));
-        } else if let Some(flags) = items.iter().map(Json::as_bool).collect::<Option<Vec<_>>>() {
+        } else if let Some(flags) = all(items, Json::as_bool) {
             write(Value::Bools(&flags));
         } else {
             write(Value::Str(&self.0.to_string()));

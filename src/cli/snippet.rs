@@ -6,12 +6,12 @@ use standpipe::config::Setting;
 
 const MASK: &str = "***";
 /// A longer value is no path and no address, but perhaps a key.
-const LONGEST_VALUE: usize = 60;
+const MAX_VALUE: usize = 60;
 /// Headers have no longer names, and tokens no shorter ones.
-const LONGEST_NAME: usize = 40;
-const SHORTEST_TOKEN: usize = 24;
+const MAX_NAME: usize = 40;
+const MIN_TOKEN: usize = 24;
 /// Longer lines are cut around the caret.
-const LONGEST_LINE: usize = 160;
+const MAX_LINE: usize = 160;
 
 /// How a file is written, as far as a single line goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,48 +37,40 @@ impl Syntax {
         let first = text.lines().map(str::trim).find(|line| !is_blank(line)).unwrap_or_default();
         if first.starts_with('[') || toml_entry(first).is_some() { Self::Toml } else { Self::Yaml }
     }
-}
 
-/// A line fit to be shown, and the cell of the caret, counted from 0.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Snippet {
-    pub(crate) line: String,
-    pub(crate) caret: usize,
-}
-
-impl Snippet {
-    /// The place at `line` and `column` of `text`, both counted from 1; `None` if it has no such line. Among headers every value
-    /// is secret, regardless of its key.
-    pub(crate) fn cut(
+    /// Returns a line of `text` without secrets, and the cell of the caret under `column`, counted from 0. Line and column
+    /// count from 1. `None` if there is no such line. Among headers every value is secret, whatever its key is.
+    pub(crate) fn quote(
+        self,
         text: &str,
-        syntax: Syntax,
-        (line, column): (usize, usize),
-        is_among_headers: bool,
-    ) -> Option<Self> {
-        // the mark that some editors put first is no character of the first line
+        place: (usize, usize),
+        in_headers: bool,
+    ) -> Option<(String, usize)> {
+        let (line, column) = place;
+        // Some editors put a byte order mark in front of the first line.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let original = text.lines().nth(line.checked_sub(1)?)?;
-        let shown = match syntax {
-            Syntax::Toml if is_inside_a_text(text, line) => MASK.to_owned(),
-            _ => without_secrets(original, syntax, is_among_headers),
+        let shown = match self {
+            Self::Toml if is_inside_a_text(text, line) => MASK.to_owned(),
+            _ => without_secrets(original, self, in_headers),
         };
-        let shown: String = shown.replace('\t', " ").chars().take(LONGEST_LINE).collect();
-        // What is masked has no columns of its own.
+        let shown: String = shown.replace('\t', " ").chars().take(MAX_LINE).collect();
+        // A masked value has no columns.
         let end = shown.strip_suffix(MASK).unwrap_or(&shown).chars().count();
-        let caret = column.saturating_sub(1).min(end);
-        Some(Self { line: shown, caret })
+        Some((shown, column.saturating_sub(1).min(end)))
     }
 }
-
-/// The two halves of a line around the value's separator, which belongs to the first.
-type Entry<'l> = (&'l str, &'l str);
 
 /// The line with every value masked that may be a secret, and without a comment.
 fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String {
     let code = line.split(" #").next().unwrap_or_default().trim_end();
     let (has_no_value, entry) = match syntax {
-        Syntax::Toml => (is_table(code.trim()), toml_entry(code)),
-        Syntax::Yaml => (is_branch(code.trim()), yaml_entry(code)),
+        // `[tracer.otel]`
+        Syntax::Toml => {
+            (code.trim().starts_with('[') && !code.contains(['"', '\'', '=', ',']), toml_entry(code))
+        }
+        // `exporters:`, with its entries below it
+        Syntax::Yaml => (code.ends_with(':') && is_key(code), yaml_entry(code)),
     };
     if has_no_value {
         return code.to_owned();
@@ -129,48 +121,35 @@ fn is_inside_a_text(text: &str, line: usize) -> bool {
     false
 }
 
-fn toml_entry(line: &str) -> Option<Entry<'_>> {
+/// Returns the two halves of a line around the separator of its value, which belongs to the first.
+fn toml_entry(line: &str) -> Option<(&str, &str)> {
     line.find('=').map(|at| line.split_at(at + 1))
 }
 
-/// A colon ends a key only before a space or the end of the line.
-fn yaml_entry(line: &str) -> Option<Entry<'_>> {
+/// The same for YAML, where a colon ends a key only before a space or the end of the line.
+fn yaml_entry(line: &str) -> Option<(&str, &str)> {
     let is_end = |at: &usize| line[at + 1..].chars().next().is_none_or(char::is_whitespace);
     let at = line.match_indices(':').map(|(at, _)| at).find(is_end)?;
     Some(line.split_at(at + 1))
 }
 
-/// `[tracer.otel]`
-fn is_table(line: &str) -> bool {
-    line.starts_with('[') && !line.contains(['"', '\'', '=', ','])
-}
-
-/// `exporters:`, with all that it holds below it.
-fn is_branch(line: &str) -> bool {
-    line.strip_suffix(':').is_some_and(|_| is_key(line))
-}
-
-/// Whether this is the name of a key, and not the first half of a token.
+/// Returns whether this is the name of a key, and not the first half of a token.
 fn is_key(key: &str) -> bool {
     let name = name_of(key);
-    !name.is_empty()
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-        && !name.split('.').any(is_token)
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !name.is_empty() && name.chars().all(is_plain) && !name.split('.').any(is_token)
 }
 
 /// The same for that of a header, beside which every secret may stand.
 fn is_header(key: &str) -> bool {
     let name = name_of(key).rsplit("headers.").next().unwrap_or_default();
-    is_key(key) && name.len() <= LONGEST_NAME && !name.contains(|c: char| c.is_ascii_digit())
+    is_key(key) && name.len() <= MAX_NAME && !name.contains(|c: char| c.is_ascii_digit())
 }
 
 /// Long, and of letters in both cases and digits.
 fn is_token(name: &str) -> bool {
-    let has = |kind: fn(&char) -> bool| name.chars().any(|c| kind(&c));
-    name.len() >= SHORTEST_TOKEN
-        && has(char::is_ascii_lowercase)
-        && has(char::is_ascii_uppercase)
-        && has(char::is_ascii_digit)
+    let kinds = [char::is_ascii_lowercase, char::is_ascii_uppercase, char::is_ascii_digit];
+    name.len() >= MIN_TOKEN && kinds.iter().all(|kind| name.chars().any(|c| kind(&c)))
 }
 
 /// Without its separator, the dash of a list's element and quotes.
@@ -195,7 +174,7 @@ fn is_begun(value: &str) -> bool {
 /// second line, no block of PEM.
 fn is_one_value(value: &str) -> bool {
     const OF_SEVERAL_LINES: [&str; 6] = ["-----", "\"\"\"", "'''", "\\n", "\\r", "\\u"];
-    value.len() <= LONGEST_VALUE
+    value.len() <= MAX_VALUE
         && !value.contains(['=', '@', '#', '?', '{', ','])
         && !OF_SEVERAL_LINES.iter().any(|sign| value.contains(sign))
 }
@@ -205,38 +184,38 @@ mod tests {
     use super::*;
 
     fn shown(line: &str) -> String {
-        Snippet::cut(line, Syntax::Toml, (1, 1), false).expect("it has one line").line
+        Syntax::Toml.quote(line, (1, 1), false).expect("it has one line").0
     }
 
     fn shown_in_yaml(line: &str) -> String {
-        Snippet::cut(line, Syntax::Yaml, (1, 1), false).expect("it has one line").line
+        Syntax::Yaml.quote(line, (1, 1), false).expect("it has one line").0
     }
 
     #[test]
     fn the_caret_stands_under_the_column() {
         let text = "[tracer.otel]\n  timeout = \"0s\"\n";
-        let snippet = Snippet::cut(text, Syntax::Toml, (2, 13), false).expect("there is a second line");
-        assert_eq!(snippet, Snippet { line: "  timeout = \"0s\"".to_owned(), caret: 12 });
-        assert_eq!(Snippet::cut(text, Syntax::Toml, (9, 1), false), None);
-        assert_eq!(Snippet::cut(text, Syntax::Toml, (0, 1), false), None);
+        let snippet = Syntax::Toml.quote(text, (2, 13), false).expect("there is a second line");
+        assert_eq!(snippet, ("  timeout = \"0s\"".to_owned(), 12));
+        assert_eq!(Syntax::Toml.quote(text, (9, 1), false), None);
+        assert_eq!(Syntax::Toml.quote(text, (0, 1), false), None);
     }
 
     #[test]
     fn a_caret_within_a_masked_value_stands_at_its_beginning() {
         let text = "headers = [\"Authorization: Bearer hunter2\", \"hunter2\"]";
-        let snippet = Snippet::cut(text, Syntax::Toml, (1, 45), false).expect("a line");
-        assert_eq!(snippet, Snippet { line: "headers = ***".to_owned(), caret: 10 });
+        let snippet = Syntax::Toml.quote(text, (1, 45), false).expect("a line");
+        assert_eq!(snippet, ("headers = ***".to_owned(), 10));
     }
 
     #[test]
     fn the_mark_of_some_editors_is_no_part_of_the_first_line() {
-        let snippet = Snippet::cut("\u{feff}level = 1", Syntax::Toml, (1, 9), false).expect("a line");
-        assert_eq!(snippet, Snippet { line: "level = 1".to_owned(), caret: 8 });
+        let snippet = Syntax::Toml.quote("\u{feff}level = 1", (1, 9), false).expect("a line");
+        assert_eq!(snippet, ("level = 1".to_owned(), 8));
     }
 
     #[test]
     fn a_caret_behind_the_line_stays_at_its_end() {
-        assert_eq!(Snippet::cut("lossy =", Syntax::Toml, (1, 500), false).expect("a line").caret, 7);
+        assert_eq!(Syntax::Toml.quote("lossy =", (1, 500), false).expect("a line").1, 7);
     }
 
     #[test]
@@ -345,11 +324,7 @@ mod tests {
     fn no_line_of_a_text_that_takes_several_is_shown() {
         let text = "a = \"\"\"\ntype = hunter2\n\"\"\"\ntype = 'x'\nb = '''x'''\nc = '''\ntype = hunter2";
         for (line, expected) in [(2, MASK), (4, "type = 'x'"), (5, "b = ***"), (7, MASK)] {
-            assert_eq!(
-                Snippet::cut(text, Syntax::Toml, (line, 1), false).expect("a line").line,
-                expected,
-                "{line}"
-            );
+            assert_eq!(Syntax::Toml.quote(text, (line, 1), false).expect("a line").0, expected, "{line}");
         }
         for line in [
             "ca-file = \"\"\"-----BEGIN hunter2",
@@ -364,7 +339,7 @@ mod tests {
     #[test]
     fn a_token_in_the_place_of_a_key_is_not_shown() {
         assert_eq!(shown("c2VjcmV0LXRva2VuLWh1bnRlcjI = 1"), MASK);
-        let of_headers = |line: &str| Snippet::cut(line, Syntax::Toml, (1, 1), true).expect("a line").line;
+        let of_headers = |line: &str| Syntax::Toml.quote(line, (1, 1), true).expect("a line").0;
         assert_eq!(of_headers("eyJhbGciOiJIUzI1NiJ9 = 1"), MASK);
         assert_eq!(of_headers("headers.X-Tenant = 1"), "headers.X-Tenant = ***");
     }
@@ -405,6 +380,6 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_cut() {
-        assert!(shown(&format!("timeout = \"{}\"", "1".repeat(1 << 20))).len() <= LONGEST_LINE);
+        assert!(shown(&format!("timeout = \"{}\"", "1".repeat(1 << 20))).len() <= MAX_LINE);
     }
 }

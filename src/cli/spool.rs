@@ -6,14 +6,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use standpipe::ledger::Counts;
 use standpipe::probe::probe;
 use standpipe::spool::{Contents, Instance, inspect};
-use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Signal, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Signal, Telemetry, spawn};
 
 use super::style::{Ink, Style};
 use super::table::{Column, Table, Text};
@@ -59,9 +58,8 @@ pub(crate) struct SpoolOptions {
 }
 
 pub(crate) fn show(options: &SpoolOptions, style: &Style) -> Result<ExitCode, Failure> {
-    let directory = &options.directory;
-    let instances = look(directory)?;
-    print(&draw(directory, &instances, SystemTime::now(), style))?;
+    let instances = look(&options.directory)?;
+    print(&draw(&options.directory, &instances, SystemTime::now(), style))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -76,30 +74,25 @@ fn unsent(instances: &[Instance]) -> u64 {
 
 fn draw(directory: &Path, instances: &[Instance], now: SystemTime, style: &Style) -> Vec<String> {
     let ended = instances.iter().filter(|instance| !instance.is_running && instance.records() > 0).count();
-    let mut heading = style.line();
+    let directory = directory.display().to_string();
     let what = match (ended, instances.is_empty()) {
-        (0, true) => "nothing is there".to_owned(),
-        (0, false) => "nothing is left to deliver".to_owned(),
+        (0, true) => ": nothing is there".to_owned(),
+        (0, false) => ": nothing is left to deliver".to_owned(),
         _ => {
             let (records, processes) = (unsent(instances), if ended == 1 { "process" } else { "processes" });
-            format!("{} of {ended} {processes} that ended", describe::count(records, "record"))
+            format!(": {} of {ended} {processes} that ended", describe::count(records, "record"))
         }
     };
-    heading.put(Ink::PLAIN.bold(), &directory.display().to_string()).put(Ink::PLAIN, &format!(": {what}"));
-    let mut lines = vec![heading.finish()];
+    let mut lines = vec![style.line().put(Ink::PLAIN.bold(), &directory).put(Ink::PLAIN, &what).finish()];
     for instance in instances {
         lines.push(String::new());
         lines.extend(draw_instance(instance, now, style));
     }
     if ended > 0 {
-        let mut advice = style.line();
-        advice.put(Ink::FAINT, "to send it: ");
-        let command = format!(
-            "standpipe drain {} --endpoint http://localhost:4318",
-            text::shell_word(&directory.display().to_string())
-        );
-        advice.put(Ink::PLAIN, &command);
-        lines.extend([String::new(), advice.finish()]);
+        let directory = text::shell_word(&directory);
+        let command = format!("standpipe drain {directory} --endpoint http://localhost:4318");
+        let advice = style.line().put(Ink::FAINT, "to send it: ").put(Ink::PLAIN, &command).finish();
+        lines.extend([String::new(), advice]);
     }
     lines
 }
@@ -111,22 +104,20 @@ fn draw_instance(instance: &Instance, now: SystemTime, style: &Style) -> Vec<Str
     if let Some(service) = &instance.service {
         heading.put(Ink::PLAIN, &format!("of {service}")).space(2);
     }
-    let since = instance
-        .started
-        .map_or_else(String::new, |started| format!(", started {} ago", age(started, now, style)));
+    let since = instance.started.map(|started| format!(", started {} ago", age(started, now, style)));
     let (ink, state) = if instance.is_running { (Ink::GOOD, "running") } else { (Ink::WARNING, "ended") };
-    heading.put(ink, state).put(Ink::FAINT, &since).space(2);
-    heading.put(Ink::FAINT, &format!("{}, {} of files", instance.id, describe::size(instance.bytes)));
+    let files = format!("{}, {} of files", instance.id, describe::size(instance.bytes));
+    heading.put(ink, state).put(Ink::FAINT, &since.unwrap_or_default()).space(2).put(Ink::FAINT, &files);
     let mut lines = vec![heading.finish()];
     let table = Table::new(style, 2, COLUMNS);
-    let rows = instance.contents.iter().map(|contents| table.row(row(contents, now, style)));
-    lines.extend(rows);
+    lines.extend(instance.contents.iter().map(|contents| table.row(row(contents, now, style))));
+    let remark = |ink, text: &str| style.line().space(2).put(ink, text).finish();
     if instance.open_spans > 0 {
         let state = if instance.is_running { "open now" } else { "interrupted" };
-        let text = format!("{} {state}", describe::count(instance.open_spans, "span"));
-        lines.push(remark(Ink::PLAIN, &text, style));
+        let spans = describe::count(instance.open_spans, "span");
+        lines.push(remark(Ink::PLAIN, &format!("{spans} {state}")));
     }
-    lines.extend(instance.problems.iter().map(|problem| remark(Ink::BAD, problem, style)));
+    lines.extend(instance.problems.iter().map(|problem| remark(Ink::BAD, problem)));
     lines
 }
 
@@ -144,12 +135,6 @@ fn row(contents: &Contents, now: SystemTime, style: &Style) -> [Text<'static>; 5
         Text::new(Ink::PLAIN, describe::size(contents.bytes)),
         Text::new(Ink::FAINT, waits.unwrap_or_else(|| "in the queue".to_owned())),
     ]
-}
-
-fn remark(ink: Ink, text: &str, style: &Style) -> String {
-    let mut line = style.line();
-    line.space(2).put(ink, text);
-    line.finish()
 }
 
 fn age(then: SystemTime, now: SystemTime, style: &Style) -> String {
@@ -200,12 +185,11 @@ pub(crate) struct DrainOptions {
 
 impl DrainOptions {
     fn exporter(&self) -> Exporter {
-        let exporter = match &self.endpoint {
-            None => return Exporter::console(),
-            Some(endpoint) if self.grpc => Exporter::grpc(endpoint),
-            Some(endpoint) => Exporter::http(endpoint),
-        };
-        self.headers.iter().fold(exporter, |exporter, (name, value)| exporter.header(name, value))
+        match &self.endpoint {
+            None => Exporter::console(),
+            Some(endpoint) if self.grpc => sender::with_headers(Exporter::grpc(endpoint), &self.headers),
+            Some(endpoint) => sender::with_headers(Exporter::http(endpoint), &self.headers),
+        }
     }
 }
 
@@ -235,8 +219,14 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
             let _ = sender.send(Event::Drained);
         }
     };
-    thread::Builder::new().name("standpipe-flush".to_owned()).spawn(flush).map_err(cannot_start)?;
-    let mut draining = Draining::new(options, style);
+    spawn("standpipe-flush", flush).map_err(cannot_start)?;
+    let mut draining = Draining {
+        to_stdout: options.to_stdout,
+        progress: Progress::new(style),
+        reported: HashSet::new(),
+        goes_on: (!options.to_stdout).then_some(GOES_ON),
+        is_accounted: true,
+    };
     let is_drained = draining.wait(&events, deadline, || {
         let counts = telemetry.ledger().total();
         (counts.delivered + counts.lost(), total)
@@ -247,12 +237,12 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
         draining.take(event);
     }
     let left = left_of(&before, look(&options.directory)?);
-    let summary = summary(&counts, left, is_drained, &draining.unaccounted, style);
+    let summary = summary(&counts, left, is_drained, draining.is_accounted, style);
     match options.to_stdout {
         true => summary.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}"))),
         false => print(&summary)?,
     }
-    let is_whole = left == 0 && counts.lost() == 0 && draining.unaccounted.is_empty();
+    let is_whole = left == 0 && counts.lost() == 0 && draining.is_accounted;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -273,20 +263,16 @@ fn refuse_foreign(
     if options.to_stdout || signals.is_empty() {
         return Ok(());
     }
-    let budget = deadline.map_or(PROBE_TIMEOUT, |deadline| {
-        deadline.saturating_duration_since(Instant::now()).min(PROBE_TIMEOUT)
-    });
-    let report = probe(&options.exporter().signals(signals), budget);
-    for endpoint in &report.endpoints {
-        if let Some(stage) = endpoint.stages.iter().find(|stage| stage.is_refused) {
-            return Err(Failure::Message(format!(
-                "{}: {stage}; nothing was sent, and all records stay in {}",
-                endpoint.url,
-                text::name(&options.directory)
-            )));
-        }
+    let left = deadline.map_or(PROBE_TIMEOUT, |deadline| deadline.saturating_duration_since(Instant::now()));
+    let report = probe(&options.exporter().signals(signals), left.min(PROBE_TIMEOUT));
+    let stages = report.endpoints.iter().flat_map(|it| it.stages.iter().map(|stage| (&it.url, stage)));
+    match stages.into_iter().find(|(_, stage)| stage.is_refused) {
+        None => Ok(()),
+        Some((url, stage)) => Err(Failure::Message(format!(
+            "{url}: {stage}; nothing was sent, and all records stay in {}",
+            text::name(&options.directory)
+        ))),
     }
-    Ok(())
 }
 
 /// The messages and the progress of a drain.
@@ -296,21 +282,11 @@ struct Draining<'a> {
     reported: HashSet<String>,
     /// The message to print after the first request that could not be delivered.
     goes_on: Option<&'static str>,
-    /// Messages about records that no count includes.
-    unaccounted: Vec<String>,
+    /// False after a message about records that no count includes.
+    is_accounted: bool,
 }
 
-impl<'a> Draining<'a> {
-    fn new(options: &DrainOptions, style: &'a Style) -> Self {
-        Self {
-            to_stdout: options.to_stdout,
-            progress: Progress::new(style),
-            reported: HashSet::new(),
-            goes_on: (!options.to_stdout).then_some(GOES_ON),
-            unaccounted: Vec::new(),
-        }
-    }
-
+impl Draining<'_> {
     /// Waits until all records that can be delivered are, and returns true; false if the wait ends before.
     fn wait(
         &mut self,
@@ -325,18 +301,13 @@ impl<'a> Draining<'a> {
                 report_error("the time is up");
                 break false;
             }
-            match events.recv_timeout(TICK.min(left)) {
-                Ok(event) => {
-                    if let Some(is_drained) = self.take(event) {
-                        break is_drained;
-                    }
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => break false,
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    let (done, total) = done_of_total();
-                    self.progress.draw(done, total, || format!("{done} of {total} records"));
-                }
+            // The telemetry keeps a sender, so that an error is a timeout.
+            let ended = events.recv_timeout(TICK.min(left)).map(|event| self.take(event));
+            if let Ok(Some(is_drained)) = ended {
+                break is_drained;
             }
+            let (done, total) = done_of_total();
+            self.progress.draw(done, total, || format!("{done} of {total} records"));
         };
         self.progress.clear();
         is_drained
@@ -351,14 +322,12 @@ impl<'a> Draining<'a> {
         };
         let is_unavailable = problem.kind == ProblemKind::Unavailable;
         let words = if self.to_stdout { problem.message } else { sender::in_words(&problem) };
-        if !self.reported.contains(&words) {
+        if self.reported.insert(words.clone()) {
             self.progress.clear();
             report_error(&words);
             self.goes_on.take_if(|_| is_unavailable).iter().for_each(|words| report_error(words));
-            if problem.kind == ProblemKind::Spool && UNACCOUNTED.iter().any(|part| words.contains(part)) {
-                self.unaccounted.push(words.clone());
-            }
-            self.reported.insert(words);
+            let is_spool = problem.kind == ProblemKind::Spool;
+            self.is_accounted &= !(is_spool && UNACCOUNTED.iter().any(|part| words.contains(part)));
         }
         // output that is not read any more does not come back
         (self.to_stdout && is_unavailable).then_some(false)
@@ -373,18 +342,10 @@ fn left_of(before: &[Instance], mut now: Vec<Instance>) -> u64 {
     unsent(&now)
 }
 
-fn summary(
-    counts: &Counts,
-    left: u64,
-    is_drained: bool,
-    unaccounted: &[String],
-    style: &Style,
-) -> Vec<String> {
+fn summary(counts: &Counts, left: u64, is_drained: bool, is_accounted: bool, style: &Style) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = |ink: Ink, mark: &str, text: &str| {
-        let mut line = style.line();
-        line.put(ink.bold(), mark).space(1).put(Ink::PLAIN, text);
-        lines.push(line.finish());
+        lines.push(style.line().put(ink.bold(), mark).space(1).put(Ink::PLAIN, text).finish());
     };
     let (check, cross) = (style.glyph("✓"), style.glyph("✗"));
     if counts.delivered > 0 {
@@ -402,11 +363,11 @@ fn summary(
             line(Ink::BAD, cross, &format!("{}: {why}", describe::count(lost, "record")));
         }
     }
-    if !unaccounted.is_empty() {
+    if !is_accounted {
         line(Ink::BAD, cross, "records of unknown number were lost, or files were left alone: see above");
     }
     match left {
-        0 if !unaccounted.is_empty() => {}
+        0 if !is_accounted => {}
         0 => line(Ink::GOOD, check, "nothing is left"),
         _ => {
             let (records, are) = (describe::count(left, "record"), if left == 1 { "is" } else { "are" });

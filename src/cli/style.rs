@@ -256,8 +256,9 @@ impl Line<'_> {
         self.style.width.saturating_sub(self.width)
     }
 
-    pub(crate) fn finish(self) -> String {
-        self.text
+    /// Takes the text of the line.
+    pub(crate) fn finish(&mut self) -> String {
+        std::mem::take(&mut self.text)
     }
 
     fn write(&mut self, ink: Ink, text: &str) {

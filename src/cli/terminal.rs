@@ -32,7 +32,7 @@ impl TerminalInfo {
         let is_terminal = io::stdout().is_terminal();
         Self {
             is_terminal,
-            takes_escapes: is_terminal && platform::take_escapes(),
+            takes_escapes: is_terminal && take_escapes(),
             no_color: variable("NO_COLOR"),
             term: variable("TERM"),
             locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable),
@@ -136,11 +136,12 @@ fn bar(done: u64, total: u64, figures: &str, style: &Style) -> String {
 }
 
 #[cfg(not(windows))]
-mod platform {
-    pub(crate) fn take_escapes() -> bool {
-        true
-    }
+fn take_escapes() -> bool {
+    true
 }
+
+#[cfg(windows)]
+use platform::take_escapes;
 
 #[cfg(windows)]
 #[allow(unsafe_code, reason = "std does not ask a console")]

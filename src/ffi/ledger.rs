@@ -60,10 +60,7 @@ pub(super) fn is_complete(ledger: &ledger::Ledger) -> bool {
 extern "C" fn standpipe_get_ledger(handle: Pointer<'_>, ledger: Versioned<'_, Ledger>) -> Code {
     border(|| {
         let now = handle.get().map(|handle| handle.telemetry.ledger()).unwrap_or_default();
-        match ledger.write(&Ledger::of(&now)) {
-            Some(()) => Code::OK,
-            None => Code::INVALID_ARGUMENT,
-        }
+        if ledger.write(&Ledger::of(&now)).is_some() { Code::OK } else { Code::INVALID_ARGUMENT }
     })
 }
 

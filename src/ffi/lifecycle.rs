@@ -15,7 +15,7 @@ use super::ledger::{Ledger, is_complete};
 use super::{Code, Out, OwnedText, SizeFirst, Versioned, border, keep_panics_silent};
 use crate::config::{Config, ConfigError, Exporter, WhenFull};
 use crate::pipeline::exporter_set::FlushOutcome;
-use crate::problem::{Problem, ProblemKind};
+use crate::problem::Problem;
 use crate::process::PerProcess;
 use crate::telemetry::Telemetry;
 
@@ -147,16 +147,13 @@ impl Options<'_> {
     }
 }
 
-/// Starts what `configure` comes to, or says why not.
+/// Starts the configuration that `configure` returns, or says why not.
 fn start(
     options: &Versioned<'_, Options<'_>>,
     out: &Out<'_, Pointer<'_>>,
     error: &Out<'_, OwnedText>,
     configure: impl FnOnce(&Options<'_>) -> Result<Config, Refusal>,
 ) -> Code {
-    error.put(OwnedText::NONE);
-    out.put(Pointer::NULL);
-    keep_panics_silent();
     let started = || {
         if out.is_null() {
             return Err(invalid("out is NULL"));
@@ -167,16 +164,21 @@ fn start(
         }
         options.start(configure(&options)?)
     };
-    match started() {
-        Ok(handle) => {
-            out.put(Pointer::new(handle));
-            Code::OK
+    border(|| {
+        error.put(OwnedText::NONE);
+        out.put(Pointer::NULL);
+        keep_panics_silent();
+        match started() {
+            Ok(handle) => {
+                out.put(Pointer::new(handle));
+                Code::OK
+            }
+            Err(Refusal(code, text)) => {
+                error.put(OwnedText::new(text));
+                code
+            }
         }
-        Err(Refusal(code, text)) => {
-            error.put(OwnedText::new(text));
-            code
-        }
-    }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -185,16 +187,14 @@ extern "C" fn standpipe_start(
     out: Out<'_, Pointer<'_>>,
     error: Out<'_, OwnedText>,
 ) -> Code {
-    border(|| {
-        start(&options, &out, &error, |options| {
-            if options.endpoint.is_null() {
-                return Err(invalid("endpoint is NULL: nothing could be sent"));
-            }
-            if options.has(flag::ENVIRONMENT) {
-                return Err(invalid("STANDPIPE_ENVIRONMENT is for the other functions that start"));
-            }
-            options.complete(Config::new())
-        })
+    start(&options, &out, &error, |options| {
+        if options.endpoint.is_null() {
+            return Err(invalid("endpoint is NULL: nothing could be sent"));
+        }
+        if options.has(flag::ENVIRONMENT) {
+            return Err(invalid("STANDPIPE_ENVIRONMENT is for the other functions that start"));
+        }
+        options.complete(Config::new())
     })
 }
 
@@ -204,11 +204,9 @@ extern "C" fn standpipe_start_from_env(
     out: Out<'_, Pointer<'_>>,
     error: Out<'_, OwnedText>,
 ) -> Code {
-    border(|| {
-        start(&options, &out, &error, |options| match options.exporter()? {
-            Some(exporter) => Ok(Config::new().exporter(exporter).with_environment()?),
-            None => Ok(Config::from_env()?),
-        })
+    start(&options, &out, &error, |options| match options.exporter()? {
+        Some(exporter) => Ok(Config::new().exporter(exporter).with_environment()?),
+        None => Ok(Config::from_env()?),
     })
 }
 
@@ -219,11 +217,9 @@ extern "C" fn standpipe_start_from_file(
     out: Out<'_, Pointer<'_>>,
     error: Out<'_, OwnedText>,
 ) -> Code {
-    border(|| {
-        start(&options, &out, &error, |options| {
-            let path = path.path().ok_or_else(|| invalid("path is NULL"))?;
-            options.complete(Config::from_file(path)?)
-        })
+    start(&options, &out, &error, |options| {
+        let path = path.path().ok_or_else(|| invalid("path is NULL"))?;
+        options.complete(Config::from_file(path)?)
     })
 }
 
@@ -235,11 +231,9 @@ extern "C" fn standpipe_start_from_toml(
     out: Out<'_, Pointer<'_>>,
     error: Out<'_, OwnedText>,
 ) -> Code {
-    border(|| {
-        start(&options, &out, &error, |options| {
-            let text = text.option(len).ok_or_else(|| invalid("text is NULL"))?;
-            options.complete(Config::from_toml_str(&text)?)
-        })
+    start(&options, &out, &error, |options| {
+        let text = text.option(len).ok_or_else(|| invalid("text is NULL"))?;
+        options.complete(Config::from_toml_str(&text)?)
     })
 }
 
@@ -290,6 +284,15 @@ extern "C" fn standpipe_free(handle: Pointer<'_>) {
     });
 }
 
+/// Makes a tracer, a logger or a meter of this scope.
+pub(super) fn scoped<T>(
+    handle: &Pointer<'_>,
+    (scope, version): (Chars<'_>, Chars<'_>),
+    make: impl FnOnce(&Telemetry, &str, &str) -> T,
+) -> Option<Box<T>> {
+    border(|| Some(Box::new(make(&handle.get()?.telemetry, &scope.text(), &version.text()))))
+}
+
 fn budget(milliseconds: u32) -> Duration {
     Duration::from_millis(milliseconds.into())
 }
@@ -338,7 +341,7 @@ impl Gate {
         let around = RUNNING.replace(self);
         // SAFETY: the program has given this function for this purpose, and `standpipe_free`, after which it may be gone, has
         // not returned: it closes the gate first, and waits for the lock.
-        unsafe { callback(self.user, number(problem.kind), message.as_ptr(), problem.occurrences) };
+        unsafe { callback(self.user, problem.kind as i32 + 1, message.as_ptr(), problem.occurrences) };
         RUNNING.set(around);
     }
 
@@ -352,26 +355,5 @@ impl Gate {
 
     fn running(&self) -> &Mutex<()> {
         self.running.get_or_renew(|| Mutex::new(()))
-    }
-}
-
-/// What the header calls this kind: a number that never changes.
-fn number(kind: ProblemKind) -> i32 {
-    match kind {
-        ProblemKind::Unavailable => 1,
-        ProblemKind::Refused => 2,
-        ProblemKind::NotTaken => 3,
-        ProblemKind::PartialSuccess => 4,
-        ProblemKind::GaveUp => 5,
-        ProblemKind::CallersWaiting => 6,
-        ProblemKind::QueueFull => 7,
-        ProblemKind::TooLarge => 8,
-        ProblemKind::WorkerPanicked => 9,
-        ProblemKind::CallbackPanicked => 10,
-        ProblemKind::Instrument => 11,
-        ProblemKind::CardinalityLimit => 12,
-        ProblemKind::Configuration => 13,
-        ProblemKind::NoServiceName => 14,
-        ProblemKind::Spool => 15,
     }
 }

@@ -1,11 +1,12 @@
 //! Log records from C.
 
 use super::input::{AnyValue, Arena, Attribute, Chars, First};
-use super::lifecycle::Pointer;
+use super::lifecycle::{Pointer, scoped};
 use super::spans::time;
 use super::{SizeFirst, Versioned, border};
 use crate::logs::{Log, Logger};
 use crate::record::Severity;
+use crate::telemetry::Telemetry;
 use crate::trace::OpenSpan;
 
 /// `standpipe_log_options`.
@@ -34,10 +35,7 @@ extern "C" fn standpipe_logger_new(
     scope: Chars<'_>,
     version: Chars<'_>,
 ) -> Option<Box<Logger>> {
-    border(|| {
-        let telemetry = &handle.get()?.telemetry;
-        Some(Box::new(telemetry.logger_with_version(&scope.text(), &version.text())))
-    })
+    scoped(&handle, (scope, version), Telemetry::logger_with_version)
 }
 
 #[unsafe(no_mangle)]
@@ -62,12 +60,9 @@ extern "C" fn standpipe_log(
     border(|| {
         let Some(logger) = logger else { return };
         let severity = nearest(severity);
-        let log = match logger.is_enabled(severity) {
-            true => logger.record(severity, body.option()),
-            // only counted
-            false => logger.record(severity, ""),
-        };
-        emit(log, span, attributes, count);
+        // A record that is not enabled is only counted.
+        let body = if logger.is_enabled(severity) { body.option() } else { None };
+        emit(logger.record(severity, body), span, attributes, count);
     });
 }
 

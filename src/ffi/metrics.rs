@@ -1,13 +1,14 @@
 //! Instruments and measurements from C.
 
 use super::input::{Arena, Attribute, Chars, First};
-use super::lifecycle::Pointer;
+use super::lifecycle::{Pointer, scoped};
 use super::{Code, border};
 use crate::metrics::{
-    BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram, Meter,
-    UpDownCounter,
+    Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
+    Meter, Pair, Pairs, UpDownCounter,
 };
 use crate::record::Value;
+use crate::telemetry::Telemetry;
 
 /// `standpipe_instrument`.
 enum Instrument {
@@ -31,10 +32,7 @@ extern "C" fn standpipe_meter_new(
     scope: Chars<'_>,
     version: Chars<'_>,
 ) -> Option<Box<Meter>> {
-    border(|| {
-        let telemetry = &handle.get()?.telemetry;
-        Some(Box::new(telemetry.meter_with_version(&scope.text(), &version.text())))
-    })
+    scoped(&handle, (scope, version), Telemetry::meter_with_version)
 }
 
 #[unsafe(no_mangle)]
@@ -78,20 +76,16 @@ extern "C" fn standpipe_instrument_bind(
     count: usize,
 ) -> Option<Box<Instrument>> {
     border(|| {
-        let instrument = instrument?;
-        with_pairs(attributes, count, |pairs| {
-            Some(Box::new(match instrument {
-                Instrument::Counter(counter) => Instrument::BoundCounter(counter.with(pairs)),
-                Instrument::UpDownCounter(counter) => Instrument::BoundUpDownCounter(counter.with(pairs)),
-                Instrument::Gauge(gauge) => Instrument::BoundGauge(gauge.with(pairs)),
-                Instrument::Histogram(histogram) => Instrument::BoundHistogram(histogram.with(pairs)),
-                Instrument::CounterDouble(counter) => Instrument::BoundCounterDouble(counter.with(pairs)),
-                Instrument::UpDownCounterDouble(counter) => {
-                    Instrument::BoundUpDownCounterDouble(counter.with(pairs))
-                }
-                _ => return None,
-            }))
-        })
+        let given = Given { attributes, count };
+        Some(Box::new(match instrument? {
+            Instrument::Counter(counter) => Instrument::BoundCounter(counter.with(given)),
+            Instrument::UpDownCounter(counter) => Instrument::BoundUpDownCounter(counter.with(given)),
+            Instrument::Gauge(gauge) => Instrument::BoundGauge(gauge.with(given)),
+            Instrument::Histogram(histogram) => Instrument::BoundHistogram(histogram.with(given)),
+            Instrument::CounterDouble(counter) => Instrument::BoundCounterDouble(counter.with(given)),
+            Instrument::UpDownCounterDouble(it) => Instrument::BoundUpDownCounterDouble(it.with(given)),
+            _ => return None,
+        }))
     })
 }
 
@@ -108,14 +102,11 @@ extern "C" fn standpipe_add(
     count: usize,
 ) -> Code {
     border(|| {
+        let given = Given { attributes, count };
         match (instrument, u64::try_from(value)) {
             (None, _) => {}
-            (Some(Instrument::Counter(counter)), Ok(value)) => {
-                with_pairs(attributes, count, |pairs| counter.add(value, pairs));
-            }
-            (Some(Instrument::UpDownCounter(counter)), _) => {
-                with_pairs(attributes, count, |pairs| counter.add(value, pairs));
-            }
+            (Some(Instrument::Counter(counter)), Ok(value)) => counter.add(value, given),
+            (Some(Instrument::UpDownCounter(counter)), _) => counter.add(value, given),
             (Some(Instrument::BoundCounter(counter)), Ok(value)) if count == 0 => counter.add(value),
             (Some(Instrument::BoundUpDownCounter(counter)), _) if count == 0 => counter.add(value),
             _ => return Code::INVALID_ARGUMENT,
@@ -132,17 +123,14 @@ extern "C" fn standpipe_add_double(
     count: usize,
 ) -> Code {
     border(|| {
+        let given = Given { attributes, count };
         match instrument {
             None => {}
             Some(Instrument::CounterDouble(_) | Instrument::BoundCounterDouble(_)) if value < 0.0 => {
                 return Code::INVALID_ARGUMENT;
             }
-            Some(Instrument::CounterDouble(counter)) => {
-                with_pairs(attributes, count, |pairs| counter.add(value, pairs));
-            }
-            Some(Instrument::UpDownCounterDouble(counter)) => {
-                with_pairs(attributes, count, |pairs| counter.add(value, pairs));
-            }
+            Some(Instrument::CounterDouble(counter)) => counter.add(value, given),
+            Some(Instrument::UpDownCounterDouble(counter)) => counter.add(value, given),
             Some(Instrument::BoundCounterDouble(counter)) if count == 0 => counter.add(value),
             Some(Instrument::BoundUpDownCounterDouble(counter)) if count == 0 => counter.add(value),
             Some(_) => return Code::INVALID_ARGUMENT,
@@ -159,14 +147,11 @@ extern "C" fn standpipe_record(
     count: usize,
 ) -> Code {
     border(|| {
+        let given = Given { attributes, count };
         match instrument {
             None => {}
-            Some(Instrument::Gauge(gauge)) => {
-                with_pairs(attributes, count, |pairs| gauge.record(value, pairs));
-            }
-            Some(Instrument::Histogram(histogram)) => {
-                with_pairs(attributes, count, |pairs| histogram.record(value, pairs));
-            }
+            Some(Instrument::Gauge(gauge)) => gauge.record(value, given),
+            Some(Instrument::Histogram(histogram)) => histogram.record(value, given),
             Some(Instrument::BoundGauge(gauge)) if count == 0 => gauge.record(value),
             Some(Instrument::BoundHistogram(histogram)) if count == 0 => histogram.record(value),
             Some(_) => return Code::INVALID_ARGUMENT,
@@ -178,23 +163,31 @@ extern "C" fn standpipe_record(
 /// Attributes of a measurement that need no allocation.
 const FEW: usize = 8;
 
-fn with_pairs<'a, T>(
+/// The attributes of a measurement.
+#[derive(Clone, Copy)]
+struct Given<'a> {
     attributes: First<'a, Attribute<'a>>,
     count: usize,
-    work: impl FnOnce(&[(&str, Value<'_>)]) -> T,
-) -> T {
-    if count == 0 {
-        return work(&[]);
+}
+
+impl Attributes for Given<'_> {}
+
+impl Pairs for Given<'_> {
+    #[inline]
+    fn with<R>(self, take: impl FnOnce(&[Pair<'_>]) -> R) -> R {
+        if self.count == 0 {
+            return take(&[]);
+        }
+        let arena = Arena::default();
+        let mut pairs = arena.attributes(self.attributes, self.count);
+        if self.count > FEW {
+            return take(&pairs.collect::<Vec<_>>());
+        }
+        let (mut few, mut len) = ([("", Value::Bool(false)); FEW], 0);
+        for (place, pair) in few.iter_mut().zip(&mut pairs) {
+            *place = pair;
+            len += 1;
+        }
+        take(&few[..len])
     }
-    let arena = Arena::default();
-    let mut pairs = arena.attributes(attributes, count);
-    if count > FEW {
-        return work(&pairs.collect::<Vec<_>>());
-    }
-    let (mut few, mut len) = ([("", Value::Bool(false)); FEW], 0);
-    for (place, pair) in few.iter_mut().zip(&mut pairs) {
-        *place = pair;
-        len += 1;
-    }
-    work(&few[..len])
 }

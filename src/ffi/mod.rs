@@ -218,16 +218,8 @@ extern "C" fn standpipe_text_free(text: OwnedText) {
 /// The version of the library, as `STANDPIPE_VERSION` of the header it was built with.
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_version() -> u32 {
-    const fn number(text: &str) -> u32 {
-        match u32::from_str_radix(text, 10) {
-            Ok(number) => number,
-            Err(_) => panic!("a part of the version is not a number"),
-        }
-    }
-    const MAJOR: u32 = number(env!("CARGO_PKG_VERSION_MAJOR"));
-    const MINOR: u32 = number(env!("CARGO_PKG_VERSION_MINOR"));
-    const PATCH: u32 = number(env!("CARGO_PKG_VERSION_PATCH"));
-    MAJOR * 1_000_000 + MINOR * 1_000 + PATCH
+    let parts = env!("CARGO_PKG_VERSION").split(['.', '-', '+']).take(3);
+    parts.fold(0, |version, part| version * 1_000 + part.parse().unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use super::input::{Arena, Attribute, Chars, First};
-use super::lifecycle::Pointer;
+use super::lifecycle::{Pointer, scoped};
 use super::{Code, SizeFirst, Versioned, border};
 use crate::context::SpanContext;
 use crate::record::{IntoValue, SpanKind, Status};
+use crate::telemetry::Telemetry;
 use crate::trace::{DetachedSpan, EventBuilder, LinkBuilder, OpenSpan, Tracer};
 
 /// `standpipe_span_options`.
@@ -35,10 +36,7 @@ extern "C" fn standpipe_tracer_new(
     scope: Chars<'_>,
     version: Chars<'_>,
 ) -> Option<Box<Tracer>> {
-    border(|| {
-        let telemetry = &handle.get()?.telemetry;
-        Some(Box::new(telemetry.tracer_with_version(&scope.text(), &version.text())))
-    })
+    scoped(&handle, (scope, version), Telemetry::tracer_with_version)
 }
 
 #[unsafe(no_mangle)]

@@ -51,6 +51,21 @@ fn a_gate_that_is_closed_calls_no_more() {
     assert_eq!(calls, 1);
 }
 
+#[test]
+fn kinds_of_problems_have_the_numbers_of_the_header() {
+    let header = include_str!("standpipe.h");
+    for (name, kind) in [
+        ("UNAVAILABLE", ProblemKind::Unavailable),
+        ("GAVE_UP", ProblemKind::GaveUp),
+        ("TOO_LARGE", ProblemKind::TooLarge),
+        ("INSTRUMENT", ProblemKind::Instrument),
+        ("NO_SERVICE_NAME", ProblemKind::NoServiceName),
+        ("SPOOL", ProblemKind::Spool),
+    ] {
+        assert!(header.contains(&format!("STANDPIPE_PROBLEM_{name} {} ", kind as i32 + 1)), "{name}");
+    }
+}
+
 /// Each of these lists has the one before it twice, and a zeroed value: 2^17 lists if all are followed.
 #[test]
 fn lists_that_share_lists_are_not_followed_whatever_zeroed_values_are_among_them() {

@@ -51,6 +51,8 @@ use std::sync::Arc;
 
 pub use builder::InstrumentBuilder;
 pub(crate) use collection::{Collected, Reader, SinkStatus};
+#[cfg(feature = "ffi")]
+pub(crate) use handles::sealed::{Pair, Pairs};
 pub use handles::{
     Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
     Measure, UpDownCounter,

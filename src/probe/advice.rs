@@ -1,4 +1,4 @@
-//! Pure: what the failure of a stage means, and what to do about it.
+//! The meaning of a failed stage, and what to do about it. Pure.
 
 use std::io::ErrorKind;
 
@@ -7,6 +7,16 @@ use super::endpoint::EndpointUrl;
 use super::stages::Protocol;
 use crate::config::Transport;
 use crate::transport::{ProbeFailure, TlsFault, TlsFaultKind};
+
+const SILENT: &str = "nothing was answered in time";
+const CLOSED: &str = "the server closed the connection without an answer";
+
+const CHECK_NAME: &str = "is the name right? in a container, is it on the same network?";
+pub(super) const GRPC_PORT: &str = "is it the gRPC port of a collector, usually 4317?";
+const HTTP_PORT: &str = "is it the port of a collector, usually 4318 for HTTP?";
+const NOT_HTTP_PORT: &str = "is it the HTTP port? that of gRPC is usually 4317";
+const MAY_BE_PLAIN: &str = "does this port speak TLS? if not, write http://";
+const AROUND_PROXY: &str = "set proxy = \"off\" or NO_PROXY to go without it";
 
 /// What is wrong, and advice, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,22 +31,19 @@ impl Problem {
     }
 }
 
-/// Why no address was found for a host.
+/// Explains why no address was found for a host.
 pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
     match failure {
-        ProbeFailure::TimedOut => Problem::new(
-            format!("no name server answered in time for {who}"),
-            "is there a network? is the name right?",
-        ),
-        // the system's message for EAI_AGAIN
-        ProbeFailure::Io { text, .. } if text.contains("emporary failure") => Problem::new(
-            format!("no name server knows {who} at the moment"),
-            "is the name right? in a container, is it on the same network? is there a network at all?",
-        ),
-        _ => Problem::new(
-            format!("no address was found for {who}"),
-            "is the name right? in a container, is it on the same network?",
-        ),
+        ProbeFailure::TimedOut => {
+            let what = format!("no name server answered in time for {who}");
+            Problem::new(what, "is there a network? is the name right?")
+        }
+        // The system's message for EAI_AGAIN.
+        ProbeFailure::Io { text, .. } if text.contains("emporary failure") => {
+            let what = format!("no name server knows {who} at the moment");
+            Problem::new(what, format!("{CHECK_NAME} is there a network at all?"))
+        }
+        _ => Problem::new(format!("no address was found for {who}"), CHECK_NAME),
     }
 }
 
@@ -49,49 +56,47 @@ pub(super) struct Target<'a> {
     pub(super) transport: Transport,
 }
 
-/// Why there is no connection.
+/// Explains why there is no connection.
 pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Problem {
     let who = match target.proxy {
         Some(proxy) => format!("the proxy {proxy}"),
         None => target.addresses.clone(),
     };
-    let around = "set proxy = \"off\" or NO_PROXY to go without it";
-    match failure {
+    let proxy_down = format!("is the proxy running? {AROUND_PROXY}");
+    let (what, advice) = match failure {
         ProbeFailure::Proxy { status, advice } => {
-            let usual = || format!("does it allow this host and port? {around}");
-            Problem::new(
-                format!("{who} opens no way to the collector: {status}"),
-                advice.clone().unwrap_or_else(usual),
-            )
+            let usual = || format!("does it allow this host and port? {AROUND_PROXY}");
+            let what = format!("{who} opens no way to the collector: {status}");
+            return Problem::new(what, advice.clone().unwrap_or_else(usual));
         }
         ProbeFailure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
             let advice = match (target.proxy, target.transport) {
-                (Some(_), _) => format!("is the proxy running? {around}"),
+                (Some(_), _) => proxy_down.as_str(),
                 (None, Transport::Http | Transport::Console) => {
-                    "is a collector running? try: standpipe receive".to_owned()
+                    "is a collector running? try: standpipe receive"
                 }
                 (None, Transport::Grpc) => {
                     "is a collector running, and does it take gRPC on this port, usually 4317? try: standpipe receive"
-                        .to_owned()
                 }
             };
-            Problem::new(format!("connection refused by {who}"), advice)
+            (format!("connection refused by {who}"), advice)
         }
-        ProbeFailure::TimedOut => Problem::new(
-            format!("no answer in time from {who}"),
-            "are host and port right? does a firewall stand between?",
-        ),
+        ProbeFailure::TimedOut => {
+            let advice = "are host and port right? does a firewall stand between?";
+            (format!("no answer in time from {who}"), advice)
+        }
         ProbeFailure::Io { kind: ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable, .. } => {
-            Problem::new(format!("there is no way to {who}"), "is the network up? is a VPN needed?")
+            (format!("there is no way to {who}"), "is the network up? is a VPN needed?")
         }
-        ProbeFailure::Closed => Problem::new(format!("connection closed at once by {who}"), ""),
-        ProbeFailure::Io { text, .. } => Problem::new(format!("{who}: {text}"), ""),
-        ProbeFailure::Tls(fault) => Problem::new(format!("{who}: {}", fault.what), ""),
-        ProbeFailure::NotHttp => Problem::new(format!("{who} does not answer in HTTP"), "is it a proxy?"),
-    }
+        ProbeFailure::Closed => (format!("connection closed at once by {who}"), ""),
+        ProbeFailure::Io { text, .. } => (format!("{who}: {text}"), ""),
+        ProbeFailure::Tls(fault) => (format!("{who}: {}", fault.what), ""),
+        ProbeFailure::NotHttp => (format!("{who} does not answer in HTTP"), "is it a proxy?"),
+    };
+    Problem::new(what, advice)
 }
 
-/// Why there is no encryption. The certificate names the issuer that is not trusted.
+/// Explains why there is no encryption. The certificate names the issuer that is not trusted.
 pub(super) fn unsecured(
     failure: &ProbeFailure,
     url: &EndpointUrl,
@@ -100,14 +105,13 @@ pub(super) fn unsecured(
 ) -> Problem {
     match failure {
         ProbeFailure::Tls(fault) => faulty(fault, url, has_ca, certificate),
-        ProbeFailure::TimedOut => Problem::new(
-            "the server accepts the connection, but does not answer the TLS handshake in time",
-            "does this port speak TLS? if not, write http://",
-        ),
-        ProbeFailure::Closed => Problem::new(
-            "the server closed the connection in the TLS handshake",
-            "does this port speak TLS? if not, write http://",
-        ),
+        ProbeFailure::TimedOut => {
+            let what = "the server accepts the connection, but does not answer the TLS handshake in time";
+            Problem::new(what, MAY_BE_PLAIN)
+        }
+        ProbeFailure::Closed => {
+            Problem::new("the server closed the connection in the TLS handshake", MAY_BE_PLAIN)
+        }
         ProbeFailure::NotHttp | ProbeFailure::Proxy { .. } => Problem::new("the TLS handshake failed", ""),
         ProbeFailure::Io { text, .. } => Problem::new(format!("the TLS handshake failed: {text}"), ""),
     }
@@ -115,30 +119,32 @@ pub(super) fn unsecured(
 
 fn faulty(fault: &TlsFault, url: &EndpointUrl, has_ca: bool, certificate: Option<&Certificate>) -> Problem {
     let what = fault.what.clone();
-    match fault.kind {
-        TlsFaultKind::NotTls => Problem::new(what, "write http:// instead of https://"),
-        TlsFaultKind::UnknownIssuer => unknown_issuer(what, has_ca, certificate),
-        TlsFaultKind::Expired => Problem::new(what, "renew it; is this machine's clock right?"),
-        TlsFaultKind::NotValidYet => Problem::new(what, "is this machine's clock right?"),
-        TlsFaultKind::WrongHost => Problem::new(
-            // rustls names the host as it is used
-            what.replace(url.host.as_str(), &url.shown_host),
-            "write a name that it is valid for in the endpoint, or get a certificate for this host",
-        ),
-        TlsFaultKind::ClientCertificateWanted => no_client_certificate(),
-        TlsFaultKind::ClientCertificateRefused => {
-            Problem::new(what, "does the server trust the authority that issued it?")
+    let advice = match fault.kind {
+        TlsFaultKind::UnknownIssuer => return unknown_issuer(what, has_ca, certificate),
+        TlsFaultKind::ClientCertificateWanted => {
+            let advice = "set client-certificate-file and client-key-file";
+            return Problem::new("client certificate required", advice);
         }
-        TlsFaultKind::Authority => Problem::new(
-            what,
-            "make one for the server; a certificate signed by itself needs basicConstraints=CA:FALSE",
-        ),
-        TlsFaultKind::NoHttp2 => no_http2(),
-        TlsFaultKind::Other => Problem::new(what, ""),
-        TlsFaultKind::Passing => {
-            Problem::new(what, "it may pass: try again later, and look into the server's log")
+        TlsFaultKind::NoHttp2 => {
+            return Problem::new("the server offers no HTTP/2 (ALPN h2), which gRPC needs", NOT_HTTP_PORT);
         }
-    }
+        TlsFaultKind::WrongHost => {
+            let advice =
+                "write a name that it is valid for in the endpoint, or get a certificate for this host";
+            // rustls names the host as it is used.
+            return Problem::new(what.replace(url.host.as_str(), &url.shown_host), advice);
+        }
+        TlsFaultKind::NotTls => "write http:// instead of https://",
+        TlsFaultKind::Expired => "renew it; is this machine's clock right?",
+        TlsFaultKind::NotValidYet => "is this machine's clock right?",
+        TlsFaultKind::ClientCertificateRefused => "does the server trust the authority that issued it?",
+        TlsFaultKind::Authority => {
+            "make one for the server; a certificate signed by itself needs basicConstraints=CA:FALSE"
+        }
+        TlsFaultKind::Passing => "it may pass: try again later, and look into the server's log",
+        TlsFaultKind::Other => "",
+    };
+    Problem::new(what, advice)
 }
 
 fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>) -> Problem {
@@ -146,99 +152,58 @@ fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>)
         return Problem::new(what, "set ca-file to the certificate of its issuer");
     };
     let issuer = &certificate.issuer;
-    let what = match certificate.is_self_signed() {
-        true => format!("{what}: it is signed by itself, \"{issuer}\""),
-        false => format!("{what}: \"{issuer}\""),
-    };
-    match has_ca {
-        true => Problem::new(what, format!("ca-file does not hold the certificate of \"{issuer}\"")),
-        false => Problem::new(what, format!("set ca-file to the certificate of \"{issuer}\"")),
-    }
+    let signed = if certificate.is_self_signed() { "it is signed by itself, " } else { "" };
+    let advice = if has_ca { "ca-file does not hold" } else { "set ca-file to" };
+    let advice = format!("{advice} the certificate of \"{issuer}\"");
+    Problem::new(format!("{what}: {signed}\"{issuer}\""), advice)
 }
 
-/// The server wants a client certificate.
-pub(super) fn no_client_certificate() -> Problem {
-    Problem::new("client certificate required", "set client-certificate-file and client-key-file")
-}
-
-/// TLS is fine, but the server does not negotiate HTTP/2 over it.
-pub(super) fn no_http2() -> Problem {
-    Problem::new(
-        "the server offers no HTTP/2 (ALPN h2), which gRPC needs",
-        "is it the HTTP port? that of gRPC is usually 4317",
-    )
-}
-
-/// Why an export got no response.
+/// Explains why an export got no response.
 pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: bool) -> Problem {
     match (protocol, failure) {
-        (Protocol::Http2, _) => Problem::new(
-            "this port speaks gRPC (HTTP/2)",
-            "write the collector's HTTP port, usually 4318, or choose grpc as the transport",
-        ),
+        (Protocol::Http2, _) => {
+            let advice = "write the collector's HTTP port, usually 4318, or choose grpc as the transport";
+            Problem::new("this port speaks gRPC (HTTP/2)", advice)
+        }
         (Protocol::Tls, _) => speaks_tls(),
-        (_, ProbeFailure::TimedOut) => Problem::new(
-            "nothing was answered in time",
-            "is it the port of a collector, usually 4318 for HTTP? is the collector overloaded?",
-        ),
-        (_, ProbeFailure::Closed) => Problem::new(
-            "the server closed the connection without an answer",
-            match is_tls {
-                true => "is it a gRPC port? that of HTTP is usually 4318",
-                false => "is it the port of a collector, usually 4318 for HTTP?",
-            },
-        ),
-        (_, ProbeFailure::NotHttp) => Problem::new(
-            "something answers, but not in HTTP",
-            "is it the port of a collector, usually 4318 for HTTP?",
-        ),
-        (_, ProbeFailure::Proxy { status, advice }) => Problem::new(
-            format!("the proxy refuses the request: {status}"),
-            advice.clone().unwrap_or_default(),
-        ),
+        (_, ProbeFailure::TimedOut) => {
+            Problem::new(SILENT, format!("{HTTP_PORT} is the collector overloaded?"))
+        }
+        (_, ProbeFailure::Closed) if is_tls => {
+            Problem::new(CLOSED, "is it a gRPC port? that of HTTP is usually 4318")
+        }
+        (_, ProbeFailure::Closed) => Problem::new(CLOSED, HTTP_PORT),
+        (_, ProbeFailure::NotHttp) => Problem::new("something answers, but not in HTTP", HTTP_PORT),
+        (_, ProbeFailure::Proxy { status, advice }) => {
+            let what = format!("the proxy refuses the request: {status}");
+            Problem::new(what, advice.clone().unwrap_or_default())
+        }
         (_, ProbeFailure::Io { text, .. }) => Problem::new(format!("the request failed: {text}"), ""),
         (_, ProbeFailure::Tls(fault)) => Problem::new(fault.what.clone(), ""),
     }
 }
 
-/// Why a call got no response, though there is a connection.
+/// Explains why a call got no response, though there is a connection.
 pub(super) fn uncalled(failure: &ProbeFailure, url: &EndpointUrl, has_ca: bool) -> Problem {
     match failure {
         ProbeFailure::Tls(_) => unsecured(failure, url, has_ca, None),
-        ProbeFailure::TimedOut => Problem::new(
-            "nothing was answered in time",
-            "is it the gRPC port of a collector, usually 4317? is the collector overloaded?",
-        ),
-        ProbeFailure::Closed | ProbeFailure::NotHttp => Problem::new(
-            "the server closed the connection without an answer",
-            "is it the gRPC port of a collector, usually 4317?",
-        ),
-        ProbeFailure::Proxy { status: text, .. } | ProbeFailure::Io { text, .. } => Problem::new(
-            format!("the call failed: {text}"),
-            "is it the gRPC port of a collector, usually 4317?",
-        ),
+        ProbeFailure::TimedOut => Problem::new(SILENT, format!("{GRPC_PORT} is the collector overloaded?")),
+        ProbeFailure::Closed | ProbeFailure::NotHttp => Problem::new(CLOSED, GRPC_PORT),
+        ProbeFailure::Proxy { status: text, .. } | ProbeFailure::Io { text, .. } => {
+            Problem::new(format!("the call failed: {text}"), GRPC_PORT)
+        }
     }
 }
 
-/// Why the peer did not respond in HTTP/2.
+/// Explains why the peer did not respond in HTTP/2.
 pub(super) fn no_grpc(failure: &ProbeFailure, protocol: Protocol) -> Problem {
+    let may_want_tls = format!("{GRPC_PORT} does it want TLS? then write https://");
     match (protocol, failure) {
-        (Protocol::Http1, _) => {
-            Problem::new("this port speaks HTTP/1", "is it the HTTP port? that of gRPC is usually 4317")
-        }
+        (Protocol::Http1, _) => Problem::new("this port speaks HTTP/1", NOT_HTTP_PORT),
         (Protocol::Tls, _) => speaks_tls(),
-        (Protocol::Unknown, _) => Problem::new(
-            "something answers, but not in HTTP/2",
-            "is it the gRPC port of a collector, usually 4317?",
-        ),
-        (_, ProbeFailure::TimedOut) => Problem::new(
-            "nothing was answered in time",
-            "is it the gRPC port of a collector, usually 4317? does it want TLS? then write https://",
-        ),
-        _ => Problem::new(
-            "the server closed the connection without an answer",
-            "is it the gRPC port of a collector, usually 4317? does it want TLS? then write https://",
-        ),
+        (Protocol::Unknown, _) => Problem::new("something answers, but not in HTTP/2", GRPC_PORT),
+        (_, ProbeFailure::TimedOut) => Problem::new(SILENT, may_want_tls),
+        _ => Problem::new(CLOSED, may_want_tls),
     }
 }
 

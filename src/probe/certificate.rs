@@ -1,4 +1,4 @@
-//! Pure: subject, issuer and last day of a certificate. Nothing is verified here.
+//! Reads subject, issuer and last day of a certificate, and verifies nothing. Pure.
 
 use std::fmt;
 
@@ -14,8 +14,9 @@ const DNS_NAME: u8 = 0x82;
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+const UNNAMED: &str = "unnamed";
 /// Names are cut to this number of characters.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 /// What a person wants to know of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,9 @@ impl Certificate {
     pub(super) fn parse(der: &[u8]) -> Option<Self> {
         let mut certificate = Der(Der(der).expect(SEQUENCE)?);
         let mut fields = Der(certificate.expect(SEQUENCE)?);
-        fields.skip_if(VERSION);
+        if fields.0.first() == Some(&VERSION) {
+            fields.next()?;
+        }
         // serial number, algorithm
         fields.next()?;
         fields.next()?;
@@ -43,8 +46,8 @@ impl Certificate {
         // the key
         fields.next()?;
         Some(Self {
-            subject: name(subject).or_else(|| first_host(fields)).unwrap_or_else(unnamed),
-            issuer: name(issuer).unwrap_or_else(unnamed),
+            subject: name(subject).or_else(|| first_host(fields)).unwrap_or_else(|| UNNAMED.to_owned()),
+            issuer: name(issuer).unwrap_or_else(|| UNNAMED.to_owned()),
             until: day(time_kind, time)?,
         })
     }
@@ -63,9 +66,11 @@ impl fmt::Display for Certificate {
 /// What is left to read of a run of DER values.
 struct Der<'a>(&'a [u8]);
 
-impl<'a> Der<'a> {
-    /// The next value's tag and content.
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+/// Yields the tag and the content of each value.
+impl<'a> Iterator for Der<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
         let (length, rest) = match first {
@@ -81,54 +86,37 @@ impl<'a> Der<'a> {
         self.0 = rest;
         Some((tag, content))
     }
-
-    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
-        self.next().filter(|(found, _)| *found == tag).map(|(_, content)| content)
-    }
-
-    fn skip_if(&mut self, tag: u8) {
-        if self.0.first() == Some(&tag) {
-            self.next();
-        }
-    }
 }
 
-impl<'a> Iterator for Der<'a> {
-    type Item = (u8, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        Der::next(self)
+impl<'a> Der<'a> {
+    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
+        self.next().filter(|(found, _)| *found == tag).map(|(_, content)| content)
     }
 }
 
 /// The common name, or else the organization.
 fn name(distinguished: &[u8]) -> Option<String> {
     let part = |wanted: &[u8]| {
-        let sets = Der(distinguished).filter(|(tag, _)| *tag == SET);
-        let mut parts = sets.filter_map(|(_, set)| {
+        let mut sets = Der(distinguished).filter(|(tag, _)| *tag == SET);
+        sets.find_map(|(_, set)| {
             let mut part = Der(Der(set).expect(SEQUENCE)?);
-            let kind = part.expect(OBJECT_ID)?;
-            let (_, text) = part.next()?;
-            Some((kind, text))
-        });
-        parts.find(|(kind, _)| *kind == wanted).map(|(_, text)| printable(text))
+            part.expect(OBJECT_ID).filter(|kind| *kind == wanted)?;
+            part.next().map(|(_, text)| printable(text))
+        })
     };
     part(COMMON_NAME).or_else(|| part(ORGANIZATION)).filter(|name| !name.is_empty())
 }
 
 /// The first name that a certificate without a subject is for.
 fn first_host(mut rest: Der<'_>) -> Option<String> {
-    let (_, extensions) = Iterator::find(&mut rest, |(tag, _)| *tag == EXTENSIONS)?;
-    let extensions = Der(Der(extensions).expect(SEQUENCE)?);
-    let names = extensions.filter_map(|(_, extension)| {
+    let (_, extensions) = rest.find(|(tag, _)| *tag == EXTENSIONS)?;
+    let names = Der(Der(extensions).expect(SEQUENCE)?).find_map(|(_, extension)| {
         let mut extension = Der(extension);
-        let kind = extension.expect(OBJECT_ID)?;
-        let (_, value) = Iterator::find(&mut extension, |(tag, _)| *tag == OCTET_STRING)?;
-        Some((kind, value))
+        extension.expect(OBJECT_ID).filter(|kind| *kind == ALTERNATIVE_NAMES)?;
+        extension.find(|(tag, _)| *tag == OCTET_STRING)
     });
-    let (_, names) = names.into_iter().find(|(kind, _)| *kind == ALTERNATIVE_NAMES)?;
-    let mut names = Der(Der(names).expect(SEQUENCE)?);
-    Iterator::find(&mut names, |(tag, _)| *tag == DNS_NAME).map(|(_, name)| printable(name))
+    let mut names = Der(Der(names?.1).expect(SEQUENCE)?);
+    names.find(|(tag, _)| *tag == DNS_NAME).map(|(_, name)| printable(name))
 }
 
 /// `YYMMDD…` up to 2049, `YYYYMMDD…` beyond.
@@ -144,15 +132,11 @@ fn day(kind: u8, time: &[u8]) -> Option<String> {
     Some(format!("{century}{}-{}-{}", rest.get(..2)?, rest.get(2..4)?, rest.get(4..6)?))
 }
 
-fn unnamed() -> String {
-    "unnamed".to_owned()
-}
-
 /// A stranger's text: nothing in it may move a cursor or look like the end of the name.
 fn printable(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let safe = text.chars().map(|c| if c.is_control() || c == '"' { ' ' } else { c });
-    safe.take(LONGEST_NAME).collect()
+    safe.take(MAX_NAME).collect()
 }
 
 #[cfg(test)]

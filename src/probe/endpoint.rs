@@ -12,8 +12,7 @@ const HIDDEN: &str = "***";
 pub(super) struct Endpoint {
     pub(super) url: String,
     pub(super) shown: String,
-    /// The first of the signals: one request is enough for all of them, as they share the URL.
-    pub(super) signal: Signal,
+    /// One at least.
     pub(super) signals: Vec<Signal>,
 }
 
@@ -26,7 +25,7 @@ pub(super) fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
         let url = exporter.connection.url(signal);
         match endpoints.iter_mut().find(|endpoint| endpoint.url == url) {
             Some(endpoint) => endpoint.signals.push(signal),
-            None => endpoints.push(Endpoint { url, shown, signal, signals: vec![signal] }),
+            None => endpoints.push(Endpoint { url, shown, signals: vec![signal] }),
         }
     }
     endpoints

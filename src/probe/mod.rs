@@ -58,13 +58,9 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
     let has_proxy = spec.as_ref().is_ok_and(|spec| spec.proxy().is_some());
     let probe = |endpoint: &Endpoint| probe_endpoint(&exporter.connection, &spec, endpoint, deadline);
     let stages = if has_proxy { one_by_one(&endpoints, probe) } else { all_at_once(&endpoints, &probe) };
-    let reports = endpoints.into_iter().zip(stages);
-    let reports = reports.map(|(Endpoint { shown, signals, .. }, stages)| EndpointReport {
-        url: shown,
-        signals,
-        stages,
-    });
-    Report { exporter: exporter.name().to_owned(), endpoints: reports.collect() }
+    let report = |(Endpoint { shown: url, signals, .. }, stages)| EndpointReport { url, signals, stages };
+    let endpoints = endpoints.into_iter().zip(stages).map(report).collect();
+    Report { exporter: exporter.name().to_owned(), endpoints }
 }
 
 /// Probes endpoints behind a proxy. A result that is not the collector's holds for all of them: each attempt would repeat the
@@ -170,10 +166,10 @@ impl fmt::Display for Stage {
         match &self.outcome {
             Outcome::Passed { detail } => write!(f, "{}: {detail}", self.kind),
             Outcome::Noted { detail } => write!(f, "{}: note: {detail}", self.kind),
-            Outcome::Failed { what, advice } if advice.is_empty() => {
-                write!(f, "{}: failed: {what}", self.kind)
+            Outcome::Failed { what, advice } => {
+                let separator = if advice.is_empty() { "" } else { "; " };
+                write!(f, "{}: failed: {what}{separator}{advice}", self.kind)
             }
-            Outcome::Failed { what, advice } => write!(f, "{}: failed: {what}; {advice}", self.kind),
         }
     }
 }
@@ -277,7 +273,7 @@ fn probe_endpoint(
     endpoint: &Endpoint,
     deadline: Instant,
 ) -> Probed {
-    let mut stages = Stages::begin(Instant::now());
+    let mut stages = Stages { done: Vec::new(), since: Instant::now() };
     let unreadable =
         || Problem::new("the endpoint cannot be read", "write a URL like \"http://localhost:4318\"");
     let url = EndpointUrl::parse(&endpoint.url, &endpoint.shown).ok_or_else(unreadable);
@@ -298,15 +294,15 @@ fn probe_endpoint(
             true
         }
     };
-    Probed { stages: stages.finish(), is_answered }
+    Probed { stages: stages.done, is_answered }
 }
 
 /// A panic on the way is a bug of ours, but the other endpoints still have their reports.
 fn given_up() -> Vec<Stage> {
     let now = Instant::now();
-    let mut stages = Stages::begin(now);
+    let mut stages = Stages { done: Vec::new(), since: now };
     stages.fail(StageKind::Settings, now, Problem::new("the probe panicked", "please report this"));
-    stages.finish()
+    stages.done
 }
 
 /// A report as it grows: each stage lasts from the end of the one before it.
@@ -316,19 +312,15 @@ struct Stages {
 }
 
 impl Stages {
-    fn begin(now: Instant) -> Self {
-        Self { done: Vec::new(), since: now }
-    }
-
     fn pass(&mut self, kind: StageKind, at: Instant, detail: impl Into<String>) {
-        self.push(kind, at, Outcome::Passed { detail: detail.into() });
+        self.push(kind, at, Outcome::Passed { detail: detail.into() }, false);
     }
 
     fn fail(&mut self, kind: StageKind, at: Instant, problem: Problem) {
-        self.push(kind, at, Outcome::Failed { what: problem.what, advice: problem.advice });
+        self.push(kind, at, Outcome::Failed { what: problem.what, advice: problem.advice }, false);
     }
 
-    fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome) {
+    fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome, is_refused: bool) {
         let shown = |text: String| escape_all_but(shows_itself, &text).into_owned();
         // they hold text from peers and proxies
         let outcome = match outcome {
@@ -338,17 +330,12 @@ impl Stages {
         };
         let took = at.saturating_duration_since(self.since);
         self.since = at.max(self.since);
-        self.done.push(Stage { kind, took, outcome, is_refused: false });
+        self.done.push(Stage { kind, took, outcome, is_refused });
     }
 
     /// Records the outcome of an export that was answered; `is_retryable` if an exporter sends again after this answer.
     fn answer(&mut self, at: Instant, outcome: Outcome, is_retryable: bool) {
         let is_refused = matches!(outcome, Outcome::Failed { .. }) && !is_retryable;
-        self.push(StageKind::Export, at, outcome);
-        self.done.iter_mut().last().into_iter().for_each(|stage| stage.is_refused = is_refused);
-    }
-
-    fn finish(self) -> Vec<Stage> {
-        self.done
+        self.push(StageKind::Export, at, outcome, is_refused);
     }
 }

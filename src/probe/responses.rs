@@ -1,4 +1,4 @@
-//! Pure: what a collector's responses to empty exports mean, over HTTP and over gRPC.
+//! The meaning of a collector's responses to empty exports, over HTTP and over gRPC. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -6,24 +6,17 @@ mod tests;
 use super::Outcome;
 use super::advice::{self, Problem};
 use super::endpoint::path_mistake;
-use crate::config::Compression;
 use crate::record::Signal;
 use crate::transport::{CallResponse, ProbeBody, ProbeResponse};
 
-const OK: u32 = 0;
-const INVALID_ARGUMENT: u32 = 3;
-const DEADLINE_EXCEEDED: u32 = 4;
-const NOT_FOUND: u32 = 5;
-const PERMISSION_DENIED: u32 = 7;
-const RESOURCE_EXHAUSTED: u32 = 8;
-const UNIMPLEMENTED: u32 = 12;
-const INTERNAL: u32 = 13;
-const UNAVAILABLE: u32 = 14;
-const UNAUTHENTICATED: u32 = 16;
+/// The gRPC status of a call that succeeded.
+pub(super) const OK: u32 = 0;
+const PATIENCE: &str = "the server is there, but asks for patience: try again later";
+const TROUBLE: &str = "the server is there, but in trouble: look into its log";
 
-/// The empty export over HTTP.
-pub(super) struct SentExport<'a> {
-    /// As it may be shown.
+/// The empty exports.
+pub(super) struct Sent<'a> {
+    /// The path of the URL, as it may be shown.
     pub(super) path: &'a str,
     pub(super) signals: &'a [Signal],
     /// The names of the headers that the user set.
@@ -32,7 +25,7 @@ pub(super) struct SentExport<'a> {
 }
 
 /// The last stage's outcome.
-pub(super) fn judge(reply: &ProbeResponse, sent: &SentExport<'_>) -> Outcome {
+pub(super) fn judge(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     match reply.status {
         200..300 => success(reply, sent),
         300..400 => failed(redirected(reply)),
@@ -45,7 +38,7 @@ fn failed(problem: Problem) -> Outcome {
 }
 
 /// An exporter judges the same, so that a probe is content with what counts as delivered.
-fn success(reply: &ProbeResponse, sent: &SentExport<'_>) -> Outcome {
+fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     let status = &reply.status_text;
     let usual = || format!("are host, port and path right? usual is {}", usual(sent));
     let detail = match &reply.body {
@@ -69,13 +62,11 @@ fn success(reply: &ProbeResponse, sent: &SentExport<'_>) -> Outcome {
 fn redirected(reply: &ProbeResponse) -> Problem {
     let status = &reply.status_text;
     let advice = "redirects are not followed: set the endpoint to where it should go";
-    match &reply.location {
-        Some(location) => Problem::new(format!("{status} to {location}"), advice),
-        None => Problem::new(status.clone(), advice),
-    }
+    let to = reply.location.as_ref().map(|location| format!(" to {location}")).unwrap_or_default();
+    Problem::new(format!("{status}{to}"), advice)
 }
 
-fn refused(reply: &ProbeResponse, sent: &SentExport<'_>) -> Problem {
+fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
     if reply.status == 400 && wants_tls(reply) {
         return advice::speaks_tls();
     }
@@ -84,43 +75,37 @@ fn refused(reply: &ProbeResponse, sent: &SentExport<'_>) -> Problem {
         return Problem::new(format!("{}: {}", reply.status_text, mistake.what), mistake.advice);
     }
     let path = if sent.path.is_empty() { "/" } else { sent.path };
-    let usual = usual(sent);
-    match reply.status {
-        401 | 403 | 407 => Problem::new(message_of(reply), credentials(sent.headers)),
-        404 | 501 => Problem::new(
-            format!("{}: nothing is taken at {path}", reply.status_text),
-            match sent.path == usual {
-                true => "is it a collector, and does it take this signal at this path?".to_owned(),
-                false => format!("is the path right? usual is {usual}"),
-            },
-        ),
-        405 => Problem::new(
-            format!("{}: nothing can be posted to {path}", reply.status_text),
-            match sent.path == usual {
-                true => "is it a collector?".to_owned(),
-                false => format!("is it a collector? is the path right? usual is {usual}"),
-            },
-        ),
-        413 => Problem::new(
-            message_of(reply),
-            "not even an empty request is taken: look into the server's limits",
-        ),
-        415 if sent.is_compressed => Problem::new(
-            message_of(reply),
-            "does the server take gzip, and OTLP as protobuf? try compression = \"none\"",
-        ),
-        415 => {
-            Problem::new(message_of(reply), "does the server take OTLP as protobuf, application/x-protobuf?")
+    let (usual, status) = (usual(sent), &reply.status_text);
+    let advice = match reply.status {
+        404 | 501 => {
+            let what = format!("{status}: nothing is taken at {path}");
+            let is_usual = "is it a collector, and does it take this signal at this path?".to_owned();
+            let advice = format!("is the path right? usual is {usual}");
+            return Problem::new(what, if sent.path == usual { is_usual } else { advice });
         }
-        429 => Problem::new(message_of(reply), "the server is there, but asks for patience: try again later"),
-        505 => Problem::new(
-            message_of(reply),
-            "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport",
-        ),
-        502 | 504 => Problem::new(message_of(reply), "a gateway is there, but not the collector behind it"),
-        500..600 => Problem::new(message_of(reply), "the server is there, but in trouble: look into its log"),
-        _ => Problem::new(message_of(reply), "is it a collector?"),
-    }
+        405 => {
+            let what = format!("{status}: nothing can be posted to {path}");
+            let advice = format!("is it a collector? is the path right? usual is {usual}");
+            return Problem::new(
+                what,
+                if sent.path == usual { "is it a collector?".to_owned() } else { advice },
+            );
+        }
+        401 | 403 | 407 => &credentials(sent.headers),
+        413 => "not even an empty request is taken: look into the server's limits",
+        415 if sent.is_compressed => {
+            "does the server take gzip, and OTLP as protobuf? try compression = \"none\""
+        }
+        415 => "does the server take OTLP as protobuf, application/x-protobuf?",
+        429 => PATIENCE,
+        505 => {
+            "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport"
+        }
+        502 | 504 => "a gateway is there, but not the collector behind it",
+        500..600 => TROUBLE,
+        _ => "is it a collector?",
+    };
+    Problem::new(message_of(reply), advice)
 }
 
 /// The status, and what the body adds; a page in HTML adds nothing.
@@ -156,38 +141,32 @@ pub(super) fn credentials(headers: &[&str]) -> String {
     }
 }
 
-fn usual(sent: &SentExport<'_>) -> &'static str {
+fn usual(sent: &Sent<'_>) -> &'static str {
     sent.signals.first().copied().unwrap_or(Signal::Traces).path()
 }
 
-/// The empty calls over gRPC.
-pub(super) struct SentCalls<'a> {
-    /// The names of the headers that the user set.
-    pub(super) headers: &'a [&'a str],
-    pub(super) compression: Compression,
-}
-
 /// The last stage's outcome: good only if every signal is taken.
-pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], sent: &SentCalls<'_>) -> Outcome {
+pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], sent: &Sent<'_>) -> Outcome {
     let is_refused = |(_, reply): &&(Signal, CallResponse)| reply.code != OK;
     let Some((_, refusal)) = replies.iter().find(is_refused) else { return taken(replies) };
-    let of_it: Vec<&str> = replies
-        .iter()
-        .filter(|(_, reply)| reply.code == refusal.code)
-        .map(|(signal, _)| signal.name())
-        .collect();
-    let problem = match of_it.len() == replies.len() {
-        true => refused_call(refusal, sent),
-        false => refused_calls(&of_it.join(" and "), refusal, sent),
-    };
-    Outcome::Failed { what: problem.what, advice: problem.advice }
+    failed(match signals_with(refusal.code, replies) {
+        None => refused_call(refusal, sent),
+        Some(signals) if refusal.name == "UNIMPLEMENTED" => Problem::new(
+            format!("{}: the server takes no {signals}", refusal.name),
+            format!("give the collector a pipeline for {signals}, or do not send them there"),
+        ),
+        Some(signals) => {
+            let problem = refused_call(refusal, sent);
+            Problem::new(format!("{signals}: {}", problem.what), problem.advice)
+        }
+    })
 }
 
-/// The signals that are taken, if others are not.
-pub(super) fn taken_alone(replies: &[(Signal, CallResponse)]) -> Option<String> {
-    let taken = replies.iter().filter(|(_, reply)| reply.code == OK);
-    let taken: Vec<&str> = taken.map(|(signal, _)| signal.name()).collect();
-    (!taken.is_empty() && taken.len() < replies.len()).then(|| taken.join(" and "))
+/// Returns the signals with this status, unless it is the status of none or all of them.
+pub(super) fn signals_with(code: u32, replies: &[(Signal, CallResponse)]) -> Option<String> {
+    let those = replies.iter().filter(|(_, reply)| reply.code == code);
+    let those: Vec<&str> = those.map(|(signal, _)| signal.name()).collect();
+    (!those.is_empty() && those.len() < replies.len()).then(|| those.join(" and "))
 }
 
 fn taken(replies: &[(Signal, CallResponse)]) -> Outcome {
@@ -195,51 +174,25 @@ fn taken(replies: &[(Signal, CallResponse)]) -> Outcome {
     if let Some(odd) = replies.iter().find_map(|(_, reply)| reply.odd) {
         return Outcome::Noted { detail: format!("OK, but {odd}") };
     }
-    match replies.iter().find(|(_, reply)| !reply.message.is_empty()) {
-        Some((_, reply)) => {
-            Outcome::Passed { detail: format!("OK, and the collector says: {}", reply.message) }
+    let says = replies.iter().find(|(_, reply)| !reply.message.is_empty());
+    let says = says.map(|(_, reply)| format!(", and the collector says: {}", reply.message));
+    Outcome::Passed { detail: format!("OK{}", says.unwrap_or_default()) }
+}
+
+fn refused_call(reply: &CallResponse, sent: &Sent<'_>) -> Problem {
+    const UNCOMPRESSED: &str = "does the server take gzip? try compression = \"none\"";
+    let advice = match reply.name.as_str() {
+        "UNAUTHENTICATED" | "PERMISSION_DENIED" => &credentials(sent.headers),
+        "UNIMPLEMENTED" | "NOT_FOUND" if reply.message.to_ascii_lowercase().contains("compress") => {
+            UNCOMPRESSED
         }
-        None => Outcome::Passed { detail: "OK".to_owned() },
-    }
-}
-
-/// Some signals are taken, and these are not.
-fn refused_calls(signals: &str, reply: &CallResponse, sent: &SentCalls<'_>) -> Problem {
-    if reply.code == UNIMPLEMENTED {
-        return Problem::new(
-            format!("{}: the server takes no {signals}", reply.name),
-            format!("give the collector a pipeline for {signals}, or do not send them there"),
-        );
-    }
-    let problem = refused_call(reply, sent);
-    Problem::new(format!("{signals}: {}", problem.what), problem.advice)
-}
-
-fn refused_call(reply: &CallResponse, sent: &SentCalls<'_>) -> Problem {
-    let advice = match reply.code {
-        UNAUTHENTICATED | PERMISSION_DENIED => credentials(sent.headers),
-        UNIMPLEMENTED | NOT_FOUND if mentions(reply, "compress") => uncompressed(),
-        UNIMPLEMENTED | NOT_FOUND => "is it the gRPC port of a collector, usually 4317?".to_owned(),
-        RESOURCE_EXHAUSTED => "the server is there, but asks for patience: try again later".to_owned(),
-        UNAVAILABLE => "the server is there, but not ready, or not the collector behind it".to_owned(),
-        DEADLINE_EXCEEDED => "is the collector overloaded?".to_owned(),
-        INTERNAL | INVALID_ARGUMENT if sent.compression == Compression::Gzip => uncompressed(),
-        _ => "the server is there, but in trouble: look into its log".to_owned(),
+        "UNIMPLEMENTED" | "NOT_FOUND" => advice::GRPC_PORT,
+        "RESOURCE_EXHAUSTED" => PATIENCE,
+        "UNAVAILABLE" => "the server is there, but not ready, or not the collector behind it",
+        "DEADLINE_EXCEEDED" => "is the collector overloaded?",
+        "INTERNAL" | "INVALID_ARGUMENT" if sent.is_compressed => UNCOMPRESSED,
+        _ => TROUBLE,
     };
-    Problem::new(message_of_call(reply), advice)
-}
-
-fn uncompressed() -> String {
-    "does the server take gzip? try compression = \"none\"".to_owned()
-}
-
-fn mentions(reply: &CallResponse, word: &str) -> bool {
-    reply.message.to_ascii_lowercase().contains(word)
-}
-
-fn message_of_call(reply: &CallResponse) -> String {
-    match reply.message.is_empty() {
-        true => reply.name.clone(),
-        false => format!("{}: {}", reply.name, reply.message),
-    }
+    let colon = if reply.message.is_empty() { "" } else { ": " };
+    Problem::new(format!("{}{colon}{}", reply.name, reply.message), advice)
 }

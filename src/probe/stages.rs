@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::advice::{self, Problem, Target};
 use super::certificate::Certificate;
 use super::endpoint::{Endpoint, EndpointUrl};
-use super::responses::{self, SentCalls, SentExport};
+use super::responses::{self, Sent};
 use super::{StageKind, Stages};
 use crate::config::{Compression, ConnectionSettings};
 use crate::process::Driver;
@@ -56,10 +56,7 @@ impl ProbeTarget<'_> {
         if !self.url.is_tls {
             return true;
         }
-        let fault = match failure {
-            ProbeFailure::Tls(fault) => Some(fault.kind),
-            _ => None,
-        };
+        let fault = if let ProbeFailure::Tls(fault) = failure { Some(fault.kind) } else { None };
         match (timeline.secured, fault) {
             // The server ended the handshake because it does not speak HTTP/2.
             (None, Some(TlsFaultKind::NoHttp2)) => true,
@@ -117,6 +114,12 @@ impl ProbeTarget<'_> {
         self.settings.headers.iter().map(|(name, _)| name.as_str()).collect()
     }
 
+    /// Describes the empty exports.
+    fn sent<'s>(&'s self, headers: &'s [&'s str]) -> Sent<'s> {
+        let is_compressed = self.settings.compression == Compression::Gzip;
+        Sent { path: &self.url.shown_path, signals: &self.endpoint.signals, headers, is_compressed }
+    }
+
     /// Returns the address for a second connection; none through a proxy.
     fn server(&self, timeline: &Timeline) -> Option<SocketAddr> {
         timeline.peer.filter(|_| self.proxy.is_none())
@@ -140,20 +143,15 @@ fn certificate(timeline: &Timeline) -> Option<Certificate> {
 
 /// Goes through all stages of an endpoint of OTLP over HTTP: one empty export. Returns whether the collector answered.
 pub(super) fn ask_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut Stages) -> bool {
-    let request = spec.try_export(target.endpoint.signal, target.deadline);
+    // One request is enough for all signals of a URL.
+    let request = spec.try_export(target.endpoint.signals[0], target.deadline);
     if !target.enter(&request, stages) {
         return false;
     }
     match &request.end {
         ProbeEnd::Answered(reply) => {
-            let sent = SentExport {
-                path: &target.url.shown_path,
-                signals: &target.endpoint.signals,
-                headers: &target.headers(),
-                is_compressed: target.settings.compression == Compression::Gzip,
-            };
-            let is_retryable = RETRYABLE_STATUSES.contains(&reply.status);
-            stages.answer(request.ended, responses::judge(reply, &sent), is_retryable);
+            let outcome = responses::judge(reply, &target.sent(&target.headers()));
+            stages.answer(request.ended, outcome, RETRYABLE_STATUSES.contains(&reply.status));
             true
         }
         ProbeEnd::Failed(failure) => {
@@ -198,12 +196,12 @@ pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut S
         .collect();
     match replies {
         Ok(replies) => {
-            let sent = SentCalls { headers: &target.headers(), compression: target.settings.compression };
-            if let Some(signals) = responses::taken_alone(&replies) {
+            if let Some(signals) = responses::signals_with(responses::OK, &replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }
             let is_retryable = replies.iter().all(|(_, reply)| is_retryable_call(reply.code));
-            stages.answer(Instant::now(), responses::judge_calls(&replies, &sent), is_retryable);
+            let outcome = responses::judge_calls(&replies, &target.sent(&target.headers()));
+            stages.answer(Instant::now(), outcome, is_retryable);
         }
         Err(failure) => {
             let problem = advice::uncalled(&failure, target.url, target.has_ca());

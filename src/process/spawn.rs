@@ -23,7 +23,7 @@ pub(crate) enum Driver {
 ///
 /// # Errors
 /// When the system has no thread to give.
-pub(crate) fn spawn<T: Send + 'static>(
+pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {

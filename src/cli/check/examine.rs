@@ -1,4 +1,4 @@
-//! What does a configuration come to, before an endpoint is probed?
+//! Reads a configuration and tries it, before an endpoint is probed.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -10,49 +10,39 @@ use standpipe::{Config, ConfigError, Exporter, Telemetry};
 
 use super::{STDIN, Subject};
 
-/// What the name of a service begins with if it is not set.
+/// Begins the name of a service that is not set.
 const UNNAMED: &str = "unknown_service";
-const SERVICE_NAME: &str = "service-name";
+pub(super) const SERVICE_NAME: &str = "service-name";
 const APPLICATION: &str = "application.";
-const SPAN_LIMITS: &str = "span-limits.";
-const LOG_LIMITS: &str = "log-limits.";
+/// Beginnings of the keys that hold for the exporters of both providers.
+const OF_BOTH_PROVIDERS: [&str; 5] =
+    ["disabled", "self-observation", "drop-budget", "span-limits.", "log-limits."];
+
+/// The provider that a general setting belongs to, or `None` if it holds for both.
+pub(super) type Scope = Option<ProviderName>;
 
 /// A configuration, read and tried.
 #[derive(Debug)]
 pub(super) struct Examined {
-    /// What is not of one exporter.
-    pub(super) general: Vec<General>,
-    /// Those that can be used, in their order.
+    /// The settings that are not of one exporter.
+    pub(super) general: Vec<(Scope, Setting)>,
+    /// The usable exporters, in their order.
     pub(super) exporters: Vec<(Exporter, ExporterSummary)>,
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// What was handed in, to quote from; empty if nothing was.
+    /// The text of standard input, to quote from.
     pub(super) handed_in: String,
 }
 
-/// A setting that is not of one exporter.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct General {
-    pub(super) scope: Scope,
-    pub(super) setting: Setting,
-}
-
-/// What a general setting is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
-    Everything,
-    Provider(ProviderName),
-}
-
 impl Examined {
-    pub(super) fn has_errors(&self) -> bool {
-        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error)
+    pub(super) fn count(&self, severity: DiagnosticSeverity) -> usize {
+        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count()
     }
 }
 
-/// Reads the subject and tries what it describes.
+/// Reads the subject and tries the configuration.
 ///
 /// # Errors
-/// What was found, if the subject cannot be read at all.
+/// The diagnostics, if the subject cannot be read at all.
 pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
     let mut handed_in = Vec::new();
     let read = match subject {
@@ -74,10 +64,11 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
     if let Err(error) = try_out(&exporters) {
         let (usable, more) = with_diagnostics(error);
         diagnostics.extend(more);
-        exporters.retain(|(exporter, _)| holds(&usable, exporter));
+        exporters.retain(|(exporter, _)| usable.exporters().iter().any(|it| it.name() == exporter.name()));
     }
     let general = general(&config);
-    if is_disabled(&general) {
+    // The environment can disable everything, so that no exporter will be started.
+    if general.iter().any(|(_, setting)| setting.key == "disabled" && setting.value == "true") {
         exporters.clear();
     }
     for (_, summary) in &mut exporters {
@@ -106,7 +97,7 @@ fn with_diagnostics(error: ConfigError) -> (Config, Vec<Diagnostic>) {
     (error.into_usable(), diagnostics)
 }
 
-/// Finds what only shows when everything is put together: a certificate that is none, a thread too many.
+/// Finds the problems that show only at the start, as an invalid certificate or a lack of threads.
 fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError> {
     let all = exporters.iter();
     let config = all.fold(Config::new(), |config, (exporter, _)| config.exporter(exporter.clone()));
@@ -114,48 +105,36 @@ fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError>
     Ok(())
 }
 
-fn holds(config: &Config, exporter: &Exporter) -> bool {
-    config.exporters().iter().any(|other| other.name() == exporter.name())
-}
-
-fn general(config: &Config) -> Vec<General> {
-    config.effective().into_iter().map(General::from).collect()
-}
-
-impl From<Setting> for General {
-    fn from(mut setting: Setting) -> Self {
+/// Returns the settings that are not of one exporter, each with its scope and without the name of its provider.
+pub(super) fn general(config: &Config) -> Vec<(Scope, Setting)> {
+    let scoped = |mut setting: Setting| {
         let application = setting.key.strip_prefix(APPLICATION);
-        let scope = match (application, setting.key) {
-            (Some(_), _) => Scope::Provider(ProviderName::Application),
-            (None, "disabled" | "self-observation" | "drop-budget") => Scope::Everything,
-            (None, key) if key.starts_with(SPAN_LIMITS) || key.starts_with(LOG_LIMITS) => Scope::Everything,
-            (None, _) => Scope::Provider(ProviderName::Internal),
+        let scope = match application {
+            Some(_) => Some(ProviderName::Application),
+            None if OF_BOTH_PROVIDERS.iter().any(|key| setting.key.starts_with(key)) => None,
+            None => Some(ProviderName::Internal),
         };
         setting.key = application.unwrap_or(setting.key);
-        if setting.key == SERVICE_NAME && setting.source == SettingSource::Default {
+        if is_unnamed(&setting) {
             // The default is the name of this program, which is not the one that will send.
             setting.value = format!("{UNNAMED}:<your program>");
         }
-        Self { scope, setting }
-    }
+        (scope, setting)
+    };
+    config.effective().into_iter().map(scoped).collect()
 }
 
-/// Whether the environment switches everything off, so that no exporter will be started.
-fn is_disabled(general: &[General]) -> bool {
-    general.iter().any(|general| general.setting.key == "disabled" && general.setting.value == "true")
+fn is_unnamed(setting: &Setting) -> bool {
+    setting.key == SERVICE_NAME && setting.source == SettingSource::Default
 }
 
-fn name_honestly(summary: &mut ExporterSummary, general: &[General]) {
+/// Keeps the name of this program from being shown as that of the service.
+fn name_honestly(summary: &mut ExporterSummary, general: &[(Scope, Setting)]) {
     let route = match summary.route {
         Some("application") => ProviderName::Application,
         _ => ProviderName::Internal,
     };
-    let is_unnamed = general.iter().any(|General { scope, setting }| {
-        *scope == Scope::Provider(route)
-            && setting.key == SERVICE_NAME
-            && setting.source == SettingSource::Default
-    });
-    if is_unnamed {
+    if general.iter().any(|(scope, setting)| *scope == Some(route) && is_unnamed(setting)) {
         UNNAMED.clone_into(&mut summary.service_name);
     }
 }
@@ -172,16 +151,15 @@ mod tests {
         let application = Application::new().service_name("shop").exporter(Exporter::http("localhost"));
         let config = Config::new().self_observation(true).application(application);
         let general = general(&config);
-        let shown: Vec<(Scope, &str, &str)> = general
-            .iter()
-            .map(|found| (found.scope, found.setting.key, found.setting.value.as_str()))
-            .collect();
-        let (internal, own) =
-            (Scope::Provider(ProviderName::Internal), Scope::Provider(ProviderName::Application));
-        assert!(shown.contains(&(internal, "service-name", "unknown_service:<your program>")), "{shown:?}");
-        assert!(shown.contains(&(own, "service-name", "shop")), "{shown:?}");
-        assert!(shown.contains(&(Scope::Everything, "self-observation", "true")), "{shown:?}");
-        assert!(!is_disabled(&general));
+        let shown: Vec<(Scope, &str, &str)> =
+            general.iter().map(|(scope, setting)| (*scope, setting.key, setting.value.as_str())).collect();
+        for expected in [
+            (Some(ProviderName::Internal), "service-name", "unknown_service:<your program>"),
+            (Some(ProviderName::Application), "service-name", "shop"),
+            (None, "self-observation", "true"),
+        ] {
+            assert!(shown.contains(&expected), "{shown:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,6 @@ use standpipe::probe::EndpointReport;
 
 use self::examine::{Examined, examine};
 use self::probed::Totals;
-use self::report::Report;
 use super::style::Style;
 use super::terminal::Progress;
 use super::{Failure, UNUSABLE, print, report_error, text};
@@ -97,7 +96,16 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     let subject = options.subject();
     let examined = match examine(&subject) {
         Ok(examined) => examined,
-        Err(diagnostics) => return give_up(options, &subject, &diagnostics, style),
+        Err(diagnostics) => {
+            if options.json {
+                show(&[document(Vec::new(), &diagnostics, &[])])?;
+            } else {
+                let reasons: Vec<&str> = diagnostics.iter().map(|found| found.what.as_str()).collect();
+                let message = format!("{}: {}", subject.name(), reasons.join("; "));
+                report_error(&text::printable(&message, style.charset));
+            }
+            return Ok(ExitCode::from(UNUSABLE));
+        }
     };
     let has_failed = match options.json {
         false => draw(options, &subject, &examined, style)?,
@@ -106,28 +114,9 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// For what cannot be read at all.
-fn give_up(
-    options: &Options,
-    subject: &Subject,
-    diagnostics: &[Diagnostic],
-    style: &Style,
-) -> Result<ExitCode, Failure> {
-    match options.json {
-        false => {
-            let reasons: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.what.as_str()).collect();
-            let message = format!("{}: {}", subject.name(), reasons.join("; "));
-            report_error(&text::printable(&message, style.charset));
-        }
-        true => show(&[document(Vec::new(), diagnostics, &[])])?,
-    }
-    Ok(ExitCode::from(UNUSABLE))
-}
-
 /// Each part as soon as it is known, since a collector may take seconds to answer. Returns whether there is an error.
 fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style) -> Result<bool, Failure> {
-    let report = Report::new(subject, examined);
-    show(&report.draw(style))?;
+    show(&report::draw(subject, examined, style))?;
     let mut probed = Vec::new();
     probe_all(options, examined, style, |exporter, results| {
         for result in &results {
@@ -136,8 +125,8 @@ fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style
         probed.push(results);
         Ok(())
     })?;
-    let totals = Totals::new(&report, examined, &probed);
-    show(&[totals.draw(&report.origin.name, style)])?;
+    let totals = Totals::new(examined, &probed);
+    show(&[totals.draw(&subject.name(), style)])?;
     Ok(totals.has_failed())
 }
 
@@ -150,7 +139,7 @@ fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<b
     })?;
     let summaries = examined.exporters.iter().map(|(_, summary)| summary.clone()).collect();
     show(&[document(summaries, &examined.diagnostics, &failures)])?;
-    Ok(!failures.is_empty() || examined.has_errors())
+    Ok(!failures.is_empty() || examined.count(DiagnosticSeverity::Error) > 0)
 }
 
 /// Probes all collectors in parallel, and reports the results in the order of the exporters.
@@ -198,9 +187,8 @@ fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
     urls.dedup();
     let ellipsis = style.glyph("…");
     let message = format!("probing {} {ellipsis}", urls.join(", "));
-    let message = text::printable(&message, style.charset).into_owned();
-    // a line that wraps could not be taken back
-    text::cut(&message, style.width - 1, ellipsis).into_owned()
+    // A line that wraps could not be erased.
+    text::cut(&text::printable(&message, style.charset), style.width - 1, ellipsis).into_owned()
 }
 
 #[derive(Serialize)]
@@ -213,8 +201,13 @@ struct Document {
 /// Writes the document of `--json`, one object. Notes are left out: they need no action.
 fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failures: &[String]) -> String {
     let texts = |severity| {
-        let of_it = diagnostics.iter().filter(move |diagnostic| diagnostic.severity == severity);
-        of_it.map(without_severity).collect::<Vec<_>>()
+        let of_it = diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).cloned();
+        // The list states the severity, which an error does not show.
+        let shown = |mut it: Diagnostic| {
+            it.severity = DiagnosticSeverity::Error;
+            it.to_string()
+        };
+        of_it.map(shown).collect::<Vec<_>>()
     };
     let mut errors = texts(DiagnosticSeverity::Error);
     errors.extend_from_slice(failures);
@@ -227,25 +220,11 @@ fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failure
 /// The same to a program, and harmless to a terminal: JSON leaves invisible characters and some control characters as
 /// they are.
 fn escaped(json: &str) -> String {
-    let mut escaped = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c == '\n' || shows_itself(c) {
-            true => escaped.push(c),
-            false => {
-                let mut units = [0; 2];
-                let written = c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}"));
-                escaped.extend(written);
-            }
-        }
-    }
-    escaped
-}
-
-/// The list that it is in states the severity.
-fn without_severity(diagnostic: &Diagnostic) -> String {
-    let mut diagnostic = diagnostic.clone();
-    diagnostic.severity = DiagnosticSeverity::Error;
-    diagnostic.to_string()
+    let escape = |c: char| match c == '\n' || shows_itself(c) {
+        true => c.to_string(),
+        false => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+    };
+    json.chars().map(escape).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use standpipe::config::{DiagnosticSeverity, ExporterSummary, SummaryValue};
 use standpipe::probe::{self, EndpointReport, Outcome, Stage, StageKind};
 
 use super::examine::Examined;
-use super::report::{Report, name_of};
+use super::report::shown;
 use crate::cli::describe;
 use crate::cli::style::{Ink, Style};
 
@@ -39,8 +39,7 @@ pub(super) fn failure(endpoint: &EndpointReport, exporter: &Exporter) -> Option<
 pub(super) fn draw(endpoint: &EndpointReport, exporter: &Exporter, style: &Style) -> Vec<String> {
     let mut title = style.line();
     title.put(Ink::FAINT, "probed ").put(Ink::PLAIN.bold(), &endpoint.url);
-    title.put(Ink::FAINT, " for ").put(Ink::PLAIN, exporter.name());
-    let mut lines = vec![title.finish()];
+    let mut lines = vec![title.put(Ink::FAINT, " for ").put(Ink::PLAIN, exporter.name()).finish()];
     lines.extend(endpoint.stages.iter().flat_map(|stage| draw_stage(stage, style)));
     lines.push(String::new());
     lines
@@ -66,29 +65,20 @@ fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
         let took = describe::duration(took, style);
         line.pad_to((detail_at - 2).saturating_sub(style.width_of(&took))).put(Ink::FAINT, &took);
     }
-    line.pad_to(detail_at).put(Ink::PLAIN, detail);
-    let mut lines = vec![line.finish()];
+    let mut lines = vec![line.pad_to(detail_at).put(Ink::PLAIN, detail).finish()];
     if !advice.is_empty() {
-        let mut line = style.line();
-        line.pad_to(name_at).put(Ink::FAINT, "=").space(1).put(Ink::PLAIN, advice);
-        lines.push(line.finish());
+        lines.push(style.line().pad_to(name_at).put(Ink::FAINT, "= ").put(Ink::PLAIN, advice).finish());
     }
     lines
 }
 
-/// Returns whether the endpoint accepts at least one signal.
-fn takes_something(endpoint: &EndpointReport) -> bool {
-    let is_taken = |stage: &Stage| !matches!(stage.outcome, Outcome::Failed { .. });
-    endpoint.stages.iter().any(|stage| stage.kind == StageKind::Export && is_taken(stage))
-}
-
-/// How much there is of everything.
-#[derive(Debug)]
+/// The numbers of the last line.
+#[derive(Debug, Default)]
 pub(super) struct Totals {
     exporters: usize,
     /// Exporters with an endpoint that failed.
     unanswered: usize,
-    /// Whether an endpoint that was probed accepts something.
+    /// Whether an endpoint accepts at least one signal.
     takes_something: bool,
     errors: usize,
     warnings: usize,
@@ -97,17 +87,19 @@ pub(super) struct Totals {
 
 impl Totals {
     /// `probed` are the endpoints of each exporter.
-    pub(super) fn new(report: &Report, examined: &Examined, probed: &[Vec<EndpointReport>]) -> Self {
-        let failed =
-            |endpoints: &Vec<EndpointReport>| endpoints.iter().filter(|probed| !probed.is_good()).count();
-        let failures: usize = probed.iter().map(failed).sum();
+    pub(super) fn new(examined: &Examined, probed: &[Vec<EndpointReport>]) -> Self {
+        let has_failed = |endpoint: &&EndpointReport| !endpoint.is_good();
+        let is_taken = |stage: &Stage| {
+            stage.kind == StageKind::Export && !matches!(stage.outcome, Outcome::Failed { .. })
+        };
+        let failures = probed.iter().flatten().filter(has_failed).count();
         Self {
             exporters: examined.exporters.len(),
-            unanswered: probed.iter().filter(|endpoints| failed(endpoints) > 0).count(),
-            takes_something: probed.iter().flatten().any(takes_something),
-            errors: report.count(DiagnosticSeverity::Error) + failures,
-            warnings: report.count(DiagnosticSeverity::Warning),
-            notes: report.count(DiagnosticSeverity::Note),
+            unanswered: probed.iter().filter(|endpoints| endpoints.iter().any(|it| has_failed(&it))).count(),
+            takes_something: probed.iter().flatten().any(|endpoint| endpoint.stages.iter().any(is_taken)),
+            errors: examined.count(DiagnosticSeverity::Error) + failures,
+            warnings: examined.count(DiagnosticSeverity::Warning),
+            notes: examined.count(DiagnosticSeverity::Note),
         }
     }
 
@@ -115,38 +107,37 @@ impl Totals {
         self.errors > 0
     }
 
-    /// One line, about what has this name.
+    /// Draws one line about the subject of this name.
     pub(super) fn draw(&self, name: &str, style: &Style) -> String {
         let usable = self.exporters - self.unanswered;
-        let mut parts = vec![match usable {
+        let mut text = match usable {
             0 => "no usable exporter".to_owned(),
             usable => describe::count(usable as u64, "usable exporter"),
-        }];
+        };
         for (severity, count) in [
             (DiagnosticSeverity::Error, self.errors),
             (DiagnosticSeverity::Warning, self.warnings),
             (DiagnosticSeverity::Note, self.notes),
         ] {
             if count > 0 {
-                parts.push(describe::count(count as u64, name_of(severity)));
+                text += &format!(", {}", describe::count(count as u64, shown(severity).0));
             }
         }
-        let (ink, mark) = match (self.errors, usable) {
-            // Nothing is wrong with a file that exports nothing, but it must not be mistaken for one that does.
-            (0, 0) => (Ink::WARNING.bold(), "!"),
-            (0, _) => (Ink::GOOD.bold(), style.glyph("✓")),
-            _ => (Ink::BAD.bold(), style.glyph("✗")),
-        };
-        let end = match (usable, self.exporters) {
+        text += match (usable, self.exporters) {
             (0, 0) => "; nothing would be sent",
             (0, _) if self.takes_something => "; not everything would arrive",
             (0, _) => "; nothing would arrive",
             _ => "",
         };
+        let (ink, mark) = match (self.errors, usable) {
+            // Nothing is wrong with a file that exports nothing, but it must not be mistaken for one that does.
+            (0, 0) => (Ink::WARNING, "!"),
+            (0, _) => (Ink::GOOD, style.glyph("✓")),
+            _ => (Ink::BAD, style.glyph("✗")),
+        };
         let mut line = style.line();
-        line.put(ink, mark).space(1).put(Ink::PLAIN.bold(), name).put(Ink::PLAIN, ": ");
-        line.put(Ink::PLAIN, &parts.join(", ")).put(Ink::PLAIN, end);
-        line.finish()
+        line.put(ink.bold(), mark).space(1).put(Ink::PLAIN.bold(), name);
+        line.put(Ink::PLAIN, ": ").put(Ink::PLAIN, &text).finish()
     }
 }
 
@@ -177,7 +168,7 @@ mod tests {
     #[test]
     fn the_sum_says_whether_anything_would_arrive() {
         let sum = |exporters, unanswered, errors, warnings| {
-            let sum = Totals { exporters, unanswered, takes_something: false, errors, warnings, notes: 0 };
+            let sum = Totals { exporters, unanswered, errors, warnings, ..Totals::default() };
             assert_eq!(sum.has_failed(), errors > 0);
             sum.draw("otlp.toml", &plain_style(80))
         };
@@ -187,7 +178,7 @@ mod tests {
         assert_eq!(sum(2, 1, 1, 0), "✗ otlp.toml: 1 usable exporter, 1 error");
         assert_eq!(sum(1, 1, 1, 0), "✗ otlp.toml: no usable exporter, 1 error; nothing would arrive");
         let partly =
-            Totals { exporters: 1, unanswered: 1, takes_something: true, errors: 1, warnings: 0, notes: 0 };
+            Totals { exporters: 1, unanswered: 1, takes_something: true, errors: 1, ..Totals::default() };
         assert_eq!(
             partly.draw("otlp.toml", &plain_style(80)),
             "✗ otlp.toml: no usable exporter, 1 error; not everything would arrive"

@@ -114,10 +114,8 @@ impl Options {
         let mut variables = self.destination.variables(&[]);
         for (_, value) in variables.iter_mut().filter(|(name, _)| EXPORTERS.contains(&name.as_str())) {
             let chosen = value.to_string_lossy().into_owned();
-            let others: Vec<&str> =
-                chosen.split(',').filter(|exporter| exporter.trim() != "console").collect();
-            let is_only = others.is_empty() && !chosen.is_empty();
-            *value = if is_only { "none".into() } else { others.join(",").into() };
+            let others: Vec<_> = chosen.split(',').filter(|exporter| exporter.trim() != "console").collect();
+            *value = if others.is_empty() { "none".into() } else { others.join(",").into() };
         }
         variables
     }
@@ -173,10 +171,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// Builds the command: with the place-holders in its arguments filled in, and the span and service for nested commands.
 fn command(options: &Options, context: Option<&SpanContext>) -> Command {
     let mut command = Command::new(options.program());
-    match context {
-        None => command.args(options.arguments()),
-        Some(context) => command.args(options.arguments().iter().map(|argument| fill(argument, context))),
-    };
+    command.args(options.arguments().iter().map(|argument| fill(argument, context)));
     if let Some(context) = context {
         command.env_remove("TRACESTATE");
         context.inject(|name, value| {
@@ -191,9 +186,9 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
 }
 
 /// An argument with the ids of the span in place of `{{traceparent}}` and the like.
-fn fill(argument: &OsStr, context: &SpanContext) -> OsString {
-    match argument.to_str() {
-        Some(text) if text.contains("{{") => text
+fn fill(argument: &OsStr, context: Option<&SpanContext>) -> OsString {
+    match (argument.to_str(), context) {
+        (Some(text), Some(context)) if text.contains("{{") => text
             .replace("{{traceparent}}", &context.traceparent())
             .replace("{{trace_id}}", &context.trace_id().to_string())
             .replace("{{span_id}}", &context.span_id().to_string())
@@ -247,7 +242,7 @@ fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
     let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
     span.set("process.exit.code", code);
     if let Some(signal) = signal {
-        let name = process::signal_name(signal);
+        let name = process::signal_name(*status, signal);
         span.set("process.exit.signal", name.as_str()).set("error.type", name.as_str());
         span.status(Status::Error(&format!("ended by {name}")));
     } else if code != 0 {
@@ -258,22 +253,19 @@ fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
 
 /// Reports a command that could not be started, as a shell does.
 fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
+    let (path, description) = (Path::new(program), error.to_string());
     let (code, kind, reason) = match error.kind() {
-        // a script whose interpreter is missing
-        io::ErrorKind::NotFound
-            if Path::new(program).components().count() > 1 && Path::new(program).exists() =>
-        {
-            (NOT_EXECUTABLE, "command_not_executable", "its interpreter is not found".to_owned())
+        io::ErrorKind::NotFound if path.components().count() > 1 && path.exists() => {
+            (NOT_EXECUTABLE, "command_not_executable", "its interpreter is not found")
         }
-        io::ErrorKind::NotFound => (NOT_FOUND, "command_not_found", "command not found".to_owned()),
+        io::ErrorKind::NotFound => (NOT_FOUND, "command_not_found", "command not found"),
         _ => {
-            let reason = error.to_string();
-            let reason = reason.split(" (os error").next().unwrap_or_default();
-            (NOT_EXECUTABLE, "command_not_executable", reason.to_owned())
+            let reason = description.split(" (os error").next().unwrap_or_default();
+            (NOT_EXECUTABLE, "command_not_executable", reason)
         }
     };
     report_error(&format!("{}: {reason}", text::name(program)));
-    span.set("process.exit.code", code).set("error.type", kind).status(Status::Error(&reason));
+    span.set("process.exit.code", code).set("error.type", kind).status(Status::Error(reason));
     code
 }
 

@@ -9,9 +9,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use standpipe::{Logger, Severity, SpanContext};
+use standpipe::{Logger, Severity, SpanContext, spawn};
 
-use super::process::{Pipe, Stream, await_readable, is_readable, stream, with_signals_blocked};
+use super::process::{Pipe, Stream, await_readable, is_readable, stream};
 
 /// A longer line becomes several records.
 const LONGEST_LINE: usize = 16 << 10;
@@ -56,7 +56,8 @@ impl Copies {
             let (logger, context, progress, runs) =
                 (logger.clone(), context.clone(), Arc::clone(&progress), runs.clone());
             let (stream, given) = mpsc::channel();
-            thread::Builder::new().name(format!("standpipe-{name}")).spawn(move || {
+            // It blocks signals, so that the handlers of this process do not run there.
+            spawn(format!("standpipe-{name}"), move || {
                 let log = |line: &[u8]| {
                     let body = String::from_utf8_lossy(line);
                     logger.record(Severity::Info, body).set("log.iostream", name).context(&context).emit();
@@ -67,9 +68,7 @@ impl Copies {
             })?;
             io::Result::Ok(stream)
         };
-        let streams = with_signals_blocked(|| {
-            io::Result::Ok([copy("stdout", showing(io::stdout()))?, copy("stderr", showing(io::stderr()))?])
-        })?;
+        let streams = [copy("stdout", showing(io::stdout()))?, copy("stderr", showing(io::stderr()))?];
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(Self { streams, pipes: Vec::new(), running, progress })
     }

@@ -4,9 +4,7 @@ use std::io;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-pub(super) use platform::{
-    Pipe, Stream, await_readable, end_by, is_readable, signal_name, signal_of, stream, with_signals_blocked,
-};
+pub(super) use platform::{Pipe, Stream, await_readable, end_by, is_readable, signal_of, stream};
 
 /// Resources that a child and the processes that it waited for have used.
 #[cfg_attr(not(unix), allow(dead_code, reason = "other systems are not asked"))]
@@ -34,6 +32,13 @@ pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io
 /// Exit status of a child, and its usage where the system tells it.
 pub(super) type Ended = (ExitStatus, Option<Usage>);
 
+/// Returns the name of a signal from std's description of a status, as `signal: 15 (SIGTERM)`, or else its number.
+pub(super) fn signal_name(status: ExitStatus, number: i32) -> String {
+    let description = status.to_string();
+    let name = description.split(['(', ')']).find(|part| part.starts_with("SIG"));
+    name.map_or_else(|| format!("signal {number}"), str::to_owned)
+}
+
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "std neither forwards signals nor polls, nor knows what a child used")]
 mod platform {
@@ -49,44 +54,27 @@ mod platform {
     use std::sync::{Arc, Weak};
     use std::time::Duration;
 
-    use super::super::super::interrupt::keep_errno;
+    use libc::{SIGALRM, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+
     use super::{Ended, Usage};
+    use crate::cli::interrupt::keep_errno;
 
-    const FORWARDED: [c_int; 7] = [
-        libc::SIGTERM,
-        libc::SIGINT,
-        libc::SIGHUP,
-        libc::SIGQUIT,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-        libc::SIGWINCH,
-    ];
-
-    /// Those of them that end this process once there is no child left.
-    const ENDING: [c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
-
-    /// Those that end a process without a core dump.
-    const WITHOUT_CORE: [c_int; 8] = [
-        libc::SIGTERM,
-        libc::SIGINT,
-        libc::SIGHUP,
-        libc::SIGPIPE,
-        libc::SIGALRM,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-        libc::SIGKILL,
-    ];
+    const FORWARDED: [c_int; 7] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH];
+    /// The forwarded signals that end this process once there is no child left.
+    const ENDING: [c_int; 4] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
+    /// Signals that end a process without a core dump.
+    const WITHOUT_CORE: [c_int; 8] = [SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGKILL];
 
     /// Values of [`CHILD`] that are no process.
     const NOT_STARTED: i32 = 0;
     const ENDED: i32 = -1;
 
     /// Whom signals are forwarded to.
-    static CHILD: AtomicI32 = AtomicI32::new(NOT_STARTED);
+    pub(super) static CHILD: AtomicI32 = AtomicI32::new(NOT_STARTED);
     /// Signals that processes sent and that were not forwarded yet, a bit for each number: all of them are below 32.
-    static SENT: AtomicU32 = AtomicU32::new(0);
+    pub(super) static SENT: AtomicU32 = AtomicU32::new(0);
     /// The same for those of the system. Whether the child has them as well shows only once there is one.
-    static FROM_SYSTEM: AtomicU32 = AtomicU32::new(0);
+    pub(super) static FROM_SYSTEM: AtomicU32 = AtomicU32::new(0);
 
     /// Handles the signals that are forwarded, except those that are ignored: the child ignores them as well then, as
     /// after `nohup`. A SIGCHLD that is ignored has to be the default here, since the system keeps no end of a child for
@@ -113,8 +101,7 @@ mod platform {
     /// Has signals end this process, also those that came since there was no child to forward them to.
     pub(super) fn leave_signals() {
         set_handlers(&ENDING, libc::SIG_DFL);
-        let came = SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst);
-        raise(&ENDING, came);
+        raise(&ENDING, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
     }
 
     /// Raises those of the signals whose bits are set.
@@ -194,31 +181,6 @@ mod platform {
         Ok(())
     }
 
-    /// Runs `work` while this thread blocks the forwarded signals. The threads that it starts block them for good, so that
-    /// the handler does not run there.
-    pub(crate) fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
-        let (mut set, mut before) = (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::zeroed());
-        // SAFETY: both sets are written to before they are read, and outlive the calls.
-        unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            for number in FORWARDED {
-                libc::sigaddset(set.as_mut_ptr(), number);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
-            let done = work();
-            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
-            done
-        }
-    }
-
-    /// Sets the receiver of forwarded signals, and forgets those that were not forwarded yet.
-    #[cfg(test)]
-    pub(super) fn set_child(pid: i32) {
-        CHILD.store(pid, Ordering::SeqCst);
-        SENT.store(0, Ordering::SeqCst);
-        FROM_SYSTEM.store(0, Ordering::SeqCst);
-    }
-
     /// Ends this process by the signal that ended the child: a shell stops its loop at Ctrl-C only then. It returns where
     /// that would dump a core of the wrong process, or where the signal has no effect, as on the first process of a
     /// container.
@@ -234,7 +196,7 @@ mod platform {
 
     pub(super) extern "C" fn handle(number: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         // SAFETY: with SA_SIGINFO the handler is given a valid `siginfo_t`.
-        let came = if unsafe { is_from_system(&*info) } { &FROM_SYSTEM } else { &SENT };
+        let came = if is_from_system(unsafe { &*info }) { &FROM_SYSTEM } else { &SENT };
         came.fetch_or(1 << number, Ordering::SeqCst);
         keep_errno(forward);
     }
@@ -246,20 +208,15 @@ mod platform {
         // SAFETY: system calls without any condition, which a handler may make.
         let (is_of_our_group, leads_session) =
             unsafe { (libc::getpgid(child) == libc::getpgrp(), libc::getsid(0) == libc::getpid()) };
-        is_of_our_group && !(number == libc::SIGHUP && leads_session)
+        is_of_our_group && !(number == SIGHUP && leads_session)
     }
 
     /// Codes of signals that a process sends are not positive on Linux. A number of the sender would not do: it is 0 as
     /// well if that is outside of our namespace, as `docker stop` is.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    unsafe fn is_from_system(info: &libc::siginfo_t) -> bool {
-        info.si_code > 0
-    }
-
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    unsafe fn is_from_system(info: &libc::siginfo_t) -> bool {
+    fn is_from_system(info: &libc::siginfo_t) -> bool {
         // SAFETY: the signals that are handled have a sender in their `siginfo_t`.
-        unsafe { info.si_pid() == 0 }
+        let sender = || unsafe { info.si_pid() };
+        if cfg!(any(target_os = "linux", target_os = "android")) { info.si_code > 0 } else { sender() == 0 }
     }
 
     /// Each signal once: by the handler, or by [`forward_to`] if it came before the child.
@@ -311,31 +268,6 @@ mod platform {
         status.signal()
     }
 
-    pub(crate) fn signal_name(number: i32) -> String {
-        let name = match number {
-            libc::SIGHUP => "SIGHUP",
-            libc::SIGINT => "SIGINT",
-            libc::SIGQUIT => "SIGQUIT",
-            libc::SIGILL => "SIGILL",
-            libc::SIGTRAP => "SIGTRAP",
-            libc::SIGABRT => "SIGABRT",
-            libc::SIGBUS => "SIGBUS",
-            libc::SIGFPE => "SIGFPE",
-            libc::SIGKILL => "SIGKILL",
-            libc::SIGUSR1 => "SIGUSR1",
-            libc::SIGSEGV => "SIGSEGV",
-            libc::SIGUSR2 => "SIGUSR2",
-            libc::SIGPIPE => "SIGPIPE",
-            libc::SIGALRM => "SIGALRM",
-            libc::SIGTERM => "SIGTERM",
-            libc::SIGXCPU => "SIGXCPU",
-            libc::SIGXFSZ => "SIGXFSZ",
-            libc::SIGSYS => "SIGSYS",
-            _ => return format!("signal {number}"),
-        };
-        name.to_owned()
-    }
-
     fn usage(child: &libc::rusage) -> Option<Usage> {
         let mut own = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the structure is written to, and outlives the call; all zero, it is valid as well.
@@ -345,16 +277,11 @@ mod platform {
         // in kibibytes, except by Apple
         let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
         let max_rss = u64::try_from(child.ru_maxrss).ok().filter(|_| child.ru_maxrss > own.ru_maxrss);
-        Some(Usage {
-            user: duration(&child.ru_utime),
-            system: duration(&child.ru_stime),
-            max_rss: max_rss.map(|kibibytes| kibibytes * unit),
-        })
-    }
-
-    fn duration(time: &libc::timeval) -> Duration {
-        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-        Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or_default())
+        let [user, system] = [child.ru_utime, child.ru_stime].map(|time| {
+            let [seconds, micros] = [time.tv_sec as u64, time.tv_usec as u64];
+            Duration::from_secs(seconds) + Duration::from_micros(micros)
+        });
+        Some(Usage { user, system, max_rss: max_rss.map(|kibibytes| kibibytes * unit) })
     }
 }
 
@@ -364,47 +291,25 @@ mod platform {
     use std::process::{Child, Command, ExitStatus};
 
     use super::Ended;
+    #[cfg(windows)]
+    use crate::cli::interrupt;
 
     /// A console's Ctrl-C and Ctrl-Break go to all its processes, the child included. This one stays until the child has
     /// ended, whatever that makes of it.
     pub(super) fn take_signals(_: &mut Command) {
         #[cfg(windows)]
-        console::set_handler(true);
+        interrupt::ignore_console_events(true);
     }
 
     pub(super) fn leave_signals() {
         #[cfg(windows)]
-        console::set_handler(false);
-    }
-
-    #[cfg(windows)]
-    #[allow(unsafe_code, reason = "std does not ask for the events of a console")]
-    mod console {
-        const CTRL_BREAK_EVENT: u32 = 1;
-
-        #[link(name = "kernel32")]
-        unsafe extern "system" {
-            fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
-        }
-
-        extern "system" fn handle(event: u32) -> i32 {
-            i32::from(event <= CTRL_BREAK_EVENT)
-        }
-
-        pub(super) fn set_handler(is_set: bool) {
-            // SAFETY: the handler is a function for the life of the process, and does nothing but return.
-            unsafe { SetConsoleCtrlHandler(handle, i32::from(is_set)) };
-        }
+        interrupt::ignore_console_events(false);
     }
 
     pub(super) fn forward_to(_: &Child) {}
 
     pub(super) fn wait(child: &mut Child) -> io::Result<Ended> {
         Ok((child.wait()?, None))
-    }
-
-    pub(crate) fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
-        work()
     }
 
     pub(crate) fn end_by(_: i32) {}
@@ -428,10 +333,6 @@ mod platform {
     pub(crate) fn signal_of(_: ExitStatus) -> Option<i32> {
         None
     }
-
-    pub(crate) fn signal_name(number: i32) -> String {
-        format!("signal {number}")
-    }
 }
 
 #[cfg(test)]
@@ -440,14 +341,22 @@ mod platform {
 mod tests {
     use std::mem::MaybeUninit;
     use std::os::unix::process::{CommandExt, ExitStatusExt};
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
+    use std::sync::atomic::Ordering;
     use std::sync::{Mutex, PoisonError};
 
-    use super::platform::{forward_to, handle, leave_signals, set_child, wait};
-    use super::run;
+    use super::platform::{CHILD, FROM_SYSTEM, SENT, forward_to, handle, leave_signals, wait};
+    use super::*;
 
     /// There is one child of a process.
-    static CHILD: Mutex<()> = Mutex::new(());
+    static ONE_CHILD: Mutex<()> = Mutex::new(());
+
+    /// Sets the receiver of forwarded signals, and forgets those that were not forwarded yet.
+    fn set_child(pid: i32) {
+        CHILD.store(pid, Ordering::SeqCst);
+        SENT.store(0, Ordering::SeqCst);
+        FROM_SYSTEM.store(0, Ordering::SeqCst);
+    }
 
     fn forget_child() {
         set_child(0);
@@ -464,7 +373,7 @@ mod tests {
 
     #[test]
     fn ctrl_c_before_the_child_is_known_reaches_it_once() {
-        let _only = CHILD.lock().unwrap_or_else(PoisonError::into_inner);
+        let _only = ONE_CHILD.lock().unwrap_or_else(PoisonError::into_inner);
         // what started the tests may ignore it, as a shell does for what it runs in the background
         // SAFETY: the disposition is the system's own.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
@@ -494,7 +403,7 @@ mod tests {
 
     #[test]
     fn handler_restores_errno_though_forwarding_fails() {
-        let _only = CHILD.lock().unwrap_or_else(PoisonError::into_inner);
+        let _only = ONE_CHILD.lock().unwrap_or_else(PoisonError::into_inner);
         // no process has this number
         set_child(i32::MAX);
         // SAFETY: no file has this number, so that the call only sets `errno`.
@@ -507,7 +416,7 @@ mod tests {
 
     #[test]
     fn ctrl_c_after_the_end_of_the_child_ends_this_process() {
-        let _only = CHILD.lock().unwrap_or_else(PoisonError::into_inner);
+        let _only = ONE_CHILD.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ended = Command::new("true").spawn().unwrap();
         forward_to(&ended);
         wait(&mut ended).unwrap();

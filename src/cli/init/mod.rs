@@ -1,6 +1,6 @@
 //! `standpipe init`: writes a commented configuration file to start with.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -44,47 +44,35 @@ pub(crate) struct Options {
     stdout: bool,
 }
 
-/// What to write, and where.
-#[derive(Debug, PartialEq, Eq)]
-struct Plan {
-    flavour: Flavour,
-    target: Target,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Target {
-    File(PathBuf),
-    Stdout,
-}
-
 impl Options {
-    /// Without a flavour, the file's extension selects it.
+    /// Returns the flavour, and the file to write unless it is to be printed.
     ///
     /// # Errors
     /// When the operands are invalid, with the reason.
-    fn plan(&self) -> Result<Plan, String> {
-        let (flavour, file) = match (self.flavour.clone(), self.file.clone()) {
+    fn plan(&self) -> Result<(Flavour, Option<PathBuf>), String> {
+        let (flavour, file) = match (&self.flavour, &self.file) {
             (None, _) => (Flavour::default(), None),
-            (Some(word), None) => match Flavour::named(&word.to_string_lossy()) {
+            (Some(word), Some(file)) => (Flavour::named(word).ok_or_else(|| unknown(word))?, Some(file)),
+            (Some(word), None) => match Flavour::named(word) {
                 Some(flavour) => (flavour, None),
-                None => (by_file(&word)?, Some(word)),
+                None => (by_file(word)?, Some(word)),
             },
-            (Some(word), file) => {
-                let word = word.to_string_lossy();
-                (Flavour::named(&word).ok_or_else(|| unknown(&word))?, file)
-            }
         };
-        let target = match (file, self.stdout) {
-            (Some(file), _) if file == "-" => Target::Stdout,
+        let (name, _, usual_file, ending, _) = flavour.row();
+        let file = match (file, self.stdout) {
+            (Some(file), _) if file == "-" => None,
             (Some(_), true) => return Err("init takes a FILE or --stdout, not both".to_owned()),
-            (None, true) => Target::Stdout,
-            (None, false) => Target::File(flavour.file().into()),
-            (Some(file), false) => Target::File(file.into()),
+            (None, true) => None,
+            (None, false) => Some(PathBuf::from(usual_file)),
+            (Some(file), false) => Some(PathBuf::from(file)),
         };
-        if let Target::File(file) = &target {
-            suits(flavour, file)?;
+        match &file {
+            Some(file) if !flavour.suits(file) => {
+                let file = file.display().to_string();
+                Err(format!("{file:?} is no name for the flavour {name}; let it end in .{ending}"))
+            }
+            _ => Ok((flavour, file)),
         }
-        Ok(Plan { flavour, target })
     }
 }
 
@@ -93,40 +81,25 @@ fn by_file(word: &OsString) -> Result<Flavour, String> {
     if word == "-" {
         return Ok(Flavour::default());
     }
-    // a single word is more likely a flavour than a file
+    // A single word is more likely a flavour than a file.
     let is_word = file.extension().is_none() && file.components().count() == 1;
-    Flavour::by_ending(file).ok_or_else(|| {
-        let shown = word.to_string_lossy();
-        if is_word {
-            unknown(&shown)
-        } else {
-            format!("{shown:?} has no ending that names a flavour; write: init FLAVOUR FILE")
-        }
+    Flavour::by_ending(file).ok_or_else(|| match is_word {
+        true => unknown(word),
+        false => format!("{word:?} has no ending that names a flavour; write: init FLAVOUR FILE"),
     })
 }
 
-fn suits(flavour: Flavour, file: &Path) -> Result<(), String> {
-    flavour.suits(file).map_err(|ending| {
-        let name = flavour.name();
-        let file = file.display().to_string();
-        format!("{file:?} is no name for the flavour {name}; let it end in {ending}")
-    })
-}
-
-fn unknown(word: &str) -> String {
-    format!("unknown flavour {word:?}; there are {}", FLAVOURS.map(|(_, name, ..)| name).join(", "))
+fn unknown(word: &OsString) -> String {
+    format!("unknown flavour {word:?}; there are {}", FLAVOURS.map(|(name, ..)| name).join(", "))
 }
 
 /// Writes the file, unless it exists, and prints the next steps.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
-    let plan = options.plan().map_err(Failure::Usage)?;
-    let starter = plan.flavour.starter();
-    let file = match &plan.target {
-        Target::Stdout => return print_text(starter.trim_end()),
-        Target::File(file) => file,
-    };
-    write_new(file, starter).map_err(|error| cannot_write(file, &error))?;
-    print(&next_steps(plan.flavour, &file.display().to_string(), style))?;
+    let (flavour, file) = options.plan().map_err(Failure::Usage)?;
+    let (.., starter) = flavour.row();
+    let Some(file) = file else { return print_text(starter.trim_end()) };
+    write_new(&file, starter).map_err(|error| cannot_write(&file, &error))?;
+    print(&next_steps(flavour, &file.display().to_string(), style))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -142,46 +115,37 @@ fn write_new(file: &Path, text: &str) -> io::Result<()> {
 }
 
 fn cannot_write(file: &Path, error: &io::Error) -> Failure {
-    let file = file.display().to_string();
-    Failure::Message(match error.kind() {
+    let reason = match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            format!(
-                "{file:?} exists already and is left as it is; give another name, or --stdout to look at it"
-            )
+            " exists already and is left as it is; give another name, or --stdout to look at it"
         }
-        io::ErrorKind::NotFound => format!("{file:?}: there is no such directory"),
-        io::ErrorKind::PermissionDenied => format!("{file:?}: permission denied"),
-        _ => format!("{file:?}: {error}"),
-    })
+        io::ErrorKind::NotFound => ": there is no such directory",
+        io::ErrorKind::PermissionDenied => ": permission denied",
+        _ => &format!(": {error}"),
+    };
+    Failure::Message(format!("{:?}{reason}", file.display().to_string()))
 }
 
 fn next_steps(flavour: Flavour, file: &str, style: &Style) -> Vec<String> {
     let (commands, load) = match flavour {
-        Flavour::Environment => (
-            vec![format!("set -a; . {}; set +a", in_shell(file, "./")), "standpipe check --env".to_owned()],
-            "standpipe::Config::from_env()?".to_owned(),
-        ),
-        _ => (
-            vec![format!("standpipe check {}", in_shell(file, ""))],
-            format!("standpipe::Config::from_file({file:?})?"),
-        ),
+        Flavour::Environment => {
+            let source = format!("set -a; . {}; set +a", in_shell(file, "./"));
+            (vec![source, "standpipe check --env".to_owned()], "from_env()".to_owned())
+        }
+        _ => (vec![format!("standpipe check {}", in_shell(file, ""))], format!("from_file({file:?})")),
+    };
+    let feature = match flavour {
+        Flavour::Tracetest | Flavour::Qualitytrace => ", which needs the feature \"yaml\" of the crate",
+        Flavour::Stalwart | Flavour::Environment => "",
     };
     let mut title = style.line();
     title.put(Ink::GOOD.bold(), style.glyph("✓")).space(1);
     title.put(Ink::PLAIN.bold(), file).put(Ink::PLAIN, " is written; read it, then check it:");
-    let indented = |text: &str| {
-        let mut line = style.line();
-        line.space(4).put(Ink::PLAIN, text);
-        line.finish()
-    };
+    let indented = |text: &str| style.line().space(4).put(Ink::PLAIN, text).finish();
     let mut lines = vec![title.finish(), String::new()];
     lines.extend(commands.iter().map(|command| indented(command)));
-    let with = match flavour {
-        Flavour::Tracetest | Flavour::Qualitytrace => ", which needs the feature \"yaml\" of the crate:",
-        Flavour::Stalwart | Flavour::Environment => ":",
-    };
-    lines.extend([String::new(), format!("and in the program{with}"), String::new()]);
-    lines.push(indented(&format!("let config = {load};")));
+    lines.extend([String::new(), format!("and in the program{feature}:"), String::new()]);
+    lines.push(indented(&format!("let config = standpipe::Config::{load}?;")));
     lines.push(indented("let telemetry = standpipe::Telemetry::start(config)?;"));
     lines
 }
@@ -202,77 +166,54 @@ enum Flavour {
     Environment,
 }
 
-/// Each flavour with its name, another name for it if there is one, the name of its file, and the commented file to start with.
-const FLAVOURS: [(Flavour, &str, Option<&str>, &str, &str); 4] = [
-    (Flavour::Stalwart, "stalwart", Some("toml"), "telemetry.toml", include_str!("telemetry.toml")),
-    (Flavour::Tracetest, "tracetest", Some("yaml"), "tracetest.yaml", include_str!("tracetest.yaml")),
-    (Flavour::Qualitytrace, "qualitytrace", None, "qualitytrace.yaml", include_str!("qualitytrace.yaml")),
-    (Flavour::Environment, "env", None, "telemetry.env", include_str!("telemetry.env")),
+/// The name of each flavour, another name, the name of its file, the ending that such files have, and the commented file to
+/// start with.
+type Row = (&'static str, Option<&'static str>, &'static str, &'static str, &'static str);
+
+const FLAVOURS: [Row; 4] = [
+    ("stalwart", Some("toml"), "telemetry.toml", "toml", include_str!("telemetry.toml")),
+    ("tracetest", Some("yaml"), "tracetest.yaml", "yaml", include_str!("tracetest.yaml")),
+    ("qualitytrace", None, "qualitytrace.yaml", "yaml", include_str!("qualitytrace.yaml")),
+    ("env", None, "telemetry.env", "env", include_str!("telemetry.env")),
 ];
 
 impl Flavour {
-    fn named(word: &str) -> Option<Self> {
-        let is_named = |alias: Option<&str>, name| word == name || alias == Some(word);
-        FLAVOURS.iter().find(|(_, name, alias, ..)| is_named(*alias, *name)).map(|(flavour, ..)| *flavour)
+    const ALL: [Self; 4] = [Self::Stalwart, Self::Tracetest, Self::Qualitytrace, Self::Environment];
+
+    fn row(self) -> Row {
+        FLAVOURS[self as usize]
     }
 
-    fn name(self) -> &'static str {
-        FLAVOURS[self as usize].1
+    fn named(word: &OsString) -> Option<Self> {
+        Self::ALL.into_iter().find(|flavour| {
+            let (name, alias, ..) = flavour.row();
+            word == name || alias.is_some_and(|alias| word == alias)
+        })
     }
 
-    /// The name of its file unless another one is given.
-    fn file(self) -> &'static str {
-        FLAVOURS[self as usize].3
-    }
-
-    fn starter(self) -> &'static str {
-        FLAVOURS[self as usize].4
-    }
-
-    /// The one that a file of this name most likely is.
+    /// Returns the first flavour whose files have the ending of this one.
     fn by_ending(file: &Path) -> Option<Self> {
-        match Ending::of(file) {
-            Ending::Toml => Some(Self::Stalwart),
-            Ending::Yaml => Some(Self::Tracetest),
-            Ending::Env => Some(Self::Environment),
-            Ending::Other => None,
-        }
+        let ending = ending(file);
+        Self::ALL.into_iter().find(|flavour| matches!(flavour.row(), (_, _, _, own, _) if own == ending))
     }
 
-    /// Refuses a name by which the file would not be read as what it is: the ending decides.
-    ///
-    /// # Errors
-    /// What it would have to end in.
-    fn suits(self, file: &Path) -> Result<(), &'static str> {
-        match (self, Ending::of(file)) {
-            (Self::Stalwart, Ending::Yaml) => Err(".toml"),
-            (Self::Tracetest | Self::Qualitytrace, ending) if ending != Ending::Yaml => Err(".yaml"),
-            (Self::Environment, Ending::Toml | Ending::Yaml) => Err(".env"),
-            _ => Ok(()),
+    /// Returns false for a name by which the file would be read as another flavour: the ending decides.
+    fn suits(self, file: &Path) -> bool {
+        let ending = ending(file);
+        match self {
+            Self::Stalwart => ending != "yaml",
+            Self::Tracetest | Self::Qualitytrace => ending == "yaml",
+            Self::Environment => ending != "toml" && ending != "yaml",
         }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Toml,
-    Yaml,
-    Env,
-    Other,
-}
-
-impl Ending {
-    fn of(file: &Path) -> Self {
-        let is = |ending: &OsStr, names: &[&str]| names.iter().any(|name| ending.eq_ignore_ascii_case(name));
-        match file.extension() {
-            Some(ending) if is(ending, &["toml"]) => Self::Toml,
-            Some(ending) if is(ending, &["yaml", "yml"]) => Self::Yaml,
-            Some(ending) if is(ending, &["env"]) => Self::Env,
-            // a file of only that name has no ending, as far as Rust is concerned
-            None if file.file_name() == Some(OsStr::new(".env")) => Self::Env,
-            _ => Self::Other,
-        }
-    }
+/// Returns the ending of a file name in lower case, `yaml` for `yml`.
+fn ending(file: &Path) -> String {
+    // For std, `.env` is a name without an ending.
+    let ending = if file.ends_with(".env") { Some("env".as_ref()) } else { file.extension() };
+    let ending = ending.unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    if ending == "yml" { "yaml".to_owned() } else { ending }
 }
 
 #[cfg(test)]
@@ -316,15 +257,15 @@ mod tests {
         assert_eq!(in_shell("/etc/a.env", "./"), "/etc/a.env");
     }
 
-    fn options(words: &[&str], stdout: bool) -> Result<Plan, String> {
+    fn options(words: &[&str], stdout: bool) -> Result<(Flavour, Option<PathBuf>), String> {
         let mut words = words.iter().map(OsString::from);
         Options { flavour: words.next(), file: words.next(), stdout }.plan()
     }
 
     #[test]
     fn flavour_and_file_may_be_left_out() {
-        let file = |flavour, name: &str| Ok(Plan { flavour, target: Target::File(name.into()) });
-        let stdout = |flavour| Ok(Plan { flavour, target: Target::Stdout });
+        let file = |flavour, name: &str| Ok((flavour, Some(PathBuf::from(name))));
+        let stdout = |flavour| Ok((flavour, None));
         for (words, is_stdout, expected) in [
             (&[][..], false, file(Flavour::Stalwart, "telemetry.toml")),
             (&["toml"], false, file(Flavour::Stalwart, "telemetry.toml")),
@@ -376,25 +317,24 @@ mod tests {
 
     #[test]
     fn every_flavour_is_known_by_its_name_and_by_its_file() {
-        for (index, (flavour, ..)) in FLAVOURS.into_iter().enumerate() {
-            assert_eq!(flavour as usize, index);
-            assert_eq!(Flavour::named(flavour.name()), Some(flavour));
-            assert_eq!(flavour.suits(Path::new(flavour.file())), Ok(()));
-            assert!(Flavour::by_ending(Path::new(flavour.file())).is_some());
+        for flavour in Flavour::ALL {
+            let (name, _, file, ..) = flavour.row();
+            assert_eq!(Flavour::named(&name.into()), Some(flavour));
+            assert!(flavour.suits(file.as_ref()) && Flavour::by_ending(file.as_ref()).is_some(), "{file}");
         }
     }
 
     #[test]
     fn a_name_that_would_be_read_as_something_else_does_not_suit() {
         for (flavour, file, suits) in [
-            (Flavour::Stalwart, "a.yml", Err(".toml")),
-            (Flavour::Stalwart, "a.conf", Ok(())),
-            (Flavour::Tracetest, "a.toml", Err(".yaml")),
-            (Flavour::Tracetest, "a", Err(".yaml")),
-            (Flavour::Qualitytrace, "a.YAML", Ok(())),
-            (Flavour::Environment, ".env", Ok(())),
-            (Flavour::Environment, "/etc/default/shop", Ok(())),
-            (Flavour::Environment, "a.toml", Err(".env")),
+            (Flavour::Stalwart, "a.yml", false),
+            (Flavour::Stalwart, "a.conf", true),
+            (Flavour::Tracetest, "a.toml", false),
+            (Flavour::Tracetest, "a", false),
+            (Flavour::Qualitytrace, "a.YAML", true),
+            (Flavour::Environment, ".env", true),
+            (Flavour::Environment, "/etc/default/shop", true),
+            (Flavour::Environment, "a.toml", false),
         ] {
             assert_eq!(flavour.suits(Path::new(file)), suits, "{flavour:?} in {file}");
         }

@@ -9,9 +9,9 @@ use clap::{Arg, Args, Command};
 use serde_json::{Map, Value as Json};
 use standpipe::{Logger, Severity, SpanContext};
 
-use super::super::Failure;
-use super::super::sender::{AsValue, Attribute, Attributes, Destination, NAME, Parent};
-use super::{STDIN, each_line, finish, start, time, with_own};
+use super::{STDIN, deliver, each_line, time, with_own};
+use crate::cli::Failure;
+use crate::cli::sender::{AsValue, Attribute, Attributes, Destination, NAME, Parent};
 
 /// Sends a log record, or the lines of standard input.
 ///
@@ -65,17 +65,12 @@ pub(crate) struct LevelParser;
 impl TypedValueParser for LevelParser {
     type Value = Severity;
 
-    fn parse_ref(
-        &self,
-        command: &Command,
-        option: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<Severity, clap::Error> {
+    fn parse_ref(&self, of: &Command, option: Option<&Arg>, value: &OsStr) -> Result<Severity, clap::Error> {
         let level = |word: &str| {
             let numbered = word.parse().ok().and_then(Severity::from_number);
             numbered.map_or_else(|| severity(word), Ok)
         };
-        TypedValueParser::parse_ref(&level, command, option, value)
+        TypedValueParser::parse_ref(&level, of, option, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
@@ -98,43 +93,37 @@ struct Draft {
 }
 
 pub(crate) fn run(options: &LogOptions) -> Result<ExitCode, Failure> {
-    let mut draft = Draft::of_options(options);
+    let mut draft = Draft {
+        severity: options.level.unwrap_or(Severity::Info),
+        level: None,
+        body: Json::Null,
+        event: options.event.clone(),
+        time: options.time,
+        attributes: options.attributes.all(),
+        context: options.parent.caller(options.destination.is_verbose()).context,
+    };
     // an exporter leaves out what is less than info, unless the environment says otherwise
-    let (sender, timeout) = start(&options.destination, &[("OTEL_LOGS_LEVEL", "trace")])?;
-    let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
-    let is_whole = if options.body == [STDIN] {
-        each_line(|line| {
-            draft.of_line(line).emit(&logger);
-            Ok(())
-        })?
-    } else {
+    deliver(&options.destination, &[("OTEL_LOGS_LEVEL", "trace")], |telemetry| {
+        let logger = telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
+        if options.body == [STDIN] {
+            return each_line(|line| {
+                draft.of_line(line).emit(&logger);
+                Ok(())
+            });
+        }
         draft.body = options.body.join(" ").into();
         draft.emit(&logger);
-        true
-    };
-    finish(sender, timeout, is_whole)
+        Ok(true)
+    })
 }
 
 impl Draft {
-    fn of_options(options: &LogOptions) -> Self {
-        Self {
-            severity: options.level.unwrap_or(Severity::Info),
-            level: None,
-            body: Json::Null,
-            event: options.event.clone(),
-            time: options.time,
-            attributes: options.attributes.all(),
-            context: options.parent.caller(options.destination.is_verbose()).context,
-        }
-    }
-
-    /// The record of a line: this one, but for what the line says. What cannot be used as it is meant becomes an attribute.
+    /// Returns the record of a line: this one, but for the fields of the line. A field that cannot be read becomes an attribute.
     fn of_line(&self, line: &str) -> Self {
         let Ok(mut fields) = serde_json::from_str::<Map<String, Json>>(line) else {
             return Self { body: line.into(), ..self.clone() };
         };
-        let mut own = Map::new();
-        let mut draft = self.clone();
+        let (mut own, mut draft) = (Map::new(), self.clone());
         let mut take = |names: &[&str]| names.iter().find_map(|name| fields.remove(*name));
         draft.body = take(&["body", "message", "msg"]).unwrap_or(Json::Null);
         if let Some(level) = take(&["level", "severity"]) {
@@ -149,9 +138,7 @@ impl Draft {
                 Err(_) => drop(own.insert("time".to_owned(), moment)),
             }
         }
-        if let Some(event) = take(&["event"]) {
-            draft.event = Some(as_text(&event));
-        }
+        draft.event = take(&["event"]).as_ref().map(as_text).or(draft.event);
         if let Some(parent) = take(&["traceparent"]) {
             match SpanContext::from_traceparent(parent.as_str().unwrap_or_default()) {
                 Ok(context) => draft.context = Some(context),
@@ -216,20 +203,10 @@ pub(crate) fn severity(word: &str) -> Result<Severity, String> {
     known.ok_or_else(|| format!("write {}", LEVELS.join(", ")))
 }
 
-/// Of JSON: a name, or a number as bunyan and pino have it.
+/// Reads a level of JSON: a name, or a number as bunyan and pino have it, from 10 for trace to 60 for fatal.
 fn severity_of(level: &Json) -> Result<Severity, String> {
-    const NUMBERS: [(i64, Severity); 6] = [
-        (10, Severity::Trace),
-        (20, Severity::Debug),
-        (30, Severity::Info),
-        (40, Severity::Warn),
-        (50, Severity::Error),
-        (60, Severity::Fatal),
-    ];
-    let of_number =
-        |number| NUMBERS.iter().find(|(known, _)| *known == number).map(|(_, severity)| *severity);
-    match level.as_i64().and_then(of_number) {
-        Some(severity) => Ok(severity),
-        None => severity(&as_text(level)),
-    }
+    let place = level.as_u64().and_then(|number| (1..=6).find(|place| u64::from(place * 10) == number));
+    // Each name stands for four severities.
+    let numbered = place.and_then(|place: u8| Severity::from_number(4 * place - 3));
+    numbered.map_or_else(|| severity(&as_text(level)), Ok)
 }

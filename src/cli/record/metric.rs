@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value as Json};
 use standpipe::{Meter, Value};
 
-use super::super::Failure;
-use super::super::sender::{self, Attribute, Attributes, Destination, NAME};
-use super::{each_line, finish, from_line, start, with_own};
+use super::{deliver, each_line, from_line, with_own};
+use crate::cli::Failure;
+use crate::cli::sender::{self, Attributes, Destination, NAME};
 
 /// A process that measures once knows no earlier value to add to.
 const PRESETS: [(&str, &str); 1] = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")];
@@ -89,71 +89,55 @@ struct Line {
     attributes: Map<String, Json>,
 }
 
-/// What holds for all measurements of the command.
-struct Common {
-    unit: String,
-    description: String,
-    attributes: Vec<Attribute>,
-}
-
-pub(crate) fn run(options: MetricOptions) -> Result<ExitCode, Failure> {
-    let common = Common {
-        unit: options.unit.unwrap_or_default(),
-        description: options.description.unwrap_or_default(),
-        attributes: options.attributes.all(),
-    };
-    let line = line(options.kind, options.name, options.value).map_err(Failure::Usage)?;
-    let (sender, timeout) = start(&options.destination, &PRESETS)?;
-    let meter = sender.telemetry.meter_with_version(NAME, env!("CARGO_PKG_VERSION"));
-    let is_whole = match line {
-        Some(line) => {
-            // it would change nothing, and is left out of what is sent as a difference
-            if matches!(line.r#type, Kind::Counter) && line.value.as_f64() == Some(0.0) {
-                return Err(Failure::Message(format!(
-                    "counter {}: 0 adds nothing and is not sent",
-                    line.name
-                )));
-            }
-            measure(&meter, line, &common).map_err(Failure::Usage)?;
-            true
+pub(crate) fn run(options: &MetricOptions) -> Result<ExitCode, Failure> {
+    let line = options.line().map_err(Failure::Usage)?;
+    deliver(&options.destination, &PRESETS, |telemetry| {
+        let meter = telemetry.meter_with_version(NAME, env!("CARGO_PKG_VERSION"));
+        let Some(line) = line else {
+            return each_line(|line| measure(&meter, from_line(line)?, options));
+        };
+        // It would change nothing, and deltas leave it out.
+        if matches!(line.r#type, Kind::Counter) && line.value.as_f64() == Some(0.0) {
+            return Err(Failure::Message(format!("counter {}: 0 adds nothing and is not sent", line.name)));
         }
-        None => each_line(|line| measure(&meter, from_line(line)?, &common))?,
-    };
-    finish(sender, timeout, is_whole)
+        measure(&meter, line, options).map_err(Failure::Usage)?;
+        Ok(true)
+    })
 }
 
-/// The measurement of the command line; `None` if those of standard input are to be read.
-fn line(kind: Input, name: Option<String>, value: Option<Number>) -> Result<Option<Line>, String> {
-    let r#type = match kind {
-        Input::Counter => Kind::Counter,
-        Input::Gauge => Kind::Gauge,
-        Input::Histogram => Kind::Histogram,
-        Input::Stdin if name.is_none() => return Ok(None),
-        Input::Stdin => return Err("behind - there is neither NAME nor VALUE".to_owned()),
-    };
-    let (Some(name), Some(value)) = (name, value) else {
-        return Err("metric needs counter, gauge or histogram, a NAME and a VALUE".to_owned());
-    };
-    Ok(Some(Line { r#type, name, value, unit: None, description: None, attributes: Map::new() }))
+impl MetricOptions {
+    /// Returns the measurement of the command line, or `None` for those of standard input.
+    fn line(&self) -> Result<Option<Line>, String> {
+        let r#type = match self.kind {
+            Input::Counter => Kind::Counter,
+            Input::Gauge => Kind::Gauge,
+            Input::Histogram => Kind::Histogram,
+            Input::Stdin if self.name.is_none() => return Ok(None),
+            Input::Stdin => return Err("behind - there is neither NAME nor VALUE".to_owned()),
+        };
+        let (Some(name), Some(value)) = (self.name.clone(), self.value.clone()) else {
+            return Err("metric needs counter, gauge or histogram, a NAME and a VALUE".to_owned());
+        };
+        Ok(Some(Line { r#type, name, value, unit: None, description: None, attributes: Map::new() }))
+    }
 }
 
 fn number(word: &str) -> Result<Number, &'static str> {
     serde_json::from_str(word).map_err(|_| "not a number")
 }
 
-fn measure(meter: &Meter, line: Line, common: &Common) -> Result<(), String> {
+/// Records a measurement. The options hold for what the line does not say.
+fn measure(meter: &Meter, line: Line, options: &MetricOptions) -> Result<(), String> {
     if line.name.is_empty() {
         return Err("the name is empty".to_owned());
     }
-    let attributes = with_own(&common.attributes, line.attributes);
-    let attributes = sender::flat(attributes);
+    let attributes = sender::flat(with_own(&options.attributes.all(), line.attributes));
     let attributes: Vec<(&str, Value<'_>)> =
         attributes.iter().filter_map(|(key, value)| Some((key.as_str(), sender::scalar(value)?))).collect();
     let attributes = attributes.as_slice();
-    let instrument = meter
-        .build(&line.name)
-        .unit(line.unit.as_deref().unwrap_or(&common.unit))
-        .description(line.description.as_deref().unwrap_or(&common.description));
+    let unit = line.unit.as_ref().or(options.unit.as_ref()).map_or("", String::as_str);
+    let text = line.description.as_ref().or(options.description.as_ref()).map_or("", String::as_str);
+    let instrument = meter.build(&line.name).unit(unit).description(text);
     let float = line.value.as_f64().unwrap_or(f64::NAN);
     match (line.r#type, line.value.as_u64(), line.value.as_i64()) {
         (Kind::Counter, Some(_), None) => {

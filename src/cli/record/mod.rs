@@ -9,11 +9,11 @@ mod time;
 use std::io;
 use std::process::ExitCode;
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
+use standpipe::{Telemetry, spawn};
 
 pub(crate) use self::log::{LevelParser, LogOptions, run as log, severity};
 pub(crate) use self::metric::{MetricOptions, run as metric};
@@ -30,17 +30,18 @@ const STDIN: &str = "-";
 /// Lines that are read before their turn.
 const LINES_AHEAD: usize = 16;
 /// Longer lines are refused: no collector takes such a record.
-const LONGEST_LINE: u64 = 4 * 1024 * 1024;
+const MAX_LINE: u64 = 4 * 1024 * 1024;
 
-/// Starts the telemetry of a command whose callers wait for room in the queue: it has nothing else to do.
-fn start(destination: &Destination, presets: &[(&str, &str)]) -> Result<(Sender, Duration), Failure> {
+/// Delivers the records that `emit` makes. It returns whether all input was understood, and waits for room in the queue.
+fn deliver(
+    destination: &Destination,
+    presets: &[(&str, &str)],
+    emit: impl FnOnce(&Telemetry) -> Result<bool, Failure>,
+) -> Result<ExitCode, Failure> {
     let timeout = destination.timeout.unwrap_or(DEFAULT_TIMEOUT);
-    Ok((Sender::start(destination, destination.variables(presets), Some(timeout))?, timeout))
-}
-
-/// Delivers what was made; `is_whole` is whether all input was understood.
-fn finish(sender: Sender, budget: Duration, is_whole: bool) -> Result<ExitCode, Failure> {
-    sender.finish(budget).map_err(Failure::Message)?;
+    let sender = Sender::start(destination, destination.variables(presets), Some(timeout))?;
+    let is_whole = emit(&sender.telemetry)?;
+    sender.finish(timeout).map_err(Failure::Message)?;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -50,23 +51,20 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
     // a thread of its own waits for input, so that an interrupt can end the wait
     let (reader, lines) = mpsc::sync_channel(LINES_AHEAD);
     let interrupt = reader.clone();
-    on_interrupt(move || drop(interrupt.send(Input::End)))
+    on_interrupt(move || drop(interrupt.send(None)))
         .map_err(|error| Failure::Message(format!("signals: {error}")))?;
-    let read = move || while reader.send(Input::read()).is_ok() {};
-    thread::Builder::new()
-        .name("standpipe-input".to_owned())
-        .spawn(read)
-        .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
+    let read = move || while reader.send(next_line()).is_ok() {};
+    spawn("standpipe-input", read).map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
     let mut is_whole = true;
     for (number, input) in (1_u64..).zip(lines) {
         let taken = match input {
-            Input::End => break,
-            Input::Broken(error) => {
+            None => break,
+            Some(Err(error)) => {
                 report_error(&format!("standard input: {error}"));
                 return Ok(false);
             }
-            Input::TooLong => Err(format!("it is longer than {LONGEST_LINE} bytes")),
-            Input::Line(line) => match std::str::from_utf8(&line).map(str::trim) {
+            Some(Ok((_, false))) => Err(format!("it is longer than {MAX_LINE} bytes")),
+            Some(Ok((line, true))) => match std::str::from_utf8(&line).map(str::trim) {
                 Ok("") => Ok(()),
                 Ok(text) => take(text),
                 Err(_) => Err("not UTF-8".to_owned()),
@@ -81,24 +79,12 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
     Ok(is_whole)
 }
 
-/// What comes of standard input.
-enum Input {
-    Line(Vec<u8>),
-    TooLong,
-    Broken(io::Error),
-    /// Or an interrupt.
-    End,
-}
-
-impl Input {
-    fn read() -> Self {
-        let mut line = Vec::new();
-        match text::read_line(io::stdin().lock(), LONGEST_LINE, &mut line) {
-            Ok((0, _)) => Self::End,
-            Ok((_, true)) => Self::Line(line),
-            Ok((_, false)) => Self::TooLong,
-            Err(error) => Self::Broken(error),
-        }
+/// Reads a line of standard input, and whether that is all of it. `None` at the end.
+fn next_line() -> Option<io::Result<(Vec<u8>, bool)>> {
+    let mut line = Vec::new();
+    match text::read_line(io::stdin().lock(), MAX_LINE, &mut line) {
+        Ok((0, _)) => None,
+        read => Some(read.map(|(_, is_whole)| (line, is_whole))),
     }
 }
 

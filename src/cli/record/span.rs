@@ -9,14 +9,12 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
-use standpipe::{SpanContext, Status, Tracer};
+use standpipe::{SpanContext, Status, Telemetry, Tracer};
 
-use super::super::Failure;
-use super::super::caller;
-use super::super::sender::{self, AsValue, Attribute, Attributes, Destination, Kind, NAME, Parent, Sender};
-use super::super::text;
 use super::span_file::{self, SpanFile};
-use super::{STDIN, each_line, finish, from_line, start, time, with_own};
+use super::{STDIN, deliver, each_line, from_line, time};
+use crate::cli::sender::{self, AsValue, Attributes, Destination, Kind, NAME, Parent, Sender};
+use crate::cli::{Failure, caller, text};
 
 /// Sends a span, or keeps one in a file until it ends.
 ///
@@ -177,24 +175,17 @@ pub(super) struct EventLine {
 }
 
 impl EventLine {
-    /// The same at this time, unless it has one.
-    fn timed(mut self, now: SystemTime) -> Self {
+    /// Sets the time, unless the event has one.
+    fn set_time(&mut self, time: SystemTime) {
         if self.time.is_null() {
-            self.time = nanos(now);
+            self.time = nanos(time);
         }
-        self
     }
 }
 
-/// A span as the options and variables describe it.
+/// The span that options and variables describe, and its parent.
 struct Draft {
-    start: Option<SystemTime>,
-    end: Option<SystemTime>,
-    kind: Option<Kind>,
-    status: Option<StatusCode>,
-    message: Option<String>,
-    attributes: Vec<Attribute>,
-    events: Vec<EventLine>,
+    span: SpanLine,
     parent: Option<SpanContext>,
 }
 
@@ -205,36 +196,19 @@ impl Draft {
         if details.message.is_some() && status != Some(StatusCode::Error) {
             return Err(Failure::Usage("--message is for --status error".to_owned()));
         }
-        Ok(Self {
-            start: details.start,
-            end: details.end,
+        let message = || sender::of_environment("OTEL_CLI_STATUS_DESCRIPTION");
+        let span = SpanLine {
+            name: String::new(),
+            start: details.start.map_or(Json::Null, nanos),
+            end: details.end.map_or(Json::Null, nanos),
             kind: details.kind.or_else(|| sender::choice("OTEL_CLI_TRACE_KIND")),
             status,
-            message: details
-                .message
-                .clone()
-                .or_else(|| sender::of_environment("OTEL_CLI_STATUS_DESCRIPTION")),
-            attributes: details.attributes.all(),
+            message: details.message.clone().or_else(message),
+            attributes: details.attributes.all().into_iter().collect(),
             events: details.events.iter().map(|word| event(word, now)).collect(),
-            parent: details.parent.caller(details.destination.is_verbose()).context,
-        })
-    }
-
-    /// The line of a span that begins with these options and goes on.
-    fn into_line(self, name: &str) -> SpanLine {
-        let now = SystemTime::now();
-        let is_error = self.status == Some(StatusCode::Error);
-        SpanLine {
-            name: name.to_owned(),
-            start: nanos(self.start.unwrap_or(now)),
-            end: Json::Null,
-            kind: self.kind,
-            status: self.status,
-            message: self.message.filter(|_| is_error),
-            attributes: self.attributes.into_iter().collect(),
-            events: self.events.into_iter().map(|event| event.timed(now)).collect(),
-            traceparent: self.parent.map(|parent| parent.traceparent()),
-        }
+            traceparent: None,
+        };
+        Ok(Self { span, parent: details.parent.caller(details.destination.is_verbose()).context })
     }
 }
 
@@ -243,8 +217,9 @@ pub(crate) fn run(options: SpanOptions) -> Result<ExitCode, Failure> {
         Some(Step::Start { name, file, details }) => begin(&details, &name, &file),
         Some(Step::Event { name, file, attributes }) => {
             let now = SystemTime::now();
-            let attributes = attributes.all().into_iter().collect();
-            let event = EventLine { attributes, ..event(&name, now).timed(now) };
+            let mut event = event(&name, now);
+            event.set_time(now);
+            event.attributes = attributes.all().into_iter().collect();
             span_file::add(&file, &event).map_err(Failure::Message)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -255,31 +230,29 @@ pub(crate) fn run(options: SpanOptions) -> Result<ExitCode, Failure> {
         )),
         Some(Step::End { file, details }) => end(details, &file),
         None => {
-            let (name, destination) = (options.name.unwrap_or_default(), &options.details.destination);
-            let draft = Draft::new(&options.details)?;
-            let (sender, timeout) = start(destination, &[])?;
-            let tracer = tracer(&sender);
-            let is_whole = if name == STDIN {
-                each_line(|line| emit(&tracer, from_line(line)?, &draft, None))?
-            } else {
+            let (name, draft) = (options.name.unwrap_or_default(), Draft::new(&options.details)?);
+            deliver(&options.details.destination, &[], |telemetry| {
+                let tracer = tracer(telemetry);
+                if name == STDIN {
+                    return each_line(|line| emit(&tracer, from_line(line)?, &draft, None));
+                }
                 let line = SpanLine { name, ..SpanLine::default() };
                 emit(&tracer, line, &draft, None).map_err(Failure::Usage)?;
-                true
-            };
-            finish(sender, timeout, is_whole)
+                Ok(true)
+            })
         }
     }
 }
 
-fn tracer(sender: &Sender) -> Tracer {
-    sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"))
+fn tracer(telemetry: &Telemetry) -> Tracer {
+    telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"))
 }
 
 /// Writes the file of a span that goes on, and its context to the carrier file of the environment.
 fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure> {
     let draft = Draft::new(details)?;
     let sender = Sender::start(&details.destination, details.destination.variables(&[]), None)?;
-    let tracer = tracer(&sender);
+    let tracer = tracer(&sender.telemetry);
     let span = match &draft.parent {
         Some(parent) => tracer.span_builder(name).parent(parent).start(),
         None => tracer.span_builder(name).root().start(),
@@ -287,11 +260,16 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
     // The sampler has decided, and the ids are known. The telemetry ends before the span does, so that only `span end` sends
     // it.
     sender.telemetry.shutdown(Duration::ZERO);
-    let content = SpanFile {
-        context: span.context().clone(),
-        service: details.destination.service.clone(),
-        span: draft.into_line(name),
-    };
+    let mut line = SpanLine { name: name.to_owned(), end: Json::Null, ..draft.span };
+    let now = SystemTime::now();
+    if line.start.is_null() {
+        line.start = nanos(now);
+    }
+    line.message = line.message.filter(|_| line.status == Some(StatusCode::Error));
+    line.events.iter_mut().for_each(|event| event.set_time(now));
+    line.traceparent = draft.parent.map(|parent| parent.traceparent());
+    let service = details.destination.service.clone();
+    let content = SpanFile { context: span.context().clone(), service, span: line };
     span_file::create(file, &content).map_err(Failure::Message)?;
     if let Some(carrier) = sender::of_environment(sender::CARRIER_FILE) {
         let lines = caller::shell_lines(&content.context);
@@ -319,19 +297,19 @@ fn end(details: Details, file: &Path) -> Result<ExitCode, Failure> {
     sent
 }
 
-fn send(mut destination: Destination, draft: Draft, file: &Path) -> Result<ExitCode, Failure> {
+fn send(mut destination: Destination, mut draft: Draft, file: &Path) -> Result<ExitCode, Failure> {
     let SpanFile { context, service, span: mut line } = span_file::read(file).map_err(Failure::Message)?;
     destination.service = destination.service.or(service);
-    if draft.status.is_some() {
+    if draft.span.status.is_some() {
         (line.status, line.message) = (None, None);
     }
-    line.events.extend(draft.events);
-    line.attributes.extend(draft.attributes);
-    let parent = line.traceparent.take().and_then(|parent| SpanContext::from_traceparent(&parent).ok());
-    let draft = Draft { parent, attributes: Vec::new(), events: Vec::new(), ..draft };
-    let (sender, timeout) = start(&destination, &[])?;
-    emit(&tracer(&sender), line, &draft, Some(&context)).map_err(Failure::Message)?;
-    finish(sender, timeout, true)
+    line.events.append(&mut draft.span.events);
+    line.attributes.append(&mut draft.span.attributes);
+    draft.parent = line.traceparent.take().and_then(|parent| SpanContext::from_traceparent(&parent).ok());
+    deliver(&destination, &[], |telemetry| {
+        emit(&tracer(telemetry), line, &draft, Some(&context)).map_err(Failure::Message)?;
+        Ok(true)
+    })
 }
 
 /// Starts and ends the span of a line; the draft holds for what it does not say.
@@ -342,28 +320,28 @@ fn emit(
     identity: Option<&SpanContext>,
 ) -> Result<(), String> {
     let now = SystemTime::now();
-    let moment = |json: &Json, or: Option<SystemTime>| match json {
-        Json::Null => Ok(or.unwrap_or(now)),
-        json => time::of_json(json, now),
-    };
-    let (begin, end) = (moment(&line.start, draft.start)?, moment(&line.end, draft.end)?);
-    // a start in the future, or after the clock was set back, is no reason to refuse a span that ends now
-    if end < begin && !(line.end.is_null() && draft.end.is_none()) {
+    let Draft { span: common, parent } = draft;
+    let moment = |json: &Json| if json.is_null() { Ok(now) } else { time::of_json(json, now) };
+    let own_or = |own, common| if Json::is_null(own) { common } else { own };
+    let (begin, end) = (own_or(&line.start, &common.start), own_or(&line.end, &common.end));
+    let ends_now = end.is_null();
+    let (begin, end) = (moment(begin)?, moment(end)?);
+    // A start in the future, or after the clock was set back, does not matter for a span that ends now.
+    if end < begin && !ends_now {
         return Err("the end is before the start".to_owned());
     }
-    let kind = line.kind.or(draft.kind).unwrap_or(Kind::Internal);
-    let message = line.message.as_deref().or(draft.message.as_deref()).unwrap_or_default();
-    let status = line.status.or(draft.status);
+    let kind = line.kind.or(common.kind).unwrap_or(Kind::Internal);
+    let message = line.message.as_deref().or(common.message.as_deref()).unwrap_or_default();
+    let status = line.status.or(common.status);
     if line.message.is_some() && status != Some(StatusCode::Error) {
         return Err("a message is for status error".to_owned());
     }
     let of_line = line.traceparent.as_deref().map(SpanContext::from_traceparent).transpose();
-    let parent = of_line.map_err(|error| error.to_string())?;
-    let parent = parent.as_ref().or(draft.parent.as_ref());
-    let events = if line.events.is_empty() { &draft.events } else { &line.events };
-    let times = events.iter().map(|event| moment(&event.time, None)).collect::<Result<Vec<_>, _>>()?;
+    let of_line = of_line.map_err(|error| error.to_string())?;
+    let events = if line.events.is_empty() { &common.events } else { &line.events };
+    let times = events.iter().map(|event| moment(&event.time)).collect::<Result<Vec<_>, _>>()?;
     let mut span = tracer.span_builder(&line.name).kind(kind.into()).start_time(begin);
-    span = match parent {
+    span = match of_line.as_ref().or(parent.as_ref()) {
         Some(parent) => span.parent(parent),
         None => span.root(),
     };
@@ -371,8 +349,8 @@ fn emit(
     if let Some(identity) = identity {
         span.set_identity(identity);
     }
-    for (key, value) in with_own(&draft.attributes, line.attributes) {
-        span.set(&key, AsValue(&value));
+    for (key, value) in common.attributes.iter().chain(&line.attributes) {
+        span.set(key, AsValue(value));
     }
     for (event, time) in events.iter().zip(times) {
         let mut recorded = span.event_with_time(&event.name, time);

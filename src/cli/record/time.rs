@@ -55,41 +55,29 @@ fn fraction(digits: &str) -> Option<Duration> {
 /// `2026-11-17T14:00:00.5+01:00`, since 1970.
 fn rfc3339(word: &str) -> Option<Duration> {
     let (date, time) = word.split_at_checked(10)?;
-    let [year, month, day] = parts(date, '-')?;
     let time = time.strip_prefix(['T', 't', ' '])?;
-    let (time, offset) = match time.strip_suffix(['Z', 'z']) {
-        Some(time) => (time, 0),
-        None => {
-            let (time, offset) = time.split_at(time.rfind(['+', '-'])?);
-            let [hours, minutes] = parts(&offset[1..], ':')?;
-            if hours > 23 || minutes > 59 {
-                return None;
-            }
-            let seconds = hours * 3600 + minutes * 60;
-            (time, if offset.starts_with('-') { -seconds } else { seconds })
-        }
-    };
+    let (time, offset) = time.split_at(time.find(['Z', 'z', '+', '-'])?);
     let (time, decimals) = time.split_once('.').unwrap_or((time, ""));
+    let [year, month, day] = parts(date, '-')?;
     let [hour, minute, second] = parts(time, ':')?;
-    let is_valid = (1..=12).contains(&month)
-        && (1..=days_of(year, month)).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second < 61;
-    if !is_valid || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+    let [hours_ahead, minutes_ahead] = match offset {
+        "Z" | "z" => [0, 0],
+        _ => parts(offset.strip_prefix(['+', '-'])?, ':')?,
+    };
+    let is_date = (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
+    let is_time = hour < 24 && minute < 60 && second < 61 && hours_ahead < 24 && minutes_ahead < 60;
+    if !is_date || !is_time || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
+    let ahead = hours_ahead * 3600 + minutes_ahead * 60;
+    let ahead = if offset.starts_with('-') { -ahead } else { ahead };
+    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - ahead;
     Some(Duration::from_secs(u64::try_from(seconds).ok()?) + fraction(decimals)?)
 }
 
 fn parts<const N: usize>(text: &str, separator: char) -> Option<[i64; N]> {
-    let mut parts = text.split(separator);
-    let mut numbers = [0; N];
-    for number in &mut numbers {
-        *number = parts.next()?.parse::<u16>().ok()?.into();
-    }
-    parts.next().is_none().then_some(numbers)
+    let numbers = text.split(separator).map(|part| part.parse::<u16>().ok().map(i64::from));
+    numbers.collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 fn days_of(year: i64, month: i64) -> i64 {

@@ -1,49 +1,50 @@
 use standpipe::{Application, Config};
 
+use super::super::examine::general;
 use super::*;
 use crate::cli::style::plain_style;
 use crate::cli::text;
 
-fn row(key: &str, value: &str, from: &str) -> Row {
-    Row { key: key.to_owned(), value: value.to_owned(), from: from.to_owned(), is_default: from == "default" }
+/// A setting from `from`, which is "default" or the name of an environment variable.
+fn setting(key: &'static str, value: &str, from: &str) -> Setting {
+    let mut setting = Config::new().effective().remove(0);
+    (setting.key, setting.value) = (key, value.to_owned());
+    setting.source = match from {
+        "default" => SettingSource::Default,
+        variable => SettingSource::Environment(variable.to_owned()),
+    };
+    setting
 }
 
-fn report(sections: Vec<Section>) -> Report {
-    let origin = Origin { name: "otlp.toml".to_owned(), text: String::new(), syntax: Syntax::Toml };
-    Report { origin, sections, problems: Vec::new(), advice: None }
-}
-
-fn section(rows: Vec<Row>) -> Section {
+fn section(settings: Vec<Setting>) -> Section {
     let destinations = vec![("traces".to_owned(), "http://localhost:4318/v1/traces".to_owned())];
-    Section { title: ("exporter ".to_owned(), "otel".to_owned()), destinations, rows }
+    Section { title: ("exporter ".to_owned(), "otel".to_owned()), destinations, settings }
 }
 
 fn examined(config: &Config) -> Examined {
     let exporters = config.exporters().iter().cloned().zip(config.summaries()).collect();
-    let general = config.effective().into_iter().map(General::from).collect();
-    Examined { general, exporters, diagnostics: config.diagnostics().to_vec(), handed_in: String::new() }
+    let diagnostics = config.diagnostics().to_vec();
+    Examined { general: general(config), exporters, diagnostics, handed_in: String::new() }
 }
 
 fn titles(config: &Config) -> Vec<String> {
-    sections(&examined(config))
-        .into_iter()
-        .map(|section| format!("{}{}", section.title.0, section.title.1))
-        .collect()
+    let sections = sections(&examined(config));
+    sections.into_iter().map(|Section { title: (kind, name), .. }| kind + &name).collect()
 }
 
 #[test]
 fn every_value_has_its_origin() {
-    let report = report(vec![
+    let sections = [
         Section {
             title: ("all exporters".to_owned(), String::new()),
             destinations: Vec::new(),
-            rows: vec![row("self-observation", "true", "otlp.toml:9:20")],
+            settings: vec![setting("self-observation", "true", "otlp.toml:9:20")],
         },
         section(vec![
-            row("endpoint", "http://localhost:4318", "default"),
-            row("lossy", "true", "OTEL_BSP_ON_QUEUE_FULL"),
+            setting("endpoint", "http://localhost:4318", "default"),
+            setting("lossy", "true", "OTEL_BSP_ON_QUEUE_FULL"),
         ]),
-    ]);
+    ];
     let expected = [
         "all exporters",
         "  key               value                  from",
@@ -56,15 +57,15 @@ fn every_value_has_its_origin() {
         "  lossy             true                   OTEL_BSP_ON_QUEUE_FULL",
         "",
     ];
-    assert_eq!(report.draw(&plain_style(100)), expected);
+    assert_eq!(draw_sections(&sections, &plain_style(100)), expected);
 }
 
 #[test]
 fn on_a_narrow_terminal_the_origin_has_a_line_of_its_own() {
-    let report = report(vec![section(vec![
-        row("client-certificate-file", "client.pem", "otlp.toml:40:27"),
-        row("lossy", "false", "default"),
-    ])]);
+    let sections = [section(vec![
+        setting("client-certificate-file", "client.pem", "otlp.toml:40:27"),
+        setting("lossy", "false", "default"),
+    ])];
     let expected = [
         "exporter otel",
         "  traces",
@@ -75,13 +76,13 @@ fn on_a_narrow_terminal_the_origin_has_a_line_of_its_own() {
         "  lossy                    false",
         "",
     ];
-    assert_eq!(report.draw(&plain_style(44)), expected);
+    assert_eq!(draw_sections(&sections, &plain_style(44)), expected);
 }
 
 #[test]
 fn a_long_value_leaves_room_for_its_origin() {
-    let report = report(vec![section(vec![row("endpoint", &"x".repeat(500), "otlp.toml:4:1")])]);
-    let lines = report.draw(&plain_style(80));
+    let sections = [section(vec![setting("endpoint", &"x".repeat(500), "otlp.toml:4:1")])];
+    let lines = draw_sections(&sections, &plain_style(80));
     assert!(lines.iter().all(|line| text::width(line) <= 80), "{lines:#?}");
     assert!(lines[3].ends_with("…  otlp.toml:4:1"), "{}", lines[3]);
 }
@@ -90,8 +91,8 @@ fn a_long_value_leaves_room_for_its_origin() {
 fn the_name_of_the_service_is_shown_even_if_it_is_not_set() {
     let exporter = Exporter::http("localhost");
     let shown = sections(&examined(&Config::new().exporter(exporter)));
-    let keys: Vec<&str> = shown[0].rows.iter().map(|row| row.key.as_str()).collect();
-    assert_eq!((keys, shown[0].rows[0].is_default), (vec!["service-name"], true));
+    let settings: Vec<_> = shown[0].settings.iter().map(|it| (it.key, it.source.clone())).collect();
+    assert_eq!(settings, [("service-name", SettingSource::Default)]);
 }
 
 #[test]
@@ -115,34 +116,37 @@ fn two_routes_have_sections_of_their_own() {
 #[test]
 fn only_an_empty_environment_gets_advice_on_what_to_set() {
     let file = Subject::File("no/such/file.toml".into());
-    let nothing = Report::new(&file, &examined(&Config::from_toml_str("").expect("it is a warning only")));
-    assert!(nothing.draw(&plain_style(200))[0].contains("describes no exporter: there is no tracer.<id>"));
-    assert_eq!(nothing.advice, None);
-    let environment = Report::new(&Subject::Environment, &examined(&Config::new()));
-    assert!(environment.draw(&plain_style(80))[0].starts_with("looked for OTEL_TRACES_EXPORTER"));
+    let drawn = |subject: &Subject, config: &Config| draw(subject, &examined(config), &plain_style(200));
+    let empty = Config::from_toml_str("").expect("it is a warning only");
     let note = Config::from_toml_str("[tracer.a]\nenable = false").expect("it is a note only");
-    assert_eq!(Report::new(&file, &examined(&note)).advice, None);
-}
-
-fn origin(name: &str, text: &str) -> Origin {
-    Origin { name: name.to_owned(), text: text.to_owned(), syntax: Syntax::of(name.as_ref()) }
-}
-
-fn problem(place: Option<(usize, usize)>, key: &str, what: &str, fix: &str) -> Problem {
-    Problem {
-        severity: DiagnosticSeverity::Error,
-        place,
-        key: key.to_owned(),
-        what: what.to_owned(),
-        fix: fix.to_owned(),
+    assert!(drawn(&file, &empty)[0].contains("describes no exporter: there is no tracer.<id>"));
+    assert!(drawn(&Subject::Environment, &Config::new())[0].starts_with(ADVICE[0]));
+    for config in [empty, note] {
+        assert!(!drawn(&file, &config).concat().contains(ADVICE[0]));
     }
+}
+
+/// Draws an error in this file.
+fn problem(
+    (file, text): (&str, &str),
+    place: Option<(usize, usize)>,
+    [key, what, fix]: [&str; 3],
+) -> Vec<String> {
+    let read = Config::from_reader(file, "[".as_bytes()).expect_err("it is not closed");
+    let mut diagnostic = read.diagnostics()[0].clone();
+    diagnostic.location = place.zip(diagnostic.location).map(|((line, column), mut location)| {
+        (location.line, location.column) = (line, column);
+        location
+    });
+    (diagnostic.key, diagnostic.what, diagnostic.fix) = (key.to_owned(), what.to_owned(), fix.to_owned());
+    let source = Source { text: text.to_owned(), syntax: Syntax::of(file.as_ref()) };
+    source.draw(&diagnostic, &plain_style(80))
 }
 
 #[test]
 fn a_problem_has_its_line_in_every_syntax() {
-    let found = problem(Some((2, 11)), "sampling", "\"all\" is no number", "write 100");
     for (file, text) in [("a.toml", "x = 1\nsampling= \"all\""), ("a.yaml", "x: 1\nsampling: \"all\" # %")] {
-        let lines = found.draw(&origin(file, text), &plain_style(80));
+        let words = ["sampling", "\"all\" is no number", "write 100"];
         let separator = if file == "a.toml" { '=' } else { ':' };
         let expected = [
             "error: sampling: \"all\" is no number".to_owned(),
@@ -151,33 +155,32 @@ fn a_problem_has_its_line_in_every_syntax() {
             "   |           ^".to_owned(),
             "   = write 100".to_owned(),
         ];
-        assert_eq!(lines, expected);
+        assert_eq!(problem((file, text), Some((2, 11)), words), expected);
     }
 }
 
 #[test]
 fn the_value_of_a_header_is_not_shown_though_it_has_the_name_of_a_key() {
-    let found = problem(Some((2, 9)), "tracer.otel.headers", "value of header \"level\" is bad", "");
-    for (file, text) in
+    for file in
         [("a.toml", "[tracer.otel.headers]\nlevel = \"hunter2\""), ("a.yaml", "headers:\n  level: hunter2")]
     {
-        let lines = found.draw(&origin(file, text), &plain_style(80)).concat();
+        let words = ["tracer.otel.headers", "value of header \"level\" is bad", ""];
+        let lines = problem(file, Some((2, 9)), words).concat();
         assert!(lines.contains("level") && !lines.contains("hunter2"), "{lines}");
     }
 }
 
 #[test]
 fn a_problem_without_a_place_has_no_line() {
-    let found = problem(None, "OTEL_EXPORTER_OTLP_TIMEOUT", "\"soon\" is no number", "write 10000");
-    let lines = found.draw(&origin("environment", ""), &plain_style(80));
+    let words = ["OTEL_EXPORTER_OTLP_TIMEOUT", "\"soon\" is no number", "write 10000"];
     let expected = ["error: OTEL_EXPORTER_OTLP_TIMEOUT: \"soon\" is no number", "   = write 10000"];
-    assert_eq!(lines, expected);
+    assert_eq!(problem(("environment", ""), None, words), expected);
 }
 
 #[test]
 fn control_characters_of_the_file_do_not_reach_the_terminal() {
-    let origin = origin("\x1b[2J.toml", "timeout = \"\x1b[2J\" x");
-    let lines = problem(Some((1, 18)), "\x07", "\x1b", "\r").draw(&origin, &plain_style(80));
+    let file = ("\x1b[2J.toml", "timeout = \"\x1b[2J\" x");
+    let lines = problem(file, Some((1, 18)), ["\x07", "\x1b", "\r"]);
     assert!(lines.concat().chars().all(|c| !c.is_control()), "{lines:?}");
     let caret = lines[3].find('^').expect("a caret");
     assert_eq!(lines[2].chars().nth(caret), Some('x'), "{lines:#?}");
