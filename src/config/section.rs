@@ -61,8 +61,8 @@ pub(super) enum Owner {
 
 impl Owner {
     /// Whom a mistake concerns that stands at a path.
-    pub(super) fn of(path: &[String]) -> Self {
-        match (Section::at(path), path.first().map(String::as_str)) {
+    pub(super) fn of(path: &[&str]) -> Self {
+        match (Section::at(path), path.first().copied()) {
             (Some(section), _) => Self::Section(section),
             (None, Some("tracer") | None) => Self::Unknown,
             // all of `metrics`, of which only one table is ours
@@ -76,11 +76,13 @@ impl Owner {
 
 impl Section {
     /// The section that a path leads into.
-    pub(super) fn at(path: &[String]) -> Option<Self> {
-        match path {
-            [first, id, ..] if first == "tracer" => Some(Self::Tracer(id.clone())),
+    pub(super) fn at(path: &[&str]) -> Option<Self> {
+        match *path {
+            ["tracer", id, ..] => Some(Self::Tracer(id.to_owned())),
             [first, second, ..] if [first, second] == METRICS => Some(Self::Metrics),
-            [first, second, name, ..] if [first, second] == EXPORTERS => Some(Self::Exporter(name.clone())),
+            [first, second, name, ..] if [first, second] == EXPORTERS => {
+                Some(Self::Exporter(name.to_owned()))
+            }
             [first, second, ..] if [first, second] == SERVER => Some(Self::Server),
             _ => None,
         }

@@ -221,6 +221,8 @@ impl Format {
             let fault = Fault::new("these are environment variables", fix);
             return Err(ConfigError::new(vec![fault.error(Some(location), "")], Config::new()));
         }
+        // the byte order mark that some editors write first is not a character of the first line
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match self {
             Self::Toml => Ok(toml::parse(file, text)),
             #[cfg(feature = "yaml")]
@@ -276,7 +278,7 @@ pub(super) fn read(
     let has_mistakes = !mistakes.is_empty();
     // in a text without any of our sections a mistake may be what they are missing for
     let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
-    let mut report = Report::new(surroundings, &*places, mistakes, !is_ours);
+    let mut report = Report::new(surroundings, &places, mistakes, !is_ours);
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {
         report.wrong_type(None, "", &root, "write keys and their values");
     }
@@ -298,7 +300,7 @@ pub(super) fn read(
     let is_error = |diagnostic: &Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;
     let is_explained = has_mistakes || has_strays || diagnostics.iter().any(is_error);
     if !is_explained && !describes_something(&root) {
-        diagnostics.push(nothing_described(&root, &*places));
+        diagnostics.push(nothing_described(&root, &places));
     }
     diagnostics.extend(env::fill(&mut config, variables));
     validate::validate(config, diagnostics, &broken)
@@ -313,7 +315,7 @@ fn describes_something(root: &Node) -> bool {
     has_tracers || [METRICS, EXPORTERS, SERVER].into_iter().any(has)
 }
 
-fn nothing_described(root: &Node, places: &dyn Places) -> Diagnostic {
+fn nothing_described(root: &Node, places: &Places<'_>) -> Diagnostic {
     if root.get("service").is_some_and(|service| service.node.get("pipelines").is_some()) {
         let what =
             "this is a configuration of the OpenTelemetry Collector, which receives what programs send";

@@ -21,7 +21,7 @@ const MAX_DIAGNOSTICS: usize = 200;
 pub(super) struct Report<'d> {
     /// Where the values of the document get their secrets from.
     pub(super) surroundings: &'d Surroundings,
-    places: &'d dyn Places,
+    places: &'d Places<'d>,
     diagnostics: Vec<Diagnostic>,
     left_out: usize,
     worst_left_out: DiagnosticSeverity,
@@ -37,7 +37,7 @@ impl<'d> Report<'d> {
     /// any known section has nothing else to report.
     pub(super) fn new(
         surroundings: &'d Surroundings,
-        places: &'d dyn Places,
+        places: &'d Places<'d>,
         mistakes: Vec<Mistake>,
         is_foreign: bool,
     ) -> Self {

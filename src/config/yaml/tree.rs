@@ -7,9 +7,8 @@ use std::mem;
 
 use granit_parser::{ScalarStyle, Tag};
 
-use super::Marks;
 use crate::config::error::Fault;
-use crate::config::node::{Field, Integer, Node, Places as _, Tree};
+use crate::config::node::{Field, Integer, Node, Places, Tree};
 
 /// Values and keys of a document, those that aliases repeat and those kept for aliases included. A hundred times what
 /// any configuration needs, and read in a few hundredths of a second.
@@ -122,10 +121,10 @@ impl OpenTable {
         }
     }
 
-    pub(super) fn take_merge_key(&mut self, at: usize, marks: &Marks) -> Result<(), RefusedKey> {
+    pub(super) fn take_merge_key(&mut self, at: usize, places: &Places<'_>) -> Result<(), RefusedKey> {
         if let Some(first) = &self.merge {
             self.turn = Turn::RefusedValue;
-            return Err(duplicate(MERGE.to_owned(), first.key_at, marks));
+            return Err(duplicate(MERGE.to_owned(), first.key_at, places));
         }
         let source = Node { at, value: Tree::Null };
         self.merge = Some(Merge { key_at: at, position: self.fields.len(), source });
@@ -133,13 +132,13 @@ impl OpenTable {
         Ok(())
     }
 
-    pub(super) fn take_key(&mut self, node: Node, marks: &Marks) -> Result<(), RefusedKey> {
+    pub(super) fn take_key(&mut self, node: Node, places: &Places<'_>) -> Result<(), RefusedKey> {
         // until it is known to be good
         self.turn = Turn::RefusedValue;
         let at = node.at;
         let name = name_of(node).map_err(|fault| (None, fault))?;
         if let Some(&first_at) = self.names.get(&name) {
-            return Err(duplicate(name, first_at, marks));
+            return Err(duplicate(name, first_at, places));
         }
         self.names.insert(name.clone(), at);
         self.turn = Turn::Value { name, at };
@@ -176,8 +175,8 @@ impl OpenTable {
     }
 }
 
-fn duplicate(name: String, first_at: usize, marks: &Marks) -> RefusedKey {
-    (Some(name), Fault::duplicate_key(marks.location(first_at).line))
+fn duplicate(name: String, first_at: usize, places: &Places<'_>) -> RefusedKey {
+    (Some(name), Fault::duplicate_key(places.location(first_at).line))
 }
 
 fn name_of(key: Node) -> Result<String, Fault> {
