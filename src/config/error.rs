@@ -231,6 +231,45 @@ impl Fault {
     }
 }
 
+/// Collects diagnostics: each once, and no more than anyone reads, so that hostile input cannot cost more than it weighs.
+#[derive(Default)]
+pub(super) struct Findings {
+    shown: Vec<Diagnostic>,
+    left_out: usize,
+    worst_left_out: Option<DiagnosticSeverity>,
+}
+
+impl Findings {
+    /// More diagnostics are only counted.
+    const MAX: usize = 200;
+
+    pub(super) fn push(&mut self, diagnostic: Diagnostic) {
+        if !self.has_room() {
+            self.left_out += 1;
+            self.worst_left_out = self.worst_left_out.max(Some(diagnostic.severity));
+        } else if !self.shown.contains(&diagnostic) {
+            self.shown.push(diagnostic);
+        }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.shown.len() < Self::MAX
+    }
+
+    /// Returns the number of diagnostics that will be shown.
+    pub(super) fn count(&self) -> usize {
+        self.shown.len()
+    }
+
+    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
+        if let Some(worst) = self.worst_left_out {
+            let fault = Fault::new(format!("{} more diagnostics are not shown", self.left_out), "");
+            self.shown.push(fault.found(worst, None, ""));
+        }
+        self.shown
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

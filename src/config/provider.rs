@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::summary::Few;
+use super::summary::Origins;
 use super::text::shown;
 use super::{Exporter, Setting, SettingSource};
 use crate::config::sampler::Sampler;
@@ -26,6 +26,7 @@ pub(super) const SERVICE_NAME: &str = "service.name";
 /// # let _ = config;
 /// ```
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct Application {
     pub(super) settings: ProviderSettings,
     pub(super) exporters: Vec<Exporter>,
@@ -38,27 +39,23 @@ impl Application {
     }
 
     /// Sets the resource attribute `service.name`.
-    #[must_use]
     pub fn service_name(self, name: &str) -> Self {
         self.resource(SERVICE_NAME, name)
     }
 
     /// Sets an attribute of the application, sent with every request; of a key set twice the last value counts.
-    #[must_use]
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
         value.with_value(|value| self.settings.set_resource(key, value, SettingSource::Code));
         self
     }
 
     /// Sets which traces are recorded; by default those that the parent's process records, and all that begin here.
-    #[must_use]
     pub fn sampler(mut self, sampler: Sampler) -> Self {
         self.settings.set_sampler(sampler, None, SettingSource::Code);
         self
     }
 
     /// Adds an exporter; names need only differ within the provider.
-    #[must_use]
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);
         self
@@ -95,32 +92,25 @@ pub(crate) struct ProviderSettings {
     /// The name of the service if no other is set, in code, in a file or in the environment.
     default_name: Option<String>,
     /// How each attribute of the resource got its value.
-    origins: Few<String, Origin>,
+    origins: Origins<String>,
     sampler_source: SettingSource,
-}
-
-#[derive(Clone)]
-struct Origin {
-    source: SettingSource,
-    /// The value as the file spells it, if something that is not to be shown was put in.
-    written: Option<String>,
 }
 
 impl ProviderSettings {
     pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: SettingSource) {
         self.resource.set(key, value);
-        self.origins.insert(key.to_owned(), Origin { source, written: None });
+        self.origins.insert(key.to_owned(), (source, None));
     }
 
     /// For an attribute that is set, with something in it that is not to be shown: `written` is.
     pub(super) fn show_as_written(&mut self, key: &str, written: &str) {
         let source = self.resource_source(key);
-        self.origins.insert(key.to_owned(), Origin { source, written: Some(written.to_owned()) });
+        self.origins.insert(key.to_owned(), (source, Some(written.to_owned())));
     }
 
     /// Sets an attribute that is not set yet.
     pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: SettingSource) {
-        if self.origins.get(key).is_none() {
+        if self.resource_source(key) == SettingSource::Default {
             self.set_resource(key, Value::Str(value), source);
         }
     }
@@ -168,11 +158,7 @@ impl ProviderSettings {
     }
 
     pub(super) fn resource_source(&self, key: &str) -> SettingSource {
-        self.origins.get(key).map(|origin| origin.source.clone()).unwrap_or_default()
-    }
-
-    fn written(&self, key: &str) -> Option<&str> {
-        self.origins.get(key)?.written.as_deref()
+        self.origins.source(&key.to_owned())
     }
 
     pub(super) fn sampler_source(&self) -> &SettingSource {
@@ -181,7 +167,7 @@ impl ProviderSettings {
 
     /// As it will be sent, or as it is written if something was put in.
     pub(crate) fn shown_service_name(&self) -> String {
-        if let Some(written) = self.written(SERVICE_NAME) {
+        if let Some(written) = self.origins.shown(&SERVICE_NAME.to_owned()) {
             return shown(written).into_owned();
         }
         shown(self.complete_resource().get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
@@ -199,7 +185,7 @@ impl ProviderSettings {
         let mut settings = vec![Setting::new(name, &self.shown_service_name(), source)];
         let mut others: Vec<(SettingSource, Vec<String>)> = Vec::new();
         for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {
-            let value = self.written(key).unwrap_or(&value);
+            let value = self.origins.shown(&key.to_owned()).unwrap_or(&value);
             let (source, attribute) = (self.resource_source(key), format!("{}={}", shown(key), shown(value)));
             match others.iter_mut().find(|(known, _)| *known == source) {
                 Some((_, attributes)) => attributes.push(attribute),

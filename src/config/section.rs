@@ -1,4 +1,4 @@
-//! Which sections of a file become exporters, and which keys has each of them?
+//! The sections of a file that become exporters, and the keys of each section.
 
 use super::provider::ProviderName;
 use super::settings::SettingRow;
@@ -114,19 +114,30 @@ impl Section {
         }
     }
 
-    /// The setting of this name, if the section has it.
+    /// Returns the setting that the section knows by this name.
     pub(super) fn row(&self, name: &str) -> Option<&'static SettingRow> {
-        self.rows().find(|row| row.key == name)
+        self.rows().find(|row| self.spelling(row).0 == name)
     }
 
-    /// Whether this is a key of the section that is no setting of an exporter.
+    /// Returns the key of a setting in this section, and what to write for it.
+    pub(super) fn spelling(&self, row: &'static SettingRow) -> (&'static str, &'static str) {
+        let in_tracetest = row.in_tracetest.as_ref().filter(|_| self.is_of_tracetest());
+        in_tracetest.map_or((row.key, row.advice), |spelling| (spelling.key, spelling.advice))
+    }
+
+    /// Returns whether a key of the section is not a setting of an exporter.
     pub(super) fn has_switch(&self, name: &str) -> bool {
         self.switches().contains(&name)
     }
 
-    /// The name of everything that may stand in it.
+    /// Returns every key of the section, those of nested tables with dots.
     pub(super) fn names(&self) -> Vec<&'static str> {
-        self.rows().map(|row| row.key).chain(self.switches()).collect()
+        self.rows().map(|row| self.spelling(row).0).chain(self.switches().iter().copied()).collect()
+    }
+
+    /// Returns whether the section has the form of Tracetest's files.
+    pub(super) fn is_of_tracetest(&self) -> bool {
+        matches!(self, Self::Exporter(_))
     }
 
     /// What to do about a key that only another section has.
@@ -166,22 +177,25 @@ impl Section {
         }
     }
 
-    pub(super) fn rows(&self) -> impl Iterator<Item = &'static SettingRow> {
+    fn rows(&self) -> impl Iterator<Item = &'static SettingRow> + use<> {
         let sent: &[Signal] = match self {
             Self::Tracer(_) => &[Signal::Traces, Signal::Logs],
             Self::Metrics => &[Signal::Metrics],
-            // these have names of their own
             Self::Exporter(_) | Self::Server => &[],
         };
-        let matters = |row: &SettingRow| row.signals.iter().any(|signal| sent.contains(signal));
-        rows().filter(move |row| row.is_in_tables && matters(row))
+        let is_of_tracetest = self.is_of_tracetest();
+        rows().filter(move |row| match is_of_tracetest {
+            true => row.in_tracetest.is_some(),
+            false => row.is_in_tables && row.signals.iter().any(|signal| sent.contains(signal)),
+        })
     }
 
-    fn switches(&self) -> Vec<&'static str> {
+    fn switches(&self) -> &'static [&'static str] {
         match self {
-            Self::Tracer(_) => OF_TRACERS.to_vec(),
-            Self::Metrics => vec![SELF_OBSERVATION.key],
-            Self::Exporter(_) | Self::Server => Vec::new(),
+            Self::Tracer(_) => &OF_TRACERS,
+            Self::Metrics => std::slice::from_ref(&SELF_OBSERVATION.key),
+            Self::Exporter(_) => &OF_PROVIDER,
+            Self::Server => &[],
         }
     }
 }
@@ -195,8 +209,8 @@ pub(super) fn is_known_somewhere(name: &str) -> bool {
 /// Whether the value of a key is no secret.
 pub(super) fn is_harmless(name: &str) -> bool {
     let is_of = |row: &SettingRow| {
-        let in_tracetest = row.in_tracetest.as_ref().and_then(|spelling| spelling.path.last());
-        row.key == name || in_tracetest.is_some_and(|last| *last == name)
+        let in_tracetest = row.in_tracetest.as_ref().and_then(|spelling| spelling.key.rsplit('.').next());
+        row.key == name || in_tracetest == Some(name)
     };
     let mut rows = rows().filter(|row| row.is_in_tables && !matches!(row.kind, Kind::Headers));
     let is_switch = OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key;

@@ -587,7 +587,7 @@ fn every_builder_method_sets_its_setting() {
         ("proxy", "off", SettingSource::Code),
         ("ca-file", "4 bytes of PEM", SettingSource::Code),
         ("client-certificate-file", "7 bytes of PEM", SettingSource::Code),
-        ("client-key-file", "***", SettingSource::Code),
+        ("client-key-file", "7 bytes of PEM", SettingSource::Code),
         ("user-agent", &format!("shop/1.2 standpipe/{version}"), SettingSource::Code),
         ("spool", "/var/spool/shop", SettingSource::Code),
         ("spool-bytes", "15 MiB", SettingSource::Code),

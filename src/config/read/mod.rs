@@ -6,24 +6,23 @@
 //! ```
 
 mod program;
-mod section;
 mod stalwart;
+mod table;
 mod tracetest;
 pub(super) mod value;
 
 use std::io::Read;
 use std::path::Path;
 
-use self::section::{Report, SectionReader};
+use self::table::{Report, SectionReader};
 use self::value::{MAX_FILE_BYTES, ReadError, Surroundings, read_at_most, read_bounded};
 use super::env::{self, Variables};
 use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Location};
 use super::node::{Document, Field, Mistake, Node, Places, Tree};
 use super::section::{EXPORTERS, FIRST_NAMES, METRICS, Owner, SERVER, Section};
-use super::text::dotted;
 #[cfg(feature = "yaml")]
 use super::yaml;
-use super::{Config, Exporter, ProviderName, toml, validate};
+use super::{Config, Exporter, toml, validate};
 
 impl Config {
     /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, else TOML.
@@ -265,9 +264,6 @@ fn unreadable(file: &str, error: ReadError) -> ConfigError {
     ConfigError::unreadable(Fault::new(what, fix).error(Some(location), ""), error)
 }
 
-/// Each has a queue and a thread of its own; there are not as many collectors.
-const MAX_EXPORTERS: usize = 256;
-
 /// The configuration that a document describes; what it leaves open is looked for among the variables.
 pub(super) fn read(
     document: Document<'_>,
@@ -286,12 +282,12 @@ pub(super) fn read(
     let mut found = Found { report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);
     found.read_metrics(&root);
-    found.config.main = program::read(&root, &mut found.report);
+    found.read_program(&root);
     found.read_providers(&root);
     let has_strays = stalwart::warn_of_strays(&root, &mut found.report);
     found.exporters.sort_by_cached_key(|(at, ..)| *at);
 
-    let Found { report, mut config, exporters, .. } = found;
+    let Found { report, mut config, exporters } = found;
     let is_broken = |index: &usize| report.is_broken(&exporters[*index].1);
     let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
     config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
@@ -339,51 +335,5 @@ struct Found<'d> {
 impl<'d> Found<'d> {
     fn reader<'f>(&'f mut self, section: &'f Section, field: &Field) -> SectionReader<'f, 'd> {
         SectionReader { section, declared_at: field.at, report: &mut self.report }
-    }
-
-    fn read_tracers(&mut self, root: &Node) {
-        let Some(tracers) = root.get("tracer") else {
-            return;
-        };
-        let Some(fields) = tracers.node.as_table() else {
-            return self.report.wrong_type(None, "tracer", &tracers.node, "write tables like [tracer.otel]");
-        };
-        for field in fields {
-            let section = Section::Tracer(field.name.clone());
-            let Some(exporter) = stalwart::read_tracer(self.reader(&section, field), &field.node) else {
-                continue;
-            };
-            if self.exporters.len() >= MAX_EXPORTERS {
-                let what = format!("more than {MAX_EXPORTERS} exporters, no tracer is read from here on");
-                let (path, fault) = (dotted(&section.path()), Fault::new(what, "remove some"));
-                return self.report.error(Some(&section), field.at, path, fault);
-            }
-            self.exporters.push((field.at, section, exporter));
-        }
-    }
-
-    /// The rest of `metrics` is of other programs.
-    fn read_metrics(&mut self, root: &Node) {
-        let [first, second] = METRICS;
-        let Some(field) = root.get(first).and_then(|metrics| metrics.node.get(second)) else {
-            return;
-        };
-        let Some(metrics) = stalwart::read_metrics(self.reader(&Section::Metrics, field), &field.node) else {
-            return;
-        };
-        self.exporters.push((field.at, Section::Metrics, metrics.exporter));
-        if let Some((on, source)) = metrics.self_observation {
-            self.config.set_self_observation(on, source);
-        }
-    }
-
-    fn read_providers(&mut self, root: &Node) {
-        for provider in tracetest::read(root, &mut self.report, &self.config.main) {
-            match provider.name {
-                ProviderName::Internal => self.config.main = provider.settings,
-                ProviderName::Application => self.config.application = provider.settings,
-            }
-            self.exporters.push((provider.at, provider.section, provider.exporter));
-        }
     }
 }

@@ -1,31 +1,96 @@
 //! Reads Stalwart's sections: `[tracer.<id>]` is an exporter of spans and logs, `[metrics.open-telemetry]` one of metrics.
 //! Sections that only look like these are reported.
 
-use super::section::{Entries, Report, SectionReader, Switch};
+use super::Found;
+use super::table::{Entries, Report, SectionReader, Switch};
 use crate::config::error::{DiagnosticSeverity, Fault};
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{
-    ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, TELEMETRY, TYPE,
+    ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, Section, TELEMETRY, TYPE,
 };
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{LEVEL, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted};
 use crate::config::values::Named;
-use crate::config::{Exporter, Level, SettingSource, Signals, Transport, text};
+use crate::config::{Exporter, Level, Signals, Transport, text};
 use crate::record::Signal;
 
 const TYPES: [&str; 2] = ["open-telemetry", "otel"];
 const TYPE_ADVICE: &str = "write type = \"open-telemetry\"";
 
-/// The exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.
-pub(super) fn read_tracer(mut reader: SectionReader<'_, '_>, tracer: &Node) -> Option<Exporter> {
-    let mut tracer = TracerSection { entries: reader.entries(tracer)?, reader };
-    tracer.refuse_twins();
-    if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
-        return None;
+/// Each has a queue and a thread of its own; there are not as many collectors.
+const MAX_EXPORTERS: usize = 256;
+
+impl Found<'_> {
+    pub(super) fn read_tracers(&mut self, root: &Node) {
+        let Some(tracers) = root.get("tracer") else {
+            return;
+        };
+        let Some(fields) = tracers.node.as_table() else {
+            return self.report.wrong_type(None, "tracer", &tracers.node, "write tables like [tracer.otel]");
+        };
+        for field in fields {
+            let section = Section::Tracer(field.name.clone());
+            let Some(exporter) = self.tracer(&section, field) else { continue };
+            if self.exporters.len() >= MAX_EXPORTERS {
+                let what = format!("more than {MAX_EXPORTERS} exporters, no tracer is read from here on");
+                let (path, fault) = (dotted(&section.path()), Fault::new(what, "remove some"));
+                return self.report.error(Some(&section), field.at, path, fault);
+            }
+            self.exporters.push((field.at, section, exporter));
+        }
     }
-    let mut exporter = tracer.reader.exporter(&tracer.entries);
-    tracer.choose_signals(&mut exporter).then_some(exporter)
+
+    /// Returns the exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.
+    fn tracer(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
+        let mut reader = self.reader(section, field);
+        let mut tracer = TracerSection { entries: reader.entries(&field.node)?, reader };
+        tracer.refuse_twins();
+        if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
+            return None;
+        }
+        let mut exporter = tracer.reader.stalwart_exporter(&tracer.entries);
+        tracer.choose_signals(&mut exporter).then_some(exporter)
+    }
+
+    /// Reads `[metrics.open-telemetry]`. The rest of `metrics` belongs to other programs.
+    pub(super) fn read_metrics(&mut self, root: &Node) -> Option<()> {
+        let [first, second] = METRICS;
+        let field = root.get(first)?.node.get(second)?;
+        let mut reader = self.reader(&Section::Metrics, field);
+        let entries = reader.entries(&field.node)?;
+        match reader.transport(&entries) {
+            Switch::On => {}
+            // an empty table switches nothing on, either
+            Switch::Missing if !entries.is_empty() => {
+                let fault = Fault::new("not started: it has no transport", "write transport = \"http\"");
+                let path = reader.key(TRANSPORT.key);
+                reader.report.push(DiagnosticSeverity::Note, reader.declared_at, path, fault);
+                return None;
+            }
+            Switch::Missing | Switch::Off(_) => return None,
+        }
+        let mut exporter = reader.stalwart_exporter(&entries);
+        exporter.signals = Signals::of(&[Signal::Metrics]);
+        exporter.record(&SIGNALS, reader.report.source(reader.declared_at), None);
+        let observed = reader.bool(&entries, SELF_OBSERVATION.key);
+        let observed = observed.map(|(at, on)| (on, reader.report.source(at)));
+        if let Some((on, source)) = observed {
+            self.config.set_self_observation(on, source);
+        }
+        self.exporters.push((field.at, Section::Metrics, exporter));
+        Some(())
+    }
+}
+
+impl SectionReader<'_, '_> {
+    /// Returns the exporter with every usable setting; others are reported.
+    fn stalwart_exporter(&mut self, entries: &Entries<'_>) -> Exporter {
+        let (name, path) = (self.section.exporter_id(), dotted(&self.section.path()));
+        let mut exporter = Exporter::of_table(name, path, self.report.location(self.declared_at));
+        self.settings(entries, &mut exporter);
+        exporter
+    }
 }
 
 struct TracerSection<'r, 'd, 't> {
@@ -50,14 +115,14 @@ impl TracerSection<'_, '_, '_> {
         };
         let is_off = enable.node.value == Tree::Bool(false);
         if is_off {
-            let path = self.reader.path(ENABLE);
+            let path = self.reader.key(ENABLE);
             self.reader.report.note(enable.node.at, path, "not started: enable is false");
         }
         is_off
     }
 
     fn is_ours(&mut self) -> bool {
-        let path = self.reader.path(TYPE);
+        let path = self.reader.key(TYPE);
         let Some(kind) = self.entries.find(TYPE) else {
             if self.reader.is_broken() {
                 // it may stand in a line that could not be read
@@ -90,7 +155,7 @@ impl TracerSection<'_, '_, '_> {
             Switch::Missing if self.reader.is_broken() => {}
             Switch::Missing => self.reader.missing(TRANSPORT.key, "write transport = \"http\""),
             Switch::Off(at) => {
-                let path = self.reader.path(TRANSPORT.key);
+                let path = self.reader.key(TRANSPORT.key);
                 self.reader.report.note(at, path, "not started: its transport is disabled");
                 return false;
             }
@@ -116,7 +181,7 @@ impl TracerSection<'_, '_, '_> {
             exporter.record(&SIGNALS, self.reader.report.source(at), None);
         }
         if let (true, Some((at, _))) = (chosen.is_empty(), spans) {
-            let path = self.reader.path(ENABLE_SPANS);
+            let path = self.reader.key(ENABLE_SPANS);
             let what = "not started: neither spans nor logs would be sent";
             self.reader.report.warning(at, path, Fault::new(what, "write true, or enable = false"));
         }
@@ -128,42 +193,11 @@ impl TracerSection<'_, '_, '_> {
         let Some(level) = self.entries.find(LEVEL.key).filter(|_| exporter.level == Level::DISABLE) else {
             return false;
         };
-        let path = self.reader.path(LEVEL.key);
+        let path = self.reader.key(LEVEL.key);
         let fault = Fault::new("no logs are sent", "write a level, or enable.log-exporter = false");
         self.reader.report.warning(level.node.at, path, fault);
         true
     }
-}
-
-/// What the section of metrics describes.
-pub(super) struct Metrics {
-    pub(super) exporter: Exporter,
-    /// Whether the ledger is exported, and who says so.
-    pub(super) self_observation: Option<(bool, SettingSource)>,
-}
-
-/// Reads `[metrics.open-telemetry]`; `None` if nothing is to be started, whatever else is wrong with it.
-pub(super) fn read_metrics(mut reader: SectionReader<'_, '_>, metrics: &Node) -> Option<Metrics> {
-    let entries = reader.entries(metrics)?;
-    match reader.transport(&entries) {
-        Switch::On => {}
-        Switch::Off(_) => return None,
-        Switch::Missing => {
-            // an empty table says all that it should
-            if !entries.is_empty() {
-                let fault = Fault::new("not started: it has no transport", "write transport = \"http\"");
-                let path = reader.path(TRANSPORT.key);
-                reader.report.push(DiagnosticSeverity::Note, reader.declared_at, path, fault);
-            }
-            return None;
-        }
-    }
-    let mut exporter = reader.exporter(&entries);
-    exporter.signals = Signals::of(&[Signal::Metrics]);
-    exporter.record(&SIGNALS, reader.report.source(reader.declared_at), None);
-    let self_observation =
-        reader.bool(&entries, SELF_OBSERVATION.key).map(|(at, on)| (on, reader.report.source(at)));
-    Some(Metrics { exporter, self_observation })
 }
 
 /// Warns of every section that was probably meant to be read. Sections of others are left alone: only what has our

@@ -4,16 +4,16 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::kind::{Field, Kind, field, word};
+use super::kind::{Field, Kind, field, file, word};
 use super::{
     LONGEST, POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings, table,
 };
-use crate::config::endpoint::{self, Endpoint, PathRule};
+use crate::config::endpoint::{Endpoint, PathRule};
 use crate::config::error::Fault;
 use crate::config::text::shown;
 use crate::config::validate as rules;
 use crate::config::values::Named;
-use crate::config::{Compression, Exporter, Proxy, Secret, SettingSource, Transport, demand, header};
+use crate::config::{Compression, Exporter, Proxy, Secret, SettingSource, Transport, demand};
 use crate::record::Signal;
 
 settings! {
@@ -64,13 +64,13 @@ pub(crate) struct TlsSettings {
     /// Instead of the bundled roots.
     pub(crate) ca: Option<Vec<u8>>,
     pub(crate) client_certificate: Option<Vec<u8>>,
-    pub(crate) client_key: Option<Secret>,
+    pub(crate) client_key: Option<Vec<u8>>,
 }
 
 impl TlsSettings {
     /// Certificate chain and private key, where both are set.
-    pub(crate) fn client(&self) -> Option<(&[u8], &Secret)> {
-        self.client_certificate.as_deref().zip(self.client_key.as_ref())
+    pub(crate) fn client(&self) -> Option<(&[u8], &[u8])> {
+        self.client_certificate.as_deref().zip(self.client_key.as_deref())
     }
 }
 
@@ -106,8 +106,8 @@ table! { ADDRESS from PLAIN:
             variables: &[("http/protobuf", "http"), ("grpc", "grpc"), ("http/json", "http")],
         },
         advice: "write \"http\", \"grpc\" or \"disable\"",
-        variables: VariableNames::exporter("PROTOCOL"),
-        in_tracetest: Some(TracetestSpelling { path: &["exporter", "type"], advice: "write type: collector" }),
+        variables: VariableNames::OfExporter("PROTOCOL"),
+        in_tracetest: Some(TracetestSpelling { key: "exporter.type", advice: "write type: collector" }),
         rule: rules::transport,
         remark: |word| {
             let what = "http/protobuf is used: this version cannot send JSON";
@@ -119,22 +119,22 @@ table! { ADDRESS from PLAIN:
         key: "endpoint",
         kind: Kind::Endpoint,
         advice: "write a URL like \"http://localhost:4318\"",
-        variables: VariableNames::exporter("ENDPOINT"),
+        variables: VariableNames::OfExporter("ENDPOINT"),
         in_tracetest: Some(TracetestSpelling {
-            path: &["exporter", "collector", "endpoint"],
+            key: "exporter.collector.endpoint",
             advice: "write an address like localhost:4317",
         }),
         needs_connection: true,
-        connection_rule: rules::endpoint,
+        rule: rules::endpoint,
     }
     /// a list of `"Name: value"`, one such string, or a table; values are never shown
     HEADERS {
         key: "headers",
         kind: Kind::Headers,
         advice: "write a list like [\"Name: value\"], one such string, or a table",
-        variables: VariableNames::exporter("HEADERS"),
+        variables: VariableNames::OfExporter("HEADERS"),
         needs_connection: true,
-        connection_rule: rules::head,
+        rule: rules::head,
     }
 }
 
@@ -145,7 +145,7 @@ table! { CONNECTION from CONNECTED:
         key: "timeout",
         kind: Kind::Limit { field: unlimited!(connection.timeout), range: POSITIVE },
         advice: "write a duration like \"10s\", or \"none\"",
-        variables: VariableNames::exporter("TIMEOUT"),
+        variables: VariableNames::OfExporter("TIMEOUT"),
         in_summary: Some(SummaryField { name: "timeout_ms", signals: &Signal::ALL }),
     }
     /// a batch that could not be delivered in this time, if it is not `none`, is dropped and counted; in a shutdown its
@@ -154,10 +154,11 @@ table! { CONNECTION from CONNECTED:
         key: "give-up-after",
         kind: Kind::Limit { field: unlimited!(retry.give_up_after), range: POSITIVE },
         advice: "write a duration like \"5m\", or \"none\"",
-        variables: VariableNames {
-            metrics: Some("OTEL_METRIC_EXPORT_TIMEOUT"),
-            ..VariableNames::processor("EXPORT_TIMEOUT")
-        },
+        variables: VariableNames::OfSignals([
+            "OTEL_BSP_EXPORT_TIMEOUT",
+            "OTEL_BLRP_EXPORT_TIMEOUT",
+            "OTEL_METRIC_EXPORT_TIMEOUT",
+        ]),
     }
     /// first step of the back-off, which doubles from there; the pause is random below the step
     RETRY_FIRST_DELAY {
@@ -183,8 +184,8 @@ table! { CONNECTION from CONNECTED:
         key: "compression",
         kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
         advice: "write \"none\" or \"gzip\"",
-        variables: VariableNames::exporter("COMPRESSION"),
-        connection_rule: rules::compression,
+        variables: VariableNames::OfExporter("COMPRESSION"),
+        rule: rules::compression,
     }
     /// `env`: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; loopback is always reached
     /// directly
@@ -196,31 +197,19 @@ table! { CONNECTION from CONNECTED:
     /// certificate authorities to trust instead, PEM
     CA_FILE {
         key: "ca-file",
-        kind: Kind::File {
-            set: |exporter, pem| exporter.connection.tls.ca = Some(pem),
-            show: |exporter| {
-                let ca = exporter.connection.tls.ca.as_deref();
-                ca.map_or_else(|| "bundled roots".to_owned(), shown_pem)
-            },
-        },
+        kind: file!(connection.tls.ca, "bundled roots"),
         advice: "write the path of a PEM file",
-        variables: VariableNames::exporter("CERTIFICATE"),
-        connection_rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
+        variables: VariableNames::OfExporter("CERTIFICATE"),
+        rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
     }
     /// certificate to present, PEM, with its key below
     CLIENT_CERTIFICATE_FILE {
         key: "client-certificate-file",
-        kind: Kind::File {
-            set: |exporter, pem| exporter.connection.tls.client_certificate = Some(pem),
-            show: |exporter| {
-                let certificate = exporter.connection.tls.client_certificate.as_deref();
-                certificate.map_or_else(|| "none".to_owned(), shown_pem)
-            },
-        },
+        kind: file!(connection.tls.client_certificate, "none"),
         advice: "write the path of a PEM file",
-        variables: VariableNames::exporter("CLIENT_CERTIFICATE"),
+        variables: VariableNames::OfExporter("CLIENT_CERTIFICATE"),
         partner: Some(&CLIENT_KEY_FILE),
-        connection_rule: |exporter| {
+        rule: |exporter| {
             let client = exporter.connection.tls.client();
             rules::pem(client.map(|(certificate, _)| certificate), "CERTIFICATE")
         },
@@ -228,23 +217,13 @@ table! { CONNECTION from CONNECTED:
     /// private key of the certificate above, PEM
     CLIENT_KEY_FILE {
         key: "client-key-file",
-        kind: Kind::File {
-            // what is not even text holds no key: the rule for PEM will say so
-            set: |exporter, pem| {
-                let key = String::from_utf8(pem).unwrap_or_default();
-                exporter.connection.tls.client_key = Some(Secret::new(key));
-            },
-            show: |exporter| {
-                let key = exporter.connection.tls.client_key.as_ref();
-                key.map_or_else(|| "none".to_owned(), Secret::to_string)
-            },
-        },
+        kind: file!(connection.tls.client_key, "none"),
         advice: "write the path of a PEM file",
-        variables: VariableNames::exporter("CLIENT_KEY"),
+        variables: VariableNames::OfExporter("CLIENT_KEY"),
         partner: Some(&CLIENT_CERTIFICATE_FILE),
-        connection_rule: |exporter| {
+        rule: |exporter| {
             let client = exporter.connection.tls.client();
-            rules::pem(client.map(|(_, key)| key.expose().as_bytes()), "PRIVATE KEY")
+            rules::pem(client.map(|(_, key)| key), "PRIVATE KEY")
         },
     }
     /// a product of yours goes in front
@@ -262,12 +241,8 @@ table! { CONNECTION from CONNECTED:
             },
         },
         advice: "write a product like \"shop/1.2\"",
-        connection_rule: rules::user_agent,
+        rule: rules::user_agent,
     }
-}
-
-fn shown_pem(pem: &[u8]) -> String {
-    format!("{} bytes of PEM", pem.len())
 }
 
 setters! {
@@ -285,7 +260,6 @@ setters! {
 
 impl Exporter {
     /// Sets how request bodies are compressed; not at all unless set.
-    #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         if compression == Compression::Gzip {
             demand::GZIP.raise();
@@ -295,29 +269,25 @@ impl Exporter {
     }
 
     /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
-    #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.add_header(&name.into(), &value.into(), SettingSource::Code);
         self.set_in_code(&HEADERS)
     }
 
     /// Trusts the certificate authorities in this PEM text instead of the bundled ones.
-    #[must_use]
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.connection.tls.ca = Some(pem.into());
         self.set_in_code(&CA_FILE)
     }
 
     /// Presents a client certificate: a chain and its private key, both as PEM text. The key is never shown.
-    #[must_use]
     pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<String>) -> Self {
         self.connection.tls.client_certificate = Some(certificate.into());
-        self.connection.tls.client_key = Some(Secret::new(key));
+        self.connection.tls.client_key = Some(key.into().into_bytes());
         self.set_in_code(&CLIENT_CERTIFICATE_FILE).set_in_code(&CLIENT_KEY_FILE)
     }
 
     /// Sets the delay before the first retry and the longest one that doubling may reach; 250 ms and 30 s unless set.
-    #[must_use]
     pub fn retry_delays(mut self, first: Duration, max: Duration) -> Self {
         self.retry.first_delay = first;
         self.retry.max_delay = max;
@@ -325,7 +295,6 @@ impl Exporter {
     }
 
     /// Puts a product of your own, like `shop/1.2`, in front of `standpipe/<version>` in the `User-Agent`.
-    #[must_use]
     pub fn user_agent(mut self, product: impl Into<String>) -> Self {
         self.connection.user_agent = Some(product.into());
         self.connection.hides_user_agent = false;
@@ -435,23 +404,6 @@ fn authority(endpoint: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-// by hand: the endpoint may hold a secret
-impl fmt::Debug for ConnectionSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionSettings")
-            .field("endpoint", &endpoint::without_path(&self.shown_endpoint))
-            .field(
-                "headers",
-                &self.headers.iter().map(|(name, _)| header::shown_name(name)).collect::<Vec<_>>(),
-            )
-            .field("timeout", &self.timeout)
-            .field("compression", &self.compression)
-            .field("proxy", &self.proxy)
-            .field("tls", &self.tls)
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -461,7 +413,7 @@ mod tests {
         let tls = TlsSettings {
             ca: Some(b"ROOT".to_vec()),
             client_certificate: Some(b"CERTIFICATE".to_vec()),
-            client_key: Some(Secret::new("hunter2")),
+            client_key: Some(b"hunter2".to_vec()),
         };
         assert_eq!(
             format!("{tls:?}"),

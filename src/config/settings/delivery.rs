@@ -103,7 +103,7 @@ table! { DELIVERY from PLAIN:
             variables: &[],
         },
         advice: "write \"trace\", \"debug\", \"info\", \"warn\", \"error\" or \"disable\"",
-        variables: VariableNames::logs("OTEL_LOGS_LEVEL"),
+        variables: VariableNames::OfSignals(["", "OTEL_LOGS_LEVEL", ""]),
         in_summary: Some(SummaryField { name: "level", signals: RECORDS }),
         signals: &[Signal::Logs],
     }
@@ -112,8 +112,8 @@ table! { DELIVERY from PLAIN:
         key: "interval",
         kind: Kind::Duration { field: field!(reader.interval), range: POSITIVE },
         advice: "write a duration like \"1m\"",
-        variables: VariableNames::metrics("OTEL_METRIC_EXPORT_INTERVAL"),
-        in_tracetest: Some(TracetestSpelling { path: &["metricsReaderInterval"], advice: "write a duration like 10s" }),
+        variables: VariableNames::OfSignals(["", "", "OTEL_METRIC_EXPORT_INTERVAL"]),
+        in_tracetest: Some(TracetestSpelling { key: "metricsReaderInterval", advice: "write a duration like 10s" }),
         in_summary: Some(SummaryField { name: "interval_ms", signals: &[Signal::Metrics] }),
         signals: &[Signal::Metrics],
     }
@@ -123,7 +123,7 @@ table! { DELIVERY from PLAIN:
         key: "temporality",
         kind: word!(Temporality, reader.temporality, &[]),
         advice: "write \"cumulative\", \"delta\" or \"lowmemory\"",
-        variables: VariableNames::metrics("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"),
+        variables: VariableNames::OfSignals(["", "", "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"]),
         signals: &[Signal::Metrics],
     }
     /// fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
@@ -134,7 +134,7 @@ table! { DELIVERY from PLAIN:
             ("base2_exponential_bucket_histogram", "exponential"),
         ]),
         advice: "write \"explicit\" or \"exponential\"",
-        variables: VariableNames::metrics("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"),
+        variables: VariableNames::OfSignals(["", "", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"]),
         signals: &[Signal::Metrics],
     }
     /// shortest time between the starts of two sending rounds of a signal; flush, shutdown, a queue three quarters
@@ -151,7 +151,7 @@ table! { DELIVERY from PLAIN:
         key: "linger",
         kind: Kind::Duration { field: field!(pace.linger), range: ANY },
         advice: "write a duration like \"200ms\"",
-        variables: VariableNames::processor("SCHEDULE_DELAY"),
+        variables: VariableNames::OfSignals(["OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", ""]),
         signals: RECORDS,
     }
     /// full queue: `true` drops the new record, `false` makes the caller wait
@@ -167,7 +167,7 @@ table! { DELIVERY from PLAIN:
             variables: &[("DROP", true), ("BLOCK", false)],
         },
         advice: "write true or false, without quotes",
-        variables: VariableNames::processor("ON_QUEUE_FULL"),
+        variables: VariableNames::OfSignals(["OTEL_BSP_ON_QUEUE_FULL", "OTEL_BLRP_ON_QUEUE_FULL", ""]),
         in_summary: Some(SummaryField { name: "lossy", signals: &Signal::ALL }),
         signals: RECORDS,
     }
@@ -177,7 +177,7 @@ table! { DELIVERY from PLAIN:
         key: "block-timeout",
         kind: Kind::Limit { field: field!(queue.block_timeout), range: POSITIVE },
         advice: "write a duration like \"5s\", or \"none\"",
-        variables: VariableNames::processor("BLOCK_ON_QUEUE_FULL_TIMEOUT"),
+        variables: VariableNames::OfSignals(["OTEL_BSP_BLOCK_ON_QUEUE_FULL_TIMEOUT", "OTEL_BLRP_BLOCK_ON_QUEUE_FULL_TIMEOUT", ""]),
         signals: RECORDS,
         rule: rules::block_timeout,
     }
@@ -186,7 +186,7 @@ table! { DELIVERY from PLAIN:
         key: "queue-records",
         kind: Kind::Number { field: field!(queue.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
         advice: "write a whole number, without quotes",
-        variables: VariableNames::processor("MAX_QUEUE_SIZE"),
+        variables: VariableNames::OfSignals(["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BLRP_MAX_QUEUE_SIZE", ""]),
     }
     /// most bytes in the queue of each signal
     QUEUE_BYTES {
@@ -205,7 +205,7 @@ table! { DELIVERY from PLAIN:
         // no batch can hold more than the queue can
         kind: Kind::Number { field: field!(batch.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
         advice: "write a whole number, without quotes",
-        variables: VariableNames::processor("MAX_EXPORT_BATCH_SIZE"),
+        variables: VariableNames::OfSignals(["OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", ""]),
     }
     /// most bytes in a request, before compression
     BATCH_BYTES {
@@ -256,7 +256,6 @@ impl Exporter {
     /// let traces = Exporter::http("http://localhost:4318/v1/traces").signals([Signal::Traces]);
     /// # let _ = traces;
     /// ```
-    #[must_use]
     pub fn signals(mut self, signals: impl IntoIterator<Item = Signal>) -> Self {
         self.signals = Signals::of(&signals.into_iter().collect::<Vec<_>>());
         self.set_in_code(&SIGNALS)
@@ -273,7 +272,6 @@ impl Exporter {
     /// let silent = exporter.level(None);
     /// # let _ = (loud, silent);
     /// ```
-    #[must_use]
     pub fn level(mut self, least: impl Into<Option<Severity>>) -> Self {
         self.level = Level(least.into());
         self.set_in_code(&LEVEL)
@@ -294,7 +292,6 @@ impl Exporter {
     /// let batch_job = Exporter::http("http://localhost:4318").block_timeout(None);
     /// # let _ = (service, batch_job);
     /// ```
-    #[must_use]
     pub fn block_timeout(mut self, longest: impl Into<Option<Duration>>) -> Self {
         self.queue.block_timeout = longest.into();
         self.set_in_code(&BLOCK_TIMEOUT)
@@ -329,7 +326,7 @@ table! { SPOOLING from CONNECTED:
             },
         },
         advice: "write the path of a directory",
-        connection_rule: rules::spool,
+        rule: rules::spool,
     }
     /// most bytes of requests that wait on disk, in equal parts for the signals; what finds no room there waits in the queue
     SPOOL_BYTES {
@@ -394,7 +391,6 @@ impl Exporter {
     ///
     /// The next start with the same directory, exporter's name and user delivers what is there, or `standpipe drain`. The
     /// [guide](crate::guide::spool) has the rest.
-    #[must_use]
     pub fn spool(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool.directory = Some(directory.into());
         self.set_in_code(&SPOOL)
@@ -403,7 +399,6 @@ impl Exporter {
     /// Delivers what exporters of any name have left in this directory, which must exist, and keeps nothing there itself: for a
     /// tool that empties spools, as `standpipe drain` does. A [flush](crate::Telemetry::flush) waits until nothing is left. Needs
     /// the `spool` feature, and Linux.
-    #[must_use]
     pub fn drain(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool = SpoolSettings {
             directory: Some(directory.into()),
@@ -416,7 +411,6 @@ impl Exporter {
 
     /// Bounds how long a request waits on disk, after which it is dropped and counted; 3 days unless set, and with `None`
     /// without limit.
-    #[must_use]
     pub fn spool_age(mut self, longest: impl Into<Option<Duration>>) -> Self {
         self.spool.age = longest.into();
         self.set_in_code(&SPOOL_AGE)

@@ -60,8 +60,10 @@ pub(crate) enum Kind {
     },
     /// A path in files and variables, PEM text in code.
     File {
+        get: fn(&Exporter) -> Option<&[u8]>,
         set: fn(&mut Exporter, Vec<u8>),
-        show: fn(&Exporter) -> String,
+        /// Shown if there is none.
+        default: &'static str,
     },
     Text {
         /// Also takes whether it holds something that must not be shown.
@@ -88,6 +90,18 @@ impl Unit {
         }
     }
 }
+
+/// The [`Kind::File`] at a path below its owner.
+macro_rules! file {
+    ($($name:ident).+, $default:expr) => {
+        Kind::File {
+            get: |exporter| exporter.$($name).+.as_deref(),
+            set: |exporter, pem| exporter.$($name).+ = Some(pem),
+            default: $default,
+        }
+    };
+}
+pub(crate) use file;
 
 /// A [`Kind::Word`] whose words are the `NAMES` of a type.
 macro_rules! word {
@@ -253,7 +267,10 @@ impl Kind {
             Self::Number { field, unit, .. } => unit.show((field.get)(exporter) as u64),
             Self::Word { get, .. } => get(exporter),
             Self::Bool { field, .. } => (field.get)(exporter).to_string(),
-            Self::File { show, .. } | Self::Text { show, .. } => show(exporter),
+            Self::File { get, default, .. } => {
+                get(exporter).map_or((*default).to_owned(), |pem| format!("{} bytes of PEM", pem.len()))
+            }
+            Self::Text { show, .. } => show(exporter),
             Self::Endpoint => exporter.connection.shown_endpoint.clone(),
             Self::Headers if exporter.connection.headers.is_empty() => "none".to_owned(),
             Self::Headers => {

@@ -50,29 +50,24 @@ pub(crate) struct SettingRow {
     pub(crate) needs_connection: bool,
     /// The setting that must be set with it.
     pub(crate) partner: Option<&'static SettingRow>,
-    /// A rule beyond the range of its kind.
+    /// A rule beyond the range of its kind. One that needs a connection is not asked of an exporter that prints.
     pub(crate) rule: fn(&Exporter) -> Result<(), Fault>,
-    /// The same, but not asked of an exporter that prints.
-    pub(crate) connection_rule: fn(&Exporter) -> Result<(), Fault>,
     /// What to remark on the word of a variable that is understood, but not done.
     pub(crate) remark: fn(&str) -> Option<Fault>,
 }
 
 /// OpenTelemetry's environment variables for a setting.
-pub(crate) struct VariableNames {
-    /// What follows `OTEL_EXPORTER_OTLP_`, and the signal's name behind that in those of one signal.
-    pub(crate) exporter: Option<&'static str>,
-    /// What follows `OTEL_BSP_` and `OTEL_BLRP_`.
-    pub(crate) processor: Option<&'static str>,
-    /// The variable that is for logs alone, if it is not one of the processor's.
-    pub(crate) logs: Option<&'static str>,
-    /// The variable that is for metrics alone.
-    pub(crate) metrics: Option<&'static str>,
+pub(crate) enum VariableNames {
+    /// `OTEL_EXPORTER_OTLP_` and this, and with the name of a signal between them.
+    OfExporter(&'static str),
+    /// One for traces, logs and metrics each; empty where there is none.
+    OfSignals([&'static str; Signal::COUNT]),
 }
 
 /// How Tracetest's files have a setting.
 pub(crate) struct TracetestSpelling {
-    pub(crate) path: &'static [&'static str],
+    /// The path below `telemetry.exporters.<name>`, with dots.
+    pub(crate) key: &'static str,
     pub(crate) advice: &'static str,
 }
 
@@ -92,7 +87,7 @@ impl SettingRow {
         advice: "",
         #[cfg(test)]
         doc: "",
-        variables: VariableNames::NONE,
+        variables: VariableNames::OfSignals([""; Signal::COUNT]),
         is_in_tables: true,
         in_tracetest: None,
         in_summary: None,
@@ -100,7 +95,6 @@ impl SettingRow {
         needs_connection: false,
         partner: None,
         rule: |_| Ok(()),
-        connection_rule: |_| Ok(()),
         remark: |_| None,
     };
 
@@ -118,26 +112,6 @@ impl SettingRow {
 impl PartialEq for SettingRow {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
-    }
-}
-
-impl VariableNames {
-    const NONE: Self = Self { exporter: None, processor: None, logs: None, metrics: None };
-
-    pub(crate) const fn exporter(end: &'static str) -> Self {
-        Self { exporter: Some(end), ..Self::NONE }
-    }
-
-    pub(crate) const fn processor(end: &'static str) -> Self {
-        Self { processor: Some(end), ..Self::NONE }
-    }
-
-    pub(crate) const fn logs(name: &'static str) -> Self {
-        Self { logs: Some(name), ..Self::NONE }
-    }
-
-    pub(crate) const fn metrics(name: &'static str) -> Self {
-        Self { metrics: Some(name), ..Self::NONE }
     }
 }
 
@@ -191,7 +165,6 @@ macro_rules! setters {
         impl Exporter {
             $(
                 $(#[$doc])*
-                #[must_use]
                 pub fn $method(mut self, $value: $type) -> Self {
                     self.$($name).+ = $value;
                     self.set_in_code(&$row)

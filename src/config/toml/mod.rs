@@ -25,18 +25,22 @@ use super::text::{dotted, is_bare};
 
 /// Reads a text as far as possible; `file` is its name in messages.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
-    let is_lone = |at: &usize| text.as_bytes().get(at + 1) != Some(&b'\n');
-    // the parser would take a lone carriage return for the end of a line
-    let lone_return = text.match_indices('\r').map(|(at, _)| at).find(is_lone);
-    // so that all that is closed is seen to end
-    let readable = format!("{}\n", &text[..lone_return.unwrap_or(text.len())]);
-    let mut reader = Reader::new(&readable, Places::new(file, text));
-    reader.read();
-    if let Some(at) = lone_return {
-        reader.stop(at, LONE_RETURN);
+    // the line break lets a last value end
+    let mut bytes = format!("{text}\n").into_bytes();
+    for at in 0..text.len() {
+        if is_lone_return(&bytes, at) {
+            bytes[at] = LONE_RETURN_MARK;
+        }
     }
+    let readable = String::from_utf8(bytes).unwrap_or_default();
+    let mut reader = Reader::new(&readable, Places::new(file, text));
+    reader.read(text.as_bytes());
     let root = Node { at: 0, value: reader.root.into_tree() };
     Document { root, mistakes: reader.mistakes, places: reader.places }
+}
+
+fn is_lone_return(text: &[u8], at: usize) -> bool {
+    text[at] == b'\r' && text.get(at + 1) != Some(&b'\n')
 }
 
 /// After this many mistakes a text is not read any further.
@@ -44,11 +48,14 @@ const MAX_MISTAKES: usize = 100;
 /// How many bytes are read in vain, in statements that take in lines of others, before these lines are given up.
 const MAX_REREAD: usize = 1 << 18;
 
+/// Stands for a lone carriage return, which the parser would take for the end of a line. This character is an error
+/// wherever it stands, and stays in its line.
+const LONE_RETURN_MARK: u8 = 1;
+
 const NO_END: Words = ("never closed, nothing is read from here on", "close it");
 const NO_TOML: Words = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
 const TOO_LONG: Words = ("more than 20000 values, nothing is read from here on", "write a shorter file");
-const LONE_RETURN: Words =
-    ("the line end is a lone carriage return, nothing is read from here on", "end lines with LF or CRLF");
+const LONE_RETURN: Words = ("the line end is a lone carriage return", "end lines with LF or CRLF");
 
 /// Puts a document together, statement by statement.
 struct Reader<'t, 'd> {
@@ -81,7 +88,8 @@ impl<'t, 'd> Reader<'t, 'd> {
         Self { text, places, root: Table::default(), mistakes: Vec::new(), current, values: 0, reread: 0 }
     }
 
-    fn read(&mut self) {
+    /// Reads all statements; `written` is the text before lone carriage returns were marked.
+    fn read(&mut self, written: &[u8]) {
         let mut at = 0;
         while at < self.text.len() {
             let statement = self.next(at);
@@ -91,7 +99,10 @@ impl<'t, 'd> Reader<'t, 'd> {
             if self.values > MAX_VALUES {
                 return self.stop(start, TOO_LONG);
             }
-            let Some((owner, path, fault_at, fault)) = self.take(statement) else { continue };
+            let Some((owner, path, mut fault_at, mut fault)) = self.take(statement) else { continue };
+            if let Some(lone) = (start..at.min(written.len())).find(|&at| is_lone_return(written, at)) {
+                (fault_at, fault) = (lone, Fault::new(LONE_RETURN.0, LONE_RETURN.1));
+            }
             if self.mistakes.len() >= MAX_MISTAKES {
                 return self.stop(start, NO_TOML);
             }

@@ -8,7 +8,7 @@ use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{
     BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, RETRY_MAX_DELAY,
-    SIGNALS, SPOOL, SettingRow, USER_AGENT, rows,
+    SIGNALS, SPOOL, SettingRow, USER_AGENT, VariableNames, rows,
 };
 use crate::config::text::{listed, quoted, unshown};
 use crate::config::{
@@ -95,8 +95,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     };
     let connects = exporter.connection.transport.connects();
     for row in rows() {
-        let of_connection = if connects { (row.connection_rule)(exporter) } else { Ok(()) };
-        let ruled = of_connection.and_then(|()| (row.rule)(exporter));
+        let ruled = if connects || !row.needs_connection { (row.rule)(exporter) } else { Ok(()) };
         if let Err(fault) = ruled.and_then(|()| row.kind.check(exporter)) {
             report(DiagnosticSeverity::Error, row, fault);
         }
@@ -127,10 +126,12 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
 fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Diagnostic> {
     let partner = row.partner.filter(|partner| exporter.is_set(row) && !exporter.is_set(partner))?;
     let source = exporter.source(row);
-    let fault = match (&source, row.variables.exporter.zip(partner.variables.exporter)) {
-        (SettingSource::Environment(variable), Some((end, missing))) => {
-            Fault::new(format!("set without {}", variable.replace(end, missing)), "set both or neither")
-        }
+    let fault = match (&source, &row.variables, &partner.variables) {
+        (
+            SettingSource::Environment(variable),
+            VariableNames::OfExporter(end),
+            VariableNames::OfExporter(missing),
+        ) => Fault::new(format!("set without {}", variable.replace(end, missing)), "set both or neither"),
         _ => Fault::new(format!("missing beside {}", row.key), "write both or neither"),
     };
     Some(exporter.diagnostic(DiagnosticSeverity::Error, partner, &source, fault))

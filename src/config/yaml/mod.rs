@@ -144,16 +144,17 @@ impl<'d> Builder<'d> {
         let (is_text, at) = self.tagged(tag, anchor, span);
         // quoted, it is a key like any other
         let is_merge = text == MERGE && style == ScalarStyle::Plain && !is_text;
+        let value = tree::scalar(text, style, is_text);
+        self.finish_part(Part { node: Node { at, value }, weight }, anchor)?;
         match self.frames.last_mut() {
-            Some(Frame { contents: Contents::Table(table), .. }) if is_merge && table.awaits_key() => {
-                let taken = table.take_merge_key(at, &self.places);
-                self.report_key(at, taken);
-                return Ok(());
+            Some(Frame { contents: Contents::Table(table), .. })
+                if is_merge && table.current_name() == Some(MERGE) =>
+            {
+                table.merge_next();
             }
             _ => {}
         }
-        let value = tree::scalar(text, style, is_text);
-        self.finish_part(Part { node: Node { at, value }, weight }, anchor)
+        Ok(())
     }
 
     fn open(

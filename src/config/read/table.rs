@@ -1,11 +1,12 @@
-//! Reads the sections of a document and reports mistakes. [`SectionReader`] holds what all of Stalwart's sections have in
-//! common; [`Report`] collects the diagnostics, each with its place, and knows which sections they break.
+//! Reads the tables of a document into exporters, and reports mistakes.
+//!
+//! [`SectionReader`] maps the keys of a section, whichever layout it has, onto the rows of the settings. [`Report`] collects
+//! the diagnostics, each with its place, and knows which sections they break.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Location, Words};
-use crate::config::node::{Mistake, Node, Places, Tree};
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Findings, Location, Words};
+use crate::config::node::{Field, Mistake, Node, Places, Tree};
 use crate::config::read::value::{self, Surroundings, Unusable};
 use crate::config::section::{ENABLE, ENABLE_TABLE, Owner, Section, is_known_somewhere};
 use crate::config::settings::kind::{Kind, SettingValue};
@@ -15,16 +16,14 @@ use crate::config::text::dotted;
 use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, header, text};
 
-/// More diagnostics are only counted: nobody reads them all, and a hostile file must not cost more than it weighs.
-const MAX_DIAGNOSTICS: usize = 200;
+/// The advice on a value where a table is expected.
+pub(super) const BELOW_IT: &str = "write its keys below it";
 
 pub(super) struct Report<'d> {
     /// Where the values of the document get their secrets from.
     pub(super) surroundings: &'d Surroundings,
     places: &'d Places<'d>,
-    diagnostics: Vec<Diagnostic>,
-    left_out: usize,
-    worst_left_out: DiagnosticSeverity,
+    findings: Findings,
     broken: BTreeSet<Section>,
     /// Something is wrong that could concern any section.
     all_broken: bool,
@@ -41,16 +40,9 @@ impl<'d> Report<'d> {
         mistakes: Vec<Mistake>,
         is_foreign: bool,
     ) -> Self {
-        let mut report = Self {
-            surroundings,
-            places,
-            diagnostics: Vec::new(),
-            left_out: 0,
-            worst_left_out: DiagnosticSeverity::Note,
-            broken: BTreeSet::new(),
-            all_broken: false,
-            replaced: Few::new(),
-        };
+        let (findings, broken) = (Findings::default(), BTreeSet::new());
+        let mut report =
+            Self { surroundings, places, findings, broken, all_broken: false, replaced: Few::default() };
         for Mistake { owner, mut diagnostic } in mistakes {
             match owner {
                 Owner::Section(section) => _ = report.broken.insert(section),
@@ -58,7 +50,7 @@ impl<'d> Report<'d> {
                 Owner::Other if is_foreign => {}
                 Owner::Other => diagnostic.severity = diagnostic.severity.min(DiagnosticSeverity::Warning),
             }
-            report.diagnostics.push(diagnostic);
+            report.findings.push(diagnostic);
         }
         report
     }
@@ -106,17 +98,13 @@ impl<'d> Report<'d> {
     /// Reports a key that is not known where it stands; `name` is its last part.
     pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
         // the search for a similar key is costly, and its result would not be shown
-        let meant = if self.has_room() { text::did_you_mean(name, known) } else { None };
+        let meant = if self.findings.has_room() { text::did_you_mean(name, known) } else { None };
         self.warning(at, key, Fault::new("unknown key", meant.map_or("remove it".into(), Words::from)));
     }
 
     /// Returns the number of diagnostics.
     pub(super) fn count(&self) -> usize {
-        self.diagnostics.len()
-    }
-
-    fn has_room(&self) -> bool {
-        self.diagnostics.len() < MAX_DIAGNOSTICS
+        self.findings.count()
     }
 
     pub(super) fn location(&self, at: usize) -> Location {
@@ -125,7 +113,7 @@ impl<'d> Report<'d> {
 
     /// Reports why a variable is ignored.
     pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
-        self.diagnostics.push(fault.of("ignored:").warning(None, variable));
+        self.findings.push(fault.of("ignored:").warning(None, variable));
     }
 
     /// Notes that the value at a place is that of an environment variable.
@@ -146,30 +134,16 @@ impl<'d> Report<'d> {
         self.all_broken || is_unchosen || self.broken.contains(section)
     }
 
-    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
-        if self.left_out > 0 {
-            let fault = Fault::new(format!("{} more diagnostics are not shown", self.left_out), "");
-            self.diagnostics.push(fault.found(self.worst_left_out, None, ""));
-        }
-        self.diagnostics
+    pub(super) fn into_diagnostics(self) -> Vec<Diagnostic> {
+        self.findings.into_diagnostics()
     }
 
     pub(super) fn push(&mut self, severity: DiagnosticSeverity, at: usize, key: String, fault: Fault) {
-        if self.places.is_spoilt(at) {
-            return;
-        }
-        if !self.has_room() {
-            self.left_out += 1;
-            self.worst_left_out = self.worst_left_out.max(severity);
-            return;
-        }
-        let diagnostic = match self.replaced.get(&at) {
-            Some(variable) => fault.found(severity, None, variable.as_str()),
-            None => fault.found(severity, Some(self.location(at)), key),
-        };
-        // an exporter that is used twice is read twice
-        if !self.diagnostics.contains(&diagnostic) {
-            self.diagnostics.push(diagnostic);
+        if !self.places.is_spoilt(at) {
+            self.findings.push(match self.replaced.get(&at) {
+                Some(variable) => fault.found(severity, None, variable.as_str()),
+                None => fault.found(severity, Some(self.location(at)), key),
+            });
         }
     }
 }
@@ -177,8 +151,10 @@ impl<'d> Report<'d> {
 /// Transports that switch an exporter off.
 const OFF: [&str; 2] = ["disable", "disabled"];
 const TRUE_OR_FALSE: &str = "write true or false, without quotes";
+/// The one type of exporter that Tracetest and its kin know.
+const COLLECTOR: &str = "collector";
 
-/// Reads one section.
+/// Reads one section into an exporter.
 pub(super) struct SectionReader<'r, 'd> {
     pub(super) section: &'r Section,
     pub(super) declared_at: usize,
@@ -187,12 +163,19 @@ pub(super) struct SectionReader<'r, 'd> {
 
 /// A key and its value, whichever way they were written.
 pub(super) struct Entry<'t> {
-    name: Cow<'t, str>,
+    /// From the section on.
+    path: Vec<&'t str>,
     key_at: usize,
     pub(super) node: &'t Node,
 }
 
-/// All keys of a table in the order of the file.
+impl Entry<'_> {
+    fn name(&self) -> String {
+        self.path.join(".")
+    }
+}
+
+/// All keys of a section in the order of the file.
 pub(super) struct Entries<'t>(Vec<Entry<'t>>);
 
 impl<'t> Entries<'t> {
@@ -202,12 +185,35 @@ impl<'t> Entries<'t> {
 
     /// Returns all entries of a name: one that the file has twice in different forms is two keys to the parser.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &Entry<'t>> {
-        self.0.iter().filter(move |entry| entry.name == name)
+        self.0.iter().filter(move |entry| entry.path.iter().copied().eq(name.split('.')))
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Adds the fields of a table below a path, and those of the tables in it that lead to a known key.
+    fn add(&mut self, fields: &'t [Field], path: &[&'t str], known: &[&'static str]) {
+        for field in fields {
+            // TOML keeps a tracer's table `enable` apart from its key `enable`
+            let (parent, name) = match field.name.strip_prefix(ENABLE_TABLE) {
+                Some("") => (None, ENABLE),
+                Some(leaf) => (Some(ENABLE), leaf),
+                None => (None, &*field.name),
+            };
+            let path: Vec<&'t str> = path.iter().copied().chain(parent).chain([name]).collect();
+            match field.node.as_table() {
+                Some(nested) if leads_on(&path, known) => self.add(nested, &path, known),
+                _ => self.0.push(Entry { path, key_at: field.at, node: &field.node }),
+            }
+        }
+    }
+}
+
+/// Returns whether a path is the beginning of a longer known key.
+fn leads_on(path: &[&str], known: &[&'static str]) -> bool {
+    let start = path.join(".") + ".";
+    known.iter().any(|known| known.starts_with(&start))
 }
 
 /// The transport of a section.
@@ -220,29 +226,17 @@ pub(super) enum Switch {
 }
 
 impl SectionReader<'_, '_> {
-    /// Returns all keys, those of a tracer's table `enable` by their full name; `None` if the value is not a table.
+    /// Returns all keys, those of nested tables by their path; `None` if the value is not a table.
     pub(super) fn entries<'t>(&mut self, node: &'t Node) -> Option<Entries<'t>> {
         let Some(fields) = node.as_table() else {
             let path = dotted(&self.section.path());
             self.report.wrong_type(Some(self.section), path, node, self.section.example());
             return None;
         };
-        let mut entries: Vec<Entry<'t>> = Vec::with_capacity(fields.len());
-        for field in fields {
-            let is_enable = [ENABLE, ENABLE_TABLE].contains(&field.name.as_str());
-            match field.node.as_table().filter(|_| is_enable) {
-                Some(nested) => entries.extend(nested.iter().map(|leaf| Entry {
-                    name: format!("{ENABLE_TABLE}{}", leaf.name).into(),
-                    key_at: leaf.at,
-                    node: &leaf.node,
-                })),
-                None => {
-                    entries.push(Entry { name: (&*field.name).into(), key_at: field.at, node: &field.node });
-                }
-            }
-        }
-        entries.sort_by_cached_key(|entry| entry.key_at);
-        Some(Entries(entries))
+        let mut entries = Entries(Vec::with_capacity(fields.len()));
+        entries.add(fields, &[], &self.section.names());
+        entries.0.sort_by_cached_key(|entry| entry.key_at);
+        Some(entries)
     }
 
     /// Returns whether the transport switches the section on. An unknown transport counts as on: it is reported with all
@@ -258,28 +252,43 @@ impl SectionReader<'_, '_> {
         }
     }
 
-    /// Returns the exporter with every usable setting; others are reported.
-    pub(super) fn exporter(&mut self, entries: &Entries<'_>) -> Exporter {
-        let path = dotted(&self.section.path());
-        let mut exporter =
-            Exporter::of_table(self.section.exporter_id(), path, self.report.location(self.declared_at));
-        for entry in entries.0.iter().filter(|entry| !self.section.has_switch(&entry.name)) {
-            self.apply(entry, &mut exporter);
+    /// Sets every usable setting of an exporter; others are reported.
+    pub(super) fn settings(&mut self, entries: &Entries<'_>, exporter: &mut Exporter) {
+        for entry in entries.0.iter().filter(|entry| !self.section.has_switch(&entry.name())) {
+            self.apply(entry, exporter);
         }
-        self.warn_of_plain_https(entries, &exporter);
-        exporter
+        self.warn_of_plain_https(entries, exporter);
     }
 
     fn apply(&mut self, entry: &Entry<'_>, exporter: &mut Exporter) {
-        let Some(row) = self.section.row(&entry.name) else {
-            return self.unknown(entry);
+        let name = entry.name();
+        let is_of_tracetest = self.section.is_of_tracetest();
+        let is_open = is_of_tracetest && entry.node.value == Tree::Null;
+        let Some(row) = self.section.row(&name) else {
+            return match leads_on(&entry.path, &self.section.names()) {
+                true if is_open => {}
+                true => self.report.wrong_type(Some(self.section), self.path(entry), entry.node, BELOW_IT),
+                false => self.unknown(entry, &name),
+            };
         };
-        let source = self.report.source(entry.node.at);
+        if is_open {
+            return;
+        }
+        let (source, surroundings) = (self.report.source(entry.node.at), self.report.surroundings);
+        let (_, advice) = self.section.spelling(row);
         let taken = match &row.kind {
             Kind::Headers => {
-                self.headers(entry.node, exporter).map(|()| exporter.record(row, source.clone(), None))
+                self.headers(entry, exporter).map(|()| exporter.record(row, source.clone(), None))
             }
-            kind => kind.read(entry.node, self.report.surroundings, row.advice).map(|value| {
+            _ if is_of_tracetest && *row == TRANSPORT => {
+                value::text(entry.node, surroundings).and_then(|text| match text.text == COLLECTOR {
+                    true => Ok(exporter.record(row, source.clone(), None)),
+                    false => Err(text.fault(Fault::new("is not known", advice)).into()),
+                })
+            }
+            Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, surroundings)
+                .map(|time| exporter.apply(row, SettingValue::Duration(time), source.clone())),
+            kind => kind.read(entry.node, surroundings, advice).map(|value| {
                 self.warn_of_milliseconds(entry, &value);
                 exporter.apply(row, value, source.clone());
             }),
@@ -289,7 +298,7 @@ impl SectionReader<'_, '_> {
             if row.partner.is_some() {
                 exporter.record(row, source, None);
             }
-            self.refuse(entry.node, &entry.name, row.advice, unusable);
+            self.refuse(entry, entry.node, advice, unusable);
         }
     }
 
@@ -301,53 +310,51 @@ impl SectionReader<'_, '_> {
             let number = duration.as_millis();
             let what = format!("is {number} ms: a number without a unit is milliseconds");
             let fault = Fault::new(what, format!("write \"{number}s\" for seconds, or \"{number}ms\""));
-            self.report.warning(entry.node.at, self.path(&entry.name), fault);
+            self.report.warning(entry.node.at, self.path(entry), fault);
         }
     }
 
     /// Reads a list of lines, one line, or a table of names and values.
-    fn headers(&mut self, headers: &Node, exporter: &mut Exporter) -> Result<(), Unusable> {
-        let count = match &headers.value {
-            Tree::List(lines) => lines.len(),
-            Tree::Table(fields) => fields.len(),
-            _ => 1,
-        };
-        header::check_count(count)?;
-        match &headers.value {
-            Tree::Text(_) => self.header(None, headers, exporter),
-            Tree::List(lines) => lines.iter().for_each(|line| self.header(None, line, exporter)),
-            Tree::Table(fields) => {
-                fields.iter().for_each(|field| self.header(Some(&field.name), &field.node, exporter));
-            }
+    fn headers(&mut self, entry: &Entry<'_>, exporter: &mut Exporter) -> Result<(), Unusable> {
+        let lines: Vec<(Option<&str>, &Node)> = match &entry.node.value {
+            Tree::Text(_) => vec![(None, entry.node)],
+            Tree::List(lines) => lines.iter().map(|line| (None, line)).collect(),
+            Tree::Table(fields) => fields.iter().map(|field| (Some(&*field.name), &field.node)).collect(),
             _ => return Err(Unusable::WrongType),
+        };
+        header::check_count(lines.len())?;
+        for (name, node) in lines {
+            let added = value::text(node, self.report.surroundings).and_then(|text| {
+                exporter.connection.has_secret_header |= text.is_secret;
+                let (name, value) = match name {
+                    Some(name) => (name, &*text.text),
+                    None => header::split(&text.text)?,
+                };
+                exporter.add_header(name, value, self.report.source(node.at));
+                Ok(())
+            });
+            if let Err(unusable) = added {
+                self.refuse(entry, node, HEADERS.advice, unusable);
+            }
         }
         Ok(())
     }
 
-    /// Reads the value of a header, or `Name: value` if it has no name yet.
-    fn header(&mut self, name: Option<&str>, node: &Node, exporter: &mut Exporter) {
-        let added = value::text(node, self.report.surroundings).and_then(|text| {
-            exporter.connection.has_secret_header |= text.is_secret;
-            let (name, value) = match name {
-                Some(name) => (name, &*text.text),
-                None => header::split(&text.text)?,
-            };
-            exporter.add_header(name, value, self.report.source(node.at));
-            Ok(())
-        });
-        if let Err(unusable) = added {
-            self.refuse(node, HEADERS.key, HEADERS.advice, unusable);
+    fn unknown(&mut self, entry: &Entry<'_>, name: &str) {
+        let path = self.path(entry);
+        if self.section.is_of_tracetest() {
+            let Some((last, parents)) = entry.path.split_last() else { return };
+            let start: String = parents.iter().flat_map(|part| [part, "."]).collect();
+            let names = self.section.names();
+            let below = names.iter().filter_map(|name| name.strip_prefix(&start)?.split('.').next());
+            return self.report.unknown_key(entry.key_at, path, last, &below.collect::<Vec<_>>());
         }
-    }
-
-    fn unknown(&mut self, entry: &Entry<'_>) {
-        let path = self.path(&entry.name);
-        let fault = if is_known_somewhere(&entry.name) {
-            Fault::new("has no effect here", self.section.advice_on_misplaced(&entry.name))
-        } else if let Some(fix) = self.section.advice_on_expected(&entry.name) {
+        let fault = if is_known_somewhere(name) {
+            Fault::new("has no effect here", self.section.advice_on_misplaced(name))
+        } else if let Some(fix) = self.section.advice_on_expected(name) {
             Fault::new("unknown key", fix)
         } else {
-            return self.report.unknown_key(entry.key_at, path, &entry.name, &self.section.names());
+            return self.report.unknown_key(entry.key_at, path, name, &self.section.names());
         };
         self.report.warning(entry.key_at, path, fault);
     }
@@ -359,31 +366,29 @@ impl SectionReader<'_, '_> {
         let says_https = transport.node.as_text().is_some_and(|word| word.eq_ignore_ascii_case("https"));
         if says_https && exporter.connection.parsed().is_ok_and(|endpoint| !endpoint.tls) {
             let fault = Fault::new("is not encrypted, whatever the transport says", "begin it with https://");
-            self.report.warning(endpoint.node.at, self.path(ENDPOINT.key), fault);
+            self.report.warning(endpoint.node.at, self.key(ENDPOINT.key), fault);
         }
     }
 
     /// Returns the place and the value of a switch.
     pub(super) fn bool(&mut self, entries: &Entries<'_>, name: &str) -> Option<(usize, bool)> {
         let entry = entries.find(name)?;
-        match value::bool(entry.node) {
-            Ok(value) => Some((entry.node.at, value)),
-            Err(unusable) => {
-                self.refuse(entry.node, name, TRUE_OR_FALSE, unusable);
-                None
-            }
-        }
+        let value = value::bool(entry.node);
+        value
+            .map_err(|unusable| self.refuse(entry, entry.node, TRUE_OR_FALSE, unusable))
+            .ok()
+            .map(|value| (entry.node.at, value))
     }
 
     /// Returns the text of a key that is not a setting of an exporter.
     pub(super) fn text<'t>(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
         let text = value::text(entry.node, self.report.surroundings);
-        text.map_err(|unusable| self.refuse(entry.node, &entry.name, advice, unusable)).ok()
+        text.map_err(|unusable| self.refuse(entry, entry.node, advice, unusable)).ok()
     }
 
     pub(super) fn duplicate(&mut self, first: &Entry<'_>, second: &Entry<'_>) {
         let fault = Fault::duplicate_key(self.report.location(first.key_at).line);
-        self.report.error(Some(self.section), second.key_at, self.path(&second.name), fault);
+        self.report.error(Some(self.section), second.key_at, self.path(second), fault);
     }
 
     /// Returns whether an error of the section is known already.
@@ -393,20 +398,22 @@ impl SectionReader<'_, '_> {
 
     pub(super) fn missing(&mut self, name: &str, fix: &'static str) {
         let fault = Fault::new("missing", fix);
-        self.report.error(Some(self.section), self.declared_at, self.path(name), fault);
+        self.report.error(Some(self.section), self.declared_at, self.key(name), fault);
     }
 
-    fn refuse(&mut self, node: &Node, name: &str, advice: &'static str, unusable: Unusable) {
+    /// Reports that the value of an entry, or the part of it at `node`, cannot be used.
+    fn refuse(&mut self, entry: &Entry<'_>, node: &Node, advice: &'static str, unusable: Unusable) {
         let fault = unusable.into_fault(node, advice);
-        self.report.error(Some(self.section), node.at, self.path(name), fault);
+        self.report.error(Some(self.section), node.at, self.path(entry), fault);
     }
 
-    /// Returns a key in full. The dots in the names of switches are those of the file.
-    pub(super) fn path(&self, name: &str) -> String {
-        let section = self.section.path();
-        match name.strip_prefix(ENABLE_TABLE) {
-            Some(leaf) => dotted(&[&section[..], &[ENABLE, leaf]].concat()),
-            None => dotted(&[&section[..], &[name]].concat()),
-        }
+    /// Returns the path of an entry in the document.
+    fn path(&self, entry: &Entry<'_>) -> String {
+        dotted(&[&self.section.path()[..], &entry.path].concat())
+    }
+
+    /// Returns the path of a key of the section in the document.
+    pub(super) fn key(&self, name: &str) -> String {
+        dotted(&self.section.path().into_iter().chain(name.split('.')).collect::<Vec<_>>())
     }
 }
