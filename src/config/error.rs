@@ -197,6 +197,11 @@ impl Fault {
         Self { what: what.into(), fix: fix.into() }
     }
 
+    /// Returns a fault as the error of a check.
+    pub(super) fn err<T>(what: impl Into<Words>, fix: impl Into<Words>) -> Result<T, Self> {
+        Err(Self::new(what, fix))
+    }
+
     /// Puts the name of the value in front of what is wrong with it.
     pub(super) fn of(self, subject: impl fmt::Display) -> Self {
         Self { what: format!("{subject} {}", self.what).into(), ..self }
@@ -228,6 +233,12 @@ impl Fault {
         };
         let key = safe(Words::Owned(key.into()));
         Diagnostic { severity, location, key, what: safe(self.what), fix: safe(self.fix) }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what, self.fix)
     }
 }
 

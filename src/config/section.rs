@@ -36,6 +36,27 @@ pub(super) const OF_PROVIDER: [&str; 2] = ["serviceName", "sampling"];
 
 const OF_TRACERS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
 
+/// Keys that people expect and no file has, and the advice on them.
+const EXPECTED: [(&str, &str); 9] = [
+    (
+        "service-name service.name servicename service",
+        "write it in [telemetry], like service-name = \"shop\"",
+    ),
+    ("sampler sampling sample-rate", "write it in [telemetry], like sampling = 100"),
+    ("resource attributes", "write it in [telemetry.resource]"),
+    ("url address host server", "did you mean \"endpoint\"?"),
+    ("port", "write it in endpoint, like \"http://localhost:4318\""),
+    ("protocol", "did you mean \"transport\"?"),
+    ("insecure tls ssl", "the scheme of endpoint decides: write http:// or https://"),
+    ("ca certificate ca-cert", "did you mean \"ca-file\"?"),
+    ("gzip", "write compression = \"gzip\""),
+];
+const EXPECTED_OF_TRACERS: [(&str, &str); 3] = [
+    ("enable.logs enable.log logs log-exporter", "did you mean \"enable.log-exporter\"?"),
+    ("enable.spans enable.traces spans traces span-exporter", "did you mean \"enable.span-exporter\"?"),
+    ("enabled", "did you mean \"enable\"?"),
+];
+
 /// A table that may become an exporter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Section {
@@ -150,31 +171,15 @@ impl Section {
         }
     }
 
-    /// What to do about a key that people expect and no file has, or has under another name.
+    /// Returns the advice on a key that people expect and no file has, or has under another name.
     pub(super) fn advice_on_expected(&self, name: &str) -> Option<&'static str> {
         let name = name.replace('_', "-").to_ascii_lowercase();
-        let is_tracer = matches!(self, Self::Tracer(_));
-        match name.as_str() {
-            "enable.logs" | "enable.log" | "logs" | "log-exporter" if is_tracer => {
-                Some("did you mean \"enable.log-exporter\"?")
-            }
-            "enable.spans" | "enable.traces" | "spans" | "traces" | "span-exporter" if is_tracer => {
-                Some("did you mean \"enable.span-exporter\"?")
-            }
-            "enabled" if is_tracer => Some("did you mean \"enable\"?"),
-            "service-name" | "service.name" | "servicename" | "service" => {
-                Some("write it in [telemetry], like service-name = \"shop\"")
-            }
-            "sampler" | "sampling" | "sample-rate" => Some("write it in [telemetry], like sampling = 100"),
-            "resource" | "attributes" => Some("write it in [telemetry.resource]"),
-            "url" | "address" | "host" | "server" => Some("did you mean \"endpoint\"?"),
-            "port" => Some("write it in endpoint, like \"http://localhost:4318\""),
-            "protocol" => Some("did you mean \"transport\"?"),
-            "insecure" | "tls" | "ssl" => Some("the scheme of endpoint decides: write http:// or https://"),
-            "ca" | "certificate" | "ca-cert" => Some("did you mean \"ca-file\"?"),
-            "gzip" => Some("write compression = \"gzip\""),
-            _ => None,
-        }
+        let of_tracers = if matches!(self, Self::Tracer(_)) { &EXPECTED_OF_TRACERS[..] } else { &[] };
+        let known = of_tracers.iter().chain(&EXPECTED);
+        known
+            .copied()
+            .find(|(names, _)| names.split(' ').any(|known| known == name))
+            .map(|(_, advice)| advice)
     }
 
     fn rows(&self) -> impl Iterator<Item = &'static SettingRow> + use<> {

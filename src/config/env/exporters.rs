@@ -263,7 +263,7 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
         return;
     };
     let is_verbatim = http.transport == Transport::Http && http.path_rule == PathRule::Verbatim;
-    let has_no_path = http.parsed().is_ok_and(|endpoint| !endpoint.has_path());
+    let has_no_path = http.parsed().is_ok_and(|endpoint| endpoint.path.is_empty());
     // who writes the last slash means the root
     if is_verbatim && has_no_path && !http.endpoint.ends_with('/') {
         for signal in exporter.signals.iter() {

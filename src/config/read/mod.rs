@@ -14,11 +14,11 @@ pub(super) mod value;
 use std::io::Read;
 use std::path::Path;
 
-use self::table::{Report, SectionReader};
+use self::table::Report;
 use self::value::{MAX_FILE_BYTES, ReadError, Surroundings, read_at_most, read_bounded};
 use super::env::{self, Variables};
 use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Location};
-use super::node::{Document, Field, Mistake, Node, Places, Tree};
+use super::node::{Document, Mistake, Node, Places, Tree};
 use super::section::{EXPORTERS, FIRST_NAMES, METRICS, Owner, SERVER, Section};
 #[cfg(feature = "yaml")]
 use super::yaml;
@@ -330,10 +330,4 @@ struct Found<'d> {
     config: Config,
     /// With their places and sections.
     exporters: Vec<(usize, Section, Exporter)>,
-}
-
-impl<'d> Found<'d> {
-    fn reader<'f>(&'f mut self, section: &'f Section, field: &Field) -> SectionReader<'f, 'd> {
-        SectionReader { section, declared_at: field.at, report: &mut self.report }
-    }
 }

@@ -2,7 +2,7 @@
 //! Sections that only look like these are reported.
 
 use super::Found;
-use super::table::{Entries, Report, SectionReader, Switch};
+use super::table::{Report, SectionReader, Switch};
 use crate::config::error::{DiagnosticSeverity, Fault};
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{
@@ -43,13 +43,12 @@ impl Found<'_> {
 
     /// Returns the exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.
     fn tracer(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
-        let mut reader = self.reader(section, field);
-        let mut tracer = TracerSection { entries: reader.entries(&field.node)?, reader };
+        let mut tracer = SectionReader::new(section, field, &mut self.report)?;
         tracer.refuse_twins();
         if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
             return None;
         }
-        let mut exporter = tracer.reader.stalwart_exporter(&tracer.entries);
+        let mut exporter = tracer.exporter();
         tracer.choose_signals(&mut exporter).then_some(exporter)
     }
 
@@ -57,12 +56,11 @@ impl Found<'_> {
     pub(super) fn read_metrics(&mut self, root: &Node) -> Option<()> {
         let [first, second] = METRICS;
         let field = root.get(first)?.node.get(second)?;
-        let mut reader = self.reader(&Section::Metrics, field);
-        let entries = reader.entries(&field.node)?;
-        match reader.transport(&entries) {
+        let mut reader = SectionReader::new(&Section::Metrics, field, &mut self.report)?;
+        match reader.transport() {
             Switch::On => {}
             // an empty table switches nothing on, either
-            Switch::Missing if !entries.is_empty() => {
+            Switch::Missing if !reader.entries.is_empty() => {
                 let fault = Fault::new("not started: it has no transport", "write transport = \"http\"");
                 let path = reader.key(TRANSPORT.key);
                 reader.report.push(DiagnosticSeverity::Note, reader.declared_at, path, fault);
@@ -70,10 +68,10 @@ impl Found<'_> {
             }
             Switch::Missing | Switch::Off(_) => return None,
         }
-        let mut exporter = reader.stalwart_exporter(&entries);
+        let mut exporter = reader.exporter();
         exporter.signals = Signals::of(&[Signal::Metrics]);
         exporter.record(&SIGNALS, reader.report.source(reader.declared_at), None);
-        let observed = reader.bool(&entries, SELF_OBSERVATION.key);
+        let observed = reader.bool(SELF_OBSERVATION.key);
         let observed = observed.map(|(at, on)| (on, reader.report.source(at)));
         if let Some((on, source)) = observed {
             self.config.set_self_observation(on, source);
@@ -83,28 +81,21 @@ impl Found<'_> {
     }
 }
 
-impl SectionReader<'_, '_> {
+impl SectionReader<'_, '_, '_> {
     /// Returns the exporter with every usable setting; others are reported.
-    fn stalwart_exporter(&mut self, entries: &Entries<'_>) -> Exporter {
+    fn exporter(&mut self) -> Exporter {
         let (name, path) = (self.section.exporter_id(), dotted(&self.section.path()));
         let mut exporter = Exporter::of_table(name, path, self.report.location(self.declared_at));
-        self.settings(entries, &mut exporter);
+        self.settings(&mut exporter);
         exporter
     }
-}
 
-struct TracerSection<'r, 'd, 't> {
-    reader: SectionReader<'r, 'd>,
-    entries: Entries<'t>,
-}
-
-impl TracerSection<'_, '_, '_> {
     /// The parser saw two different keys where the file says the same thing twice.
     fn refuse_twins(&mut self) {
         for name in [ENABLE_LOGS, ENABLE_SPANS] {
-            let mut twins = self.entries.all(name);
-            if let (Some(first), Some(second)) = (twins.next(), twins.next()) {
-                self.reader.duplicate(first, second);
+            let twins: Vec<_> = self.entries.all(name).cloned().collect();
+            if let [first, second, ..] = &twins[..] {
+                self.duplicate(first, second);
             }
         }
     }
@@ -115,30 +106,30 @@ impl TracerSection<'_, '_, '_> {
         };
         let is_off = enable.node.value == Tree::Bool(false);
         if is_off {
-            let path = self.reader.key(ENABLE);
-            self.reader.report.note(enable.node.at, path, "not started: enable is false");
+            let path = self.key(ENABLE);
+            self.report.note(enable.node.at, path, "not started: enable is false");
         }
         is_off
     }
 
     fn is_ours(&mut self) -> bool {
-        let path = self.reader.key(TYPE);
-        let Some(kind) = self.entries.find(TYPE) else {
-            if self.reader.is_broken() {
+        let path = self.key(TYPE);
+        let Some(kind) = self.entries.find(TYPE).cloned() else {
+            if self.is_broken() {
                 // it may stand in a line that could not be read
                 return true;
             }
             let fault = Fault::new("not started: it has no type", TYPE_ADVICE);
-            self.reader.report.warning(self.reader.declared_at, path, fault);
+            self.report.warning(self.declared_at, path, fault);
             return false;
         };
-        let Some(text) = self.reader.text(kind, TYPE_ADVICE) else {
+        let Some(text) = self.text(&kind, TYPE_ADVICE) else {
             return false;
         };
         if TYPES.contains(&text.text.as_str()) {
             return true;
         }
-        let (at, report) = (kind.node.at, &mut self.reader.report);
+        let (at, report) = (kind.node.at, &mut self.report);
         let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
         let is_otlp = text.text.to_ascii_lowercase().starts_with("otlp");
         match is_otlp || text::nearest(&text.text, &TYPES).is_some() {
@@ -149,14 +140,14 @@ impl TracerSection<'_, '_, '_> {
     }
 
     fn has_transport(&mut self) -> bool {
-        match self.reader.transport(&self.entries) {
+        match self.transport() {
             Switch::On => {}
             // an error, but read on; it may also stand in a line that could not be read
-            Switch::Missing if self.reader.is_broken() => {}
-            Switch::Missing => self.reader.missing(TRANSPORT.key, "write transport = \"http\""),
+            Switch::Missing if self.is_broken() => {}
+            Switch::Missing => self.missing(TRANSPORT.key, "write transport = \"http\""),
             Switch::Off(at) => {
-                let path = self.reader.key(TRANSPORT.key);
-                self.reader.report.note(at, path, "not started: its transport is disabled");
+                let path = self.key(TRANSPORT.key);
+                self.report.note(at, path, "not started: its transport is disabled");
                 return false;
             }
         }
@@ -165,9 +156,9 @@ impl TracerSection<'_, '_, '_> {
 
     /// Spans unless they are switched off, logs if they are switched on; `false` if nothing would ever be sent.
     fn choose_signals(&mut self, exporter: &mut Exporter) -> bool {
-        self.reader.bool(&self.entries, ENABLE);
-        let spans = self.reader.bool(&self.entries, ENABLE_SPANS);
-        let logs = self.reader.bool(&self.entries, ENABLE_LOGS);
+        self.bool(ENABLE);
+        let spans = self.bool(ENABLE_SPANS);
+        let logs = self.bool(ENABLE_LOGS);
 
         let mut chosen = Vec::new();
         if spans.is_none_or(|(_, on)| on) {
@@ -178,12 +169,12 @@ impl TracerSection<'_, '_, '_> {
         }
         exporter.signals = Signals::of(&chosen);
         if let Some((at, _)) = logs.or(spans) {
-            exporter.record(&SIGNALS, self.reader.report.source(at), None);
+            exporter.record(&SIGNALS, self.report.source(at), None);
         }
         if let (true, Some((at, _))) = (chosen.is_empty(), spans) {
-            let path = self.reader.key(ENABLE_SPANS);
+            let path = self.key(ENABLE_SPANS);
             let what = "not started: neither spans nor logs would be sent";
-            self.reader.report.warning(at, path, Fault::new(what, "write true, or enable = false"));
+            self.report.warning(at, path, Fault::new(what, "write true, or enable = false"));
         }
         !chosen.is_empty()
     }
@@ -193,9 +184,9 @@ impl TracerSection<'_, '_, '_> {
         let Some(level) = self.entries.find(LEVEL.key).filter(|_| exporter.level == Level::DISABLE) else {
             return false;
         };
-        let path = self.reader.key(LEVEL.key);
+        let path = self.key(LEVEL.key);
         let fault = Fault::new("no logs are sent", "write a level, or enable.log-exporter = false");
-        self.reader.report.warning(level.node.at, path, fault);
+        self.report.warning(level.node.at, path, fault);
         true
     }
 }

@@ -155,13 +155,15 @@ const TRUE_OR_FALSE: &str = "write true or false, without quotes";
 const COLLECTOR: &str = "collector";
 
 /// Reads one section into an exporter.
-pub(super) struct SectionReader<'r, 'd> {
+pub(super) struct SectionReader<'r, 'd, 't> {
     pub(super) section: &'r Section,
     pub(super) declared_at: usize,
     pub(super) report: &'r mut Report<'d>,
+    pub(super) entries: Entries<'t>,
 }
 
 /// A key and its value, whichever way they were written.
+#[derive(Clone)]
 pub(super) struct Entry<'t> {
     /// From the section on.
     path: Vec<&'t str>,
@@ -225,24 +227,23 @@ pub(super) enum Switch {
     On,
 }
 
-impl SectionReader<'_, '_> {
-    /// Returns all keys, those of nested tables by their path; `None` if the value is not a table.
-    pub(super) fn entries<'t>(&mut self, node: &'t Node) -> Option<Entries<'t>> {
-        let Some(fields) = node.as_table() else {
-            let path = dotted(&self.section.path());
-            self.report.wrong_type(Some(self.section), path, node, self.section.example());
+impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
+    /// Begins to read a section, whose keys in nested tables have their path as a name; `None` if it is not a table.
+    pub(super) fn new(section: &'r Section, field: &'t Field, report: &'r mut Report<'d>) -> Option<Self> {
+        let Some(fields) = field.node.as_table() else {
+            report.wrong_type(Some(section), dotted(&section.path()), &field.node, section.example());
             return None;
         };
         let mut entries = Entries(Vec::with_capacity(fields.len()));
-        entries.add(fields, &[], &self.section.names());
+        entries.add(fields, &[], &section.names());
         entries.0.sort_by_cached_key(|entry| entry.key_at);
-        Some(entries)
+        Some(Self { section, declared_at: field.at, report, entries })
     }
 
     /// Returns whether the transport switches the section on. An unknown transport counts as on: it is reported with all
     /// other errors.
-    pub(super) fn transport(&mut self, entries: &Entries<'_>) -> Switch {
-        let Some(transport) = entries.find(TRANSPORT.key) else {
+    pub(super) fn transport(&self) -> Switch {
+        let Some(transport) = self.entries.find(TRANSPORT.key) else {
             return Switch::Missing;
         };
         let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));
@@ -253,11 +254,11 @@ impl SectionReader<'_, '_> {
     }
 
     /// Sets every usable setting of an exporter; others are reported.
-    pub(super) fn settings(&mut self, entries: &Entries<'_>, exporter: &mut Exporter) {
-        for entry in entries.0.iter().filter(|entry| !self.section.has_switch(&entry.name())) {
+    pub(super) fn settings(&mut self, exporter: &mut Exporter) {
+        for entry in self.entries.0.clone().iter().filter(|entry| !self.section.has_switch(&entry.name())) {
             self.apply(entry, exporter);
         }
-        self.warn_of_plain_https(entries, exporter);
+        self.warn_of_plain_https(exporter);
     }
 
     fn apply(&mut self, entry: &Entry<'_>, exporter: &mut Exporter) {
@@ -360,8 +361,8 @@ impl SectionReader<'_, '_> {
     }
 
     /// Warns of `https` as a transport, which is `http`: the endpoint alone decides whether requests are encrypted.
-    fn warn_of_plain_https(&mut self, entries: &Entries<'_>, exporter: &Exporter) {
-        let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| entries.find(row.key));
+    fn warn_of_plain_https(&mut self, exporter: &Exporter) {
+        let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| self.entries.find(row.key));
         let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };
         let says_https = transport.node.as_text().is_some_and(|word| word.eq_ignore_ascii_case("https"));
         if says_https && exporter.connection.parsed().is_ok_and(|endpoint| !endpoint.tls) {
@@ -371,17 +372,19 @@ impl SectionReader<'_, '_> {
     }
 
     /// Returns the place and the value of a switch.
-    pub(super) fn bool(&mut self, entries: &Entries<'_>, name: &str) -> Option<(usize, bool)> {
-        let entry = entries.find(name)?;
-        let value = value::bool(entry.node);
-        value
-            .map_err(|unusable| self.refuse(entry, entry.node, TRUE_OR_FALSE, unusable))
-            .ok()
-            .map(|value| (entry.node.at, value))
+    pub(super) fn bool(&mut self, name: &str) -> Option<(usize, bool)> {
+        let entry = self.entries.find(name)?.clone();
+        match value::bool(entry.node) {
+            Ok(value) => Some((entry.node.at, value)),
+            Err(unusable) => {
+                self.refuse(&entry, entry.node, TRUE_OR_FALSE, unusable);
+                None
+            }
+        }
     }
 
     /// Returns the text of a key that is not a setting of an exporter.
-    pub(super) fn text<'t>(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
+    pub(super) fn text(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
         let text = value::text(entry.node, self.report.surroundings);
         text.map_err(|unusable| self.refuse(entry, entry.node, advice, unusable)).ok()
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::Found;
 use super::program::{self, given};
-use super::table::{BELOW_IT, Report};
+use super::table::{BELOW_IT, Report, SectionReader};
 use crate::config::env::Variables;
 use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
 use crate::config::read::value;
 use crate::config::sampler::Sampler;
-use crate::config::section::{CHOICES, EXPORTERS, OF_PROGRAM, OF_PROVIDER, SERVER, Section};
+use crate::config::section::{CHOICES, EXPORTERS, OF_PROGRAM, OF_PROVIDER, SERVER, Section, TELEMETRY};
 use crate::config::settings::{SIGNALS, TRANSPORT, rows};
 use crate::config::text::{dotted, quoted, shown};
 use crate::config::{Exporter, ProviderName, SettingSource, Signals, Transport};
@@ -108,13 +108,12 @@ impl Found<'_> {
         let mut exporter = Exporter::of_tracetest(section.exporter_id(), dotted(&section.path()), declared);
         exporter.reader.interval = DEFAULT_INTERVAL;
         exporter.set_transport(Transport::Grpc);
-        let mut reader = self.reader(section, field);
-        let entries = reader.entries(&field.node)?;
+        let mut reader = SectionReader::new(section, field, &mut self.report)?;
         let (key, advice) = section.spelling(&TRANSPORT);
-        if entries.find(key).is_none_or(|entry| entry.node.value == Tree::Null) {
+        if reader.entries.find(key).is_none_or(|entry| entry.node.value == Tree::Null) {
             reader.missing(key, advice);
         }
-        reader.settings(&entries, &mut exporter);
+        reader.settings(&mut exporter);
         // these programs send plaintext unless the endpoint says https
         exporter.connection.insecure = Some(true);
         Some(exporter)
@@ -202,32 +201,24 @@ fn listed(fields: &[Field]) -> String {
     shown.join(", ")
 }
 
+/// Begins the names of variables that replace values, and the sections whose values are replaced.
 const PREFIX: &str = "TRACETEST";
+const REPLACED: [(&[&str], &str); 2] =
+    [(&[TELEMETRY], "TRACETEST_TELEMETRY_"), (&SERVER, "TRACETEST_SERVER_TELEMETRY_")];
 
 /// Replaces every value below `telemetry` and `server.telemetry` whose path, in capitals and with `_`, is the name of
 /// a variable.
 pub(super) fn apply_overrides(root: &mut Node, variables: &Variables, report: &mut Report<'_>) {
     let mut used = HashSet::new();
-    for path in [&EXPORTERS[..1], &SERVER[..]] {
-        let mut name = PREFIX.to_owned();
-        let mut node = Some(&mut *root);
-        for part in path {
-            push(&mut name, part);
-            node = node.and_then(|node| field_of(node, part));
-        }
-        if let Some(node) = node {
-            replace(node, &name, variables, report, &mut used);
-            for unused in variables.names().filter(|known| is_below(known, &name) && !used.contains(*known)) {
-                let what = "the file has no such key";
-                report.ignore(unused, Fault::new(what, "write the key in the file, or unset it"));
-            }
+    replace(root, PREFIX, variables, report, &mut used);
+    for (path, prefix) in REPLACED {
+        let section = path.iter().try_fold(&*root, |node, name| node.get(name).map(|field| &field.node));
+        let is_unused = |name: &&str| section.is_some() && name.starts_with(prefix) && !used.contains(*name);
+        for unused in variables.names().filter(is_unused) {
+            let fix = "write the key in the file, or unset it";
+            report.ignore(unused, Fault::new("the file has no such key", fix));
         }
     }
-}
-
-/// Whether a variable is for something below what another would be for.
-fn is_below(variable: &str, name: &str) -> bool {
-    variable.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
 }
 
 fn replace(
@@ -250,18 +241,18 @@ fn replace(
             }
         }
         Tree::List(_) => {}
-        value => match variables.get(name) {
-            Some(Ok(text)) => {
-                *value = Tree::Text(text.to_owned());
-                report.replace(node.at, name.to_owned());
-                used.insert(name.to_owned());
+        value if REPLACED.iter().any(|(_, prefix)| name.starts_with(prefix)) => {
+            let Some(given) = variables.get(name) else { return };
+            used.insert(name.to_owned());
+            match given {
+                Ok(text) => {
+                    *value = Tree::Text(text.to_owned());
+                    report.replace(node.at, name.to_owned());
+                }
+                Err(not_utf8) => report.ignore(name, not_utf8.into()),
             }
-            Some(Err(not_utf8)) => {
-                report.ignore(name, not_utf8.into());
-                used.insert(name.to_owned());
-            }
-            None => {}
-        },
+        }
+        _ => {}
     }
 }
 
@@ -270,13 +261,4 @@ fn push(name: &mut String, part: &str) {
     let in_capitals = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     name.push('_');
     name.extend(part.chars().map(in_capitals));
-}
-
-fn field_of<'n>(node: &'n mut Node, name: &str) -> Option<&'n mut Node> {
-    match &mut node.value {
-        Tree::Table(fields) => {
-            fields.iter_mut().find(|field| field.name == name).map(|field| &mut field.node)
-        }
-        _ => None,
-    }
 }

@@ -43,9 +43,7 @@ settings! {
         /// Whether that came from elsewhere, as secrets do: then it is only shown to the server.
         pub(crate) hides_user_agent: bool = false,
     }
-}
 
-settings! {
     /// What follows when an attempt fails.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     RetrySettings {
@@ -97,8 +95,7 @@ macro_rules! unlimited {
 // the transport comes before the endpoint, whose meaning depends on it
 table! { ADDRESS from PLAIN:
     /// how requests travel; `disable` for off
-    TRANSPORT {
-        key: "transport",
+    TRANSPORT "transport" {
         kind: Kind::Word {
             names: || Transport::NAMES.iter().map(|(name, _)| *name).collect(),
             get: |exporter| exporter.connection.transport.name().to_owned(),
@@ -115,8 +112,7 @@ table! { ADDRESS from PLAIN:
         },
     }
     /// a URL, `host` or `host:port`; without a path, that of each signal is appended, but not for gRPC
-    ENDPOINT {
-        key: "endpoint",
+    ENDPOINT "endpoint" {
         kind: Kind::Endpoint,
         advice: "write a URL like \"http://localhost:4318\"",
         variables: VariableNames::OfExporter("ENDPOINT"),
@@ -128,8 +124,7 @@ table! { ADDRESS from PLAIN:
         rule: rules::endpoint,
     }
     /// a list of `"Name: value"`, one such string, or a table; values are never shown
-    HEADERS {
-        key: "headers",
+    HEADERS "headers" {
         kind: Kind::Headers,
         advice: "write a list like [\"Name: value\"], one such string, or a table",
         variables: VariableNames::OfExporter("HEADERS"),
@@ -141,8 +136,7 @@ table! { ADDRESS from PLAIN:
 table! { CONNECTION from CONNECTED:
     /// one attempt, from the look-up of the name to the end of the answer; the other signals wait for it no longer
     /// than that; `none`: the time of its batch bounds it
-    TIMEOUT {
-        key: "timeout",
+    TIMEOUT "timeout" {
         kind: Kind::Limit { field: unlimited!(connection.timeout), range: POSITIVE },
         advice: "write a duration like \"10s\", or \"none\"",
         variables: VariableNames::OfExporter("TIMEOUT"),
@@ -150,8 +144,7 @@ table! { CONNECTION from CONNECTED:
     }
     /// a batch that could not be delivered in this time, if it is not `none`, is dropped and counted; in a shutdown its
     /// budget counts
-    GIVE_UP_AFTER {
-        key: "give-up-after",
+    GIVE_UP_AFTER "give-up-after" {
         kind: Kind::Limit { field: unlimited!(retry.give_up_after), range: POSITIVE },
         advice: "write a duration like \"5m\", or \"none\"",
         variables: VariableNames::OfSignals([
@@ -161,27 +154,23 @@ table! { CONNECTION from CONNECTED:
         ]),
     }
     /// first step of the back-off, which doubles from there; the pause is random below the step
-    RETRY_FIRST_DELAY {
-        key: "retry-first-delay",
+    RETRY_FIRST_DELAY "retry-first-delay" {
         kind: Kind::Duration { field: field!(retry.first_delay), range: POSITIVE },
         advice: "write a duration like \"250ms\"",
     }
     /// longest step of the back-off
-    RETRY_MAX_DELAY {
-        key: "retry-max-delay",
+    RETRY_MAX_DELAY "retry-max-delay" {
         kind: Kind::Duration { field: field!(retry.max_delay), range: POSITIVE },
         advice: "write a duration like \"30s\"",
         rule: rules::max_delay,
     }
     /// longest pause that a server can ask for with `Retry-After`; after it the batch is sent again
-    MAX_RETRY_AFTER {
-        key: "max-retry-after",
+    MAX_RETRY_AFTER "max-retry-after" {
         kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
         advice: "write a duration like \"1m\"",
     }
     /// of request bodies
-    COMPRESSION {
-        key: "compression",
+    COMPRESSION "compression" {
         kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
         advice: "write \"none\" or \"gzip\"",
         variables: VariableNames::OfExporter("COMPRESSION"),
@@ -189,22 +178,19 @@ table! { CONNECTION from CONNECTED:
     }
     /// `env`: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; loopback is always reached
     /// directly
-    PROXY {
-        key: "proxy",
+    PROXY "proxy" {
         kind: word!(Proxy, connection.proxy, &[]),
         advice: "write \"env\" or \"off\"; HTTPS_PROXY or HTTP_PROXY sets the address of a proxy",
     }
     /// certificate authorities to trust instead, PEM
-    CA_FILE {
-        key: "ca-file",
+    CA_FILE "ca-file" {
         kind: file!(connection.tls.ca, "bundled roots"),
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CERTIFICATE"),
         rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
     }
     /// certificate to present, PEM, with its key below
-    CLIENT_CERTIFICATE_FILE {
-        key: "client-certificate-file",
+    CLIENT_CERTIFICATE_FILE "client-certificate-file" {
         kind: file!(connection.tls.client_certificate, "none"),
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CLIENT_CERTIFICATE"),
@@ -215,8 +201,7 @@ table! { CONNECTION from CONNECTED:
         },
     }
     /// private key of the certificate above, PEM
-    CLIENT_KEY_FILE {
-        key: "client-key-file",
+    CLIENT_KEY_FILE "client-key-file" {
         kind: file!(connection.tls.client_key, "none"),
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CLIENT_KEY"),
@@ -227,8 +212,7 @@ table! { CONNECTION from CONNECTED:
         },
     }
     /// a product of yours goes in front
-    USER_AGENT {
-        key: "user-agent",
+    USER_AGENT "user-agent" {
         kind: Kind::Text {
             set: |exporter, product, is_secret| {
                 exporter.connection.user_agent = Some(product);
@@ -326,12 +310,17 @@ impl ConnectionSettings {
     ///
     /// # Errors
     /// When there is more than a request can carry.
-    pub(crate) fn check_head(&self) -> Result<(), HeadTooLong> {
+    pub(crate) fn check_head(&self) -> Result<(), Fault> {
         let headers =
             self.headers.iter().map(|(name, value)| name.len() + value.expose().len() + FIELD_FRAMING);
         let product = self.user_agent.as_ref().map_or(0, String::len);
         let bytes = headers.sum::<usize>() + product + self.endpoint.len();
-        if bytes > MAX_HEAD_BYTES { Err(HeadTooLong { bytes }) } else { Ok(()) }
+        if bytes <= MAX_HEAD_BYTES {
+            return Ok(());
+        }
+        let names = "headers, endpoint and user-agent";
+        let limit = format!("a request can carry {} KiB of them", MAX_HEAD_BYTES >> 10);
+        Fault::err(format!("{names} are {bytes} bytes long together, and {limit}"), "write shorter ones")
     }
 
     /// Who sends: the user's token, then ours.
@@ -378,25 +367,6 @@ impl ConnectionSettings {
         }
     }
 }
-
-/// More bytes than the head of a request can carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HeadTooLong {
-    bytes: usize,
-}
-
-impl fmt::Display for HeadTooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "headers, endpoint and user-agent are {} bytes long together, and a request can carry {} KiB of them",
-            self.bytes,
-            MAX_HEAD_BYTES >> 10
-        )
-    }
-}
-
-impl std::error::Error for HeadTooLong {}
 
 /// Host and port of an endpoint, whether it is understood or not.
 fn authority(endpoint: &str) -> &str {

@@ -36,9 +36,7 @@ settings! {
         pub(crate) temporality: Temporality = Temporality::Cumulative,
         pub(crate) histograms: Histograms = Histograms::Explicit,
     }
-}
 
-settings! {
     /// When a round of sending may start.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     PaceSettings {
@@ -48,9 +46,7 @@ settings! {
         /// delay, see `config/env/exporters.rs`.
         pub(crate) linger: Duration = Duration::ZERO,
     }
-}
 
-settings! {
     /// The bounds of the queue of each signal. What happens when it is full has another default for Stalwart's files and
     /// for environment variables: see `Exporter::of_table` and `Exporter::of_environment`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,9 +57,7 @@ settings! {
         pub(crate) records: usize = 32_768,
         pub(crate) bytes: usize = 16 << 20,
     }
-}
 
-settings! {
     /// How large one request may become.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     BatchSettings {
@@ -86,16 +80,14 @@ const IS_64_BIT: bool = cfg!(target_pointer_width = "64");
 
 table! { DELIVERY from PLAIN:
     /// what is sent
-    SIGNALS {
-        key: "signals",
+    SIGNALS "signals" {
         kind: Kind::Signals,
         advice: "name at least one of traces, logs and metrics",
         is_in_tables: false,
         rule: rules::signals,
     }
     /// least severity of logs; spans are not touched by it
-    LEVEL {
-        key: "level",
+    LEVEL "level" {
         kind: Kind::Word {
             names: || Level::NAMES.iter().map(|(name, _)| *name).collect(),
             get: |exporter| exporter.level.shown(),
@@ -108,8 +100,7 @@ table! { DELIVERY from PLAIN:
         signals: &[Signal::Logs],
     }
     /// time between two exports of metrics; the first comes after one interval, the last at shutdown
-    INTERVAL {
-        key: "interval",
+    INTERVAL "interval" {
         kind: Kind::Duration { field: field!(reader.interval), range: POSITIVE },
         advice: "write a duration like \"1m\"",
         variables: VariableNames::OfSignals(["", "", "OTEL_METRIC_EXPORT_INTERVAL"]),
@@ -119,16 +110,14 @@ table! { DELIVERY from PLAIN:
     }
     /// sums since the start; `delta`: since the last export; `lowmemory`: the same, but what callbacks observe
     /// stays cumulative
-    TEMPORALITY {
-        key: "temporality",
+    TEMPORALITY "temporality" {
         kind: word!(Temporality, reader.temporality, &[]),
         advice: "write \"cumulative\", \"delta\" or \"lowmemory\"",
         variables: VariableNames::OfSignals(["", "", "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"]),
         signals: &[Signal::Metrics],
     }
     /// fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
-    HISTOGRAMS {
-        key: "histograms",
+    HISTOGRAMS "histograms" {
         kind: word!(Histograms, reader.histograms, &[
             ("explicit_bucket_histogram", "explicit"),
             ("base2_exponential_bucket_histogram", "exponential"),
@@ -139,24 +128,21 @@ table! { DELIVERY from PLAIN:
     }
     /// shortest time between the starts of two sending rounds of a signal; flush, shutdown, a queue three quarters
     /// full and a record that finds no room cut it short
-    THROTTLE {
-        key: "throttle",
+    THROTTLE "throttle" {
         kind: Kind::Duration { field: field!(pace.throttle), range: ANY },
         advice: "write a duration like \"1s\"",
         in_summary: Some(SummaryField { name: "throttle_ms", signals: RECORDS }),
         signals: RECORDS,
     }
     /// how long an incomplete batch may wait for more
-    LINGER {
-        key: "linger",
+    LINGER "linger" {
         kind: Kind::Duration { field: field!(pace.linger), range: ANY },
         advice: "write a duration like \"200ms\"",
         variables: VariableNames::OfSignals(["OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", ""]),
         signals: RECORDS,
     }
     /// full queue: `true` drops the new record, `false` makes the caller wait
-    LOSSY {
-        key: "lossy",
+    LOSSY "lossy" {
         kind: Kind::Bool {
             field: Field {
                 get: |exporter| exporter.queue.when_full == WhenFull::DropNewest,
@@ -173,8 +159,7 @@ table! { DELIVERY from PLAIN:
     }
     /// how long a caller waits at most, or `none` for as long as it takes; once a wait has timed out, no caller waits again
     /// until something was delivered
-    BLOCK_TIMEOUT {
-        key: "block-timeout",
+    BLOCK_TIMEOUT "block-timeout" {
         kind: Kind::Limit { field: field!(queue.block_timeout), range: POSITIVE },
         advice: "write a duration like \"5s\", or \"none\"",
         variables: VariableNames::OfSignals(["OTEL_BSP_BLOCK_ON_QUEUE_FULL_TIMEOUT", "OTEL_BLRP_BLOCK_ON_QUEUE_FULL_TIMEOUT", ""]),
@@ -182,15 +167,13 @@ table! { DELIVERY from PLAIN:
         rule: rules::block_timeout,
     }
     /// most records in the queue of each signal
-    QUEUE_RECORDS {
-        key: "queue-records",
+    QUEUE_RECORDS "queue-records" {
         kind: Kind::Number { field: field!(queue.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BLRP_MAX_QUEUE_SIZE", ""]),
     }
     /// most bytes in the queue of each signal
-    QUEUE_BYTES {
-        key: "queue-bytes",
+    QUEUE_BYTES "queue-bytes" {
         kind: Kind::Number {
             field: field!(queue.bytes),
             unit: Unit::Bytes,
@@ -200,16 +183,14 @@ table! { DELIVERY from PLAIN:
         advice: "write a size like \"16 MiB\" or a number of bytes",
     }
     /// most records in a request
-    BATCH_RECORDS {
-        key: "batch-records",
+    BATCH_RECORDS "batch-records" {
         // no batch can hold more than the queue can
         kind: Kind::Number { field: field!(batch.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", ""]),
     }
     /// most bytes in a request, before compression
-    BATCH_BYTES {
-        key: "batch-bytes",
+    BATCH_BYTES "batch-bytes" {
         kind: Kind::Number {
             field: field!(batch.bytes),
             unit: Unit::Bytes,
@@ -316,8 +297,7 @@ settings! {
 table! { SPOOLING from CONNECTED:
     /// a directory of this user alone, on Linux: records that were accepted survive the death of the process, and requests
     /// that cannot be delivered wait there; needs the feature `spool`
-    SPOOL {
-        key: "spool",
+    SPOOL "spool" {
         kind: Kind::Text {
             set: |exporter, directory, _| exporter.spool.directory = Some(directory.into()),
             show: |exporter| match &exporter.spool.directory {
@@ -329,8 +309,7 @@ table! { SPOOLING from CONNECTED:
         rule: rules::spool,
     }
     /// most bytes of requests that wait on disk, in equal parts for the signals; what finds no room there waits in the queue
-    SPOOL_BYTES {
-        key: "spool-bytes",
+    SPOOL_BYTES "spool-bytes" {
         kind: Kind::Number {
             field: field!(spool.bytes),
             unit: Unit::Bytes,
@@ -341,23 +320,20 @@ table! { SPOOLING from CONNECTED:
         partner: Some(&SPOOL),
     }
     /// how long a request waits on disk at most, or `none` for as long as it takes
-    SPOOL_AGE {
-        key: "spool-age",
+    SPOOL_AGE "spool-age" {
         kind: Kind::Limit { field: field!(spool.age), range: POSITIVE },
         advice: "write a duration like \"3d\", or \"none\"",
         partner: Some(&SPOOL),
     }
     /// when requests on disk are safe from power loss: `batch` once they are written, `1s` a second later, `none` when the
     /// system gets to it
-    SPOOL_SYNC {
-        key: "spool-sync",
+    SPOOL_SYNC "spool-sync" {
         kind: word!(SpoolSync, spool.sync, &[]),
         advice: "write \"batch\", \"1s\" or \"none\"",
         partner: Some(&SPOOL),
     }
     /// whether spans that are open when the process dies are delivered as well, marked as interrupted
-    SPOOL_OPEN_SPANS {
-        key: "spool-open-spans",
+    SPOOL_OPEN_SPANS "spool-open-spans" {
         kind: Kind::Bool { field: field!(spool.open_spans), variables: &[] },
         advice: "write true or false, without quotes",
         partner: Some(&SPOOL),

@@ -309,9 +309,9 @@ fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Result<(
     match value {
         _ if range.contains(&value) => Ok(()),
         _ if value < *range.start() => {
-            Err(Fault::new(format!("{shown} is too short"), format!("write {least} to {most}")))
+            Fault::err(format!("{shown} is too short"), format!("write {least} to {most}"))
         }
-        _ => Err(Fault::new(format!("{shown} is too long"), format!("write at most {most}"))),
+        _ => Fault::err(format!("{shown} is too long"), format!("write at most {most}")),
     }
 }
 
@@ -322,5 +322,5 @@ fn check_number(value: u64, unit: Unit, range: &RangeInclusive<u64>, most: &str)
     let [value_shown, least, largest] = [value, *range.start(), *range.end()].map(|number| unit.show(number));
     let problem =
         if value < *range.start() { "small".to_owned() } else { format!("large: {most} is {largest}") };
-    Err(Fault::new(format!("{value_shown} is too {problem}"), format!("write {least} to {largest}")))
+    Fault::err(format!("{value_shown} is too {problem}"), format!("write {least} to {largest}"))
 }

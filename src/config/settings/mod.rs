@@ -122,11 +122,11 @@ const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
 /// The worker collects metrics itself: nothing waits for room in the queue, and the interval is the pace.
 const RECORDS: &[Signal] = &[Signal::Traces, Signal::Logs];
 
-/// What a part of the program is given: the fields that rows set, each with its default.
+/// Settings of parts of the program: the fields that rows set, each with its default.
 macro_rules! settings {
-    ($(#[$meta:meta])* $name:ident {
+    ($($(#[$meta:meta])* $name:ident {
         $($(#[$doc:meta])* $visibility:vis $field:ident: $type:ty = $default:expr,)*
-    }) => {
+    })*) => {$(
         $(#[$meta])*
         pub(crate) struct $name {
             $($(#[$doc])* $visibility $field: $type,)*
@@ -137,17 +137,18 @@ macro_rules! settings {
                 Self { $($field: $default,)* }
             }
         }
-    };
+    )*};
 }
 use settings;
 
-/// Defines each row by its name, and a list of them; a base has the fields that rows leave out. The comment on a row is its
-/// sentence in the tables of the documentation.
+/// Defines each row by its name and its key, and a list of them; a base has the fields that rows leave out. The comment on a row
+/// is its sentence in the tables of the documentation.
 macro_rules! table {
-    ($list:ident from $base:ident: $($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $value:expr,)* })*) => {
+    ($list:ident from $base:ident: $($(#[doc = $doc:literal])+ $name:ident $key:literal { $($field:ident: $value:expr,)* })*) => {
         $(
             $(#[doc = $doc])+
             pub(crate) static $name: SettingRow = SettingRow {
+                key: $key,
                 $($field: $value,)*
                 #[cfg(test)]
                 doc: concat!($($doc),+),

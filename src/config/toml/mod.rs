@@ -17,7 +17,7 @@ mod tests;
 use toml_parser::{Expected, ParseError};
 
 use self::statement::{Kind, MAX_VALUES, Statement, Words, line_end};
-use self::table::{Conflict, Part, Table, TracerLevel, level_below, separate_enable};
+use self::table::{Conflict, Part, Table};
 use super::error::Fault;
 use super::node::{Document, Mistake, Node, Places};
 use super::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};
@@ -77,15 +77,14 @@ struct CurrentTable<'t> {
     path: Vec<String>,
     /// As it is stored.
     stored: Vec<Part<'t>>,
-    level: TracerLevel,
     /// Its header could not be read, and this has been reported: its keys are left out.
     is_lost: bool,
 }
 
 impl<'t, 'd> Reader<'t, 'd> {
     fn new(text: &'t str, places: Places<'d>) -> Self {
-        let current = CurrentTable { level: Some(0), ..CurrentTable::default() };
-        Self { text, places, root: Table::default(), mistakes: Vec::new(), current, values: 0, reread: 0 }
+        let (root, current) = (Table::default(), CurrentTable::default());
+        Self { text, places, root, mistakes: Vec::new(), current, values: 0, reread: 0 }
     }
 
     /// Reads all statements; `written` is the text before lone carriage returns were marked.
@@ -113,8 +112,7 @@ impl<'t, 'd> Reader<'t, 'd> {
 
     /// The statement that begins with the line at a place. One that has taken in lines of others ends before them.
     fn next(&mut self, at: usize) -> Statement<'t> {
-        let level = self.current.level;
-        let mut statement = Statement::read(self.text, at, level);
+        let mut statement = Statement::read(self.text, at);
         let cut = match statement.open_quote {
             Some(quote) if statement.is_unclosed => Some(line_end(self.text, quote)),
             _ if statement.is_unclosed => None,
@@ -122,7 +120,7 @@ impl<'t, 'd> Reader<'t, 'd> {
         };
         if let Some(cut) = cut.filter(|_| self.reread < MAX_REREAD) {
             self.reread += statement.end - at;
-            statement = Statement::read(&self.text[..cut], at, level);
+            statement = Statement::read(&self.text[..cut], at);
             statement.is_unclosed = false;
         }
         statement
@@ -174,23 +172,18 @@ impl<'t, 'd> Reader<'t, 'd> {
     }
 
     fn put(&mut self, statement: &mut Statement<'t>) -> Result<(), Conflict> {
-        let mut key = std::mem::take(&mut statement.key);
+        let key = std::mem::take(&mut statement.key);
         let is_element = statement.kind == Kind::ElementHeader;
         if let Some(value) = statement.value.take() {
-            separate_enable(&mut key, self.current.level, value.as_table().is_some());
-            self.root.set(&self.current.stored, &key, value)
-        } else if is_element || statement.kind == Kind::Header {
-            if !is_element {
-                self.current.level = level_below(Some(0), &key);
-                separate_enable(&mut key, Some(0), true);
-            }
-            let opened = self.root.open(&key, statement.start, is_element);
-            self.current.is_lost = !self.root.has(&key);
-            self.current.stored = key;
-            opened
-        } else {
-            Ok(())
+            return self.root.set(&self.current.stored, &key, value);
         }
+        if !is_element && statement.kind != Kind::Header {
+            return Ok(());
+        }
+        let opened = self.root.open(&key, statement.start, is_element);
+        self.current.is_lost = !self.root.has(&key);
+        self.current.stored = key;
+        opened
     }
 
     fn conflict(&self, conflict: &Conflict) -> Fault {

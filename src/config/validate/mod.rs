@@ -152,7 +152,7 @@ pub(crate) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     if max < first {
         let (first, max) = (units::show_duration(first), units::show_duration(max));
         let what = format!("{max} is shorter than retry-first-delay, {first}");
-        return Err(Fault::new(what, format!("write {first} or more")));
+        return Fault::err(what, format!("write {first} or more"));
     }
     Ok(())
 }
@@ -177,7 +177,7 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
 }
 
 fn needs(is_so: bool, what: &'static str, fix: &'static str) -> Result<(), Fault> {
-    if is_so { Ok(()) } else { Err(Fault::new(what, fix)) }
+    if is_so { Ok(()) } else { Fault::err(what, fix) }
 }
 
 pub(crate) fn transport(exporter: &Exporter) -> Result<(), Fault> {
@@ -216,12 +216,12 @@ pub(crate) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
     if pem.split(|&byte| byte == b'\n').any(is_begin) {
         return Ok(());
     }
-    Err(Fault::new(format!("holds no PEM block \"{kind}\""), "name a file in PEM form"))
+    Fault::err(format!("holds no PEM block \"{kind}\""), "name a file in PEM form")
 }
 
 pub(crate) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
     match &exporter.connection.user_agent {
-        Some(product) if product.trim().is_empty() => Err(Fault::new("is empty", USER_AGENT.advice)),
+        Some(product) if product.trim().is_empty() => Fault::err("is empty", USER_AGENT.advice),
         Some(product) => {
             header::check_value(product).map_err(|problem| Fault::new(problem, USER_AGENT.advice))
         }
@@ -237,7 +237,7 @@ pub(crate) fn head(exporter: &Exporter) -> Result<(), Fault> {
     if values.any(header::is_too_long) || Endpoint::is_too_long(&http.endpoint) {
         return Ok(());
     }
-    http.check_head().map_err(|error| Fault::new(error.to_string(), "write shorter ones"))
+    http.check_head()
 }
 
 type Remark = (&'static SettingRow, Fault);
@@ -330,7 +330,7 @@ fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
     // the variables have a warning of their own for an endpoint without a path
     let is_at_root = exporter.connection.path_rule == PathRule::Verbatim
         && exporter.source(&ENDPOINT) == SettingSource::Code;
-    let is_shared = exporter.connection.path_rule.keeps_path() && (endpoint.has_path() || is_at_root);
+    let is_shared = exporter.connection.path_rule.keeps_path() && (!endpoint.path.is_empty() || is_at_root);
     if !is_shared || signals.len() < 2 {
         return None;
     }
@@ -357,7 +357,7 @@ fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
         let fix = "leave the path out: that of each signal is added";
         return Some((&ENDPOINT, Fault::new("the path names a signal twice", fix)));
     }
-    let is_of = |signal: &Signal| endpoint.path().ends_with(signal.path());
+    let is_of = |signal: &Signal| endpoint.path.ends_with(signal.path());
     let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
     match named {
         Some(named) if exporter.connection.path_rule.keeps_path() => {
@@ -388,7 +388,7 @@ fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
 
 /// gRPC has no use for a path.
 fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    if exporter.connection.transport != Transport::Grpc || !endpoint.has_path() {
+    if exporter.connection.transport != Transport::Grpc || endpoint.path.is_empty() {
         return None;
     }
     // nothing that was put in is shown
@@ -401,7 +401,7 @@ fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
 
 /// Nor for a query, in which people put keys.
 fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    let is_ignored = exporter.connection.transport == Transport::Grpc && endpoint.has_query();
+    let is_ignored = exporter.connection.transport == Transport::Grpc && !endpoint.query.is_empty();
     let fault = || Fault::new("the query is ignored: gRPC has none", "send what it says as a header");
     is_ignored.then(|| (&ENDPOINT, fault()))
 }

@@ -29,14 +29,14 @@ pub(crate) fn check_count(count: usize) -> Result<(), Fault> {
     if count <= MOST {
         return Ok(());
     }
-    Err(Fault::new(format!("{count} headers"), format!("write at most {MOST}")))
+    Fault::err(format!("{count} headers"), format!("write at most {MOST}"))
 }
 
 /// Splits `Name: value` at the first colon and trims both.
 pub(crate) fn split(line: &str) -> Result<(&str, &str), Fault> {
     match line.split_once(':') {
         Some((name, value)) => Ok((trim(name), trim(value))),
-        None => Err(Fault::new("header without a colon", "write it like \"Name: value\"")),
+        None => Fault::err("header without a colon", "write it like \"Name: value\""),
     }
 }
 
@@ -48,24 +48,24 @@ pub(crate) fn trim(text: &str) -> &str {
 /// Checks one header; `number` counts from 1 and stands for the name when that cannot be shown.
 pub(crate) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault> {
     if name.is_empty() {
-        return Err(Fault::new(format!("header {number} has no name"), "write it like \"Name: value\""));
+        return Fault::err(format!("header {number} has no name"), "write it like \"Name: value\"");
     }
     if let Some(stray) = name.chars().find(|c| !is_name_character(*c)) {
         // half a secret may have come before a colon: only the one character is shown
-        return Err(Fault::new(
+        return Fault::err(
             format!("header {number} has {stray:?} in its name"),
             "names are letters, digits and -",
-        ));
+        );
     }
     let header = called(number, name);
     if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
-        return Err(Fault::new(format!("{header} is not yours to set"), "remove it: standpipe writes it"));
+        return Fault::err(format!("{header} is not yours to set"), "remove it: standpipe writes it");
     }
     if value.is_empty() {
-        return Err(Fault::new(format!("{header} has no value"), "write the value or remove the header"));
+        return Fault::err(format!("{header} has no value"), "write the value or remove the header");
     }
     if is_too_long(value) {
-        return Err(Fault::new(format!("value of {header} {TOO_LONG}"), "write a shorter one"));
+        return Fault::err(format!("value of {header} {TOO_LONG}"), "write a shorter one");
     }
     check_value(value).map_err(|problem| {
         Fault::new(format!("value of {header} {problem}"), "write printable ASCII in one line")
@@ -121,7 +121,7 @@ pub(crate) fn check_metadata(name: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let what = format!("header {:?} is not yours to set over gRPC", shown_name(name));
-    Err(Fault::new(what, "remove it: standpipe writes what is needed"))
+    Fault::err(what, "remove it: standpipe writes what is needed")
 }
 
 pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
@@ -159,7 +159,7 @@ pub(crate) const MAX_ATTRIBUTES: usize = 1_000;
 /// The headers of a list; of a name given twice the last value counts. What they may hold is judged later.
 pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
     if text.trim_start().starts_with(['"', '\'']) {
-        return Err(Fault::new("has quotes around it", "remove them"));
+        return Fault::err("has quotes around it", "remove them");
     }
     let pairs: Vec<&str> = pieces(text).collect();
     check_count(pairs.len())?;
@@ -167,16 +167,16 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
     for (index, pair) in pairs.into_iter().enumerate() {
         let number = index + 1;
         let Some((name, value)) = pair.split_once('=') else {
-            return Err(Fault::new(format!("header {number} has no ="), "write it like name=value"));
+            return Fault::err(format!("header {number} has no ="), "write it like name=value");
         };
         let name = trim(name);
         if name.is_empty() {
-            return Err(Fault::new(format!("header {number} has no name"), "write it like name=value"));
+            return Fault::err(format!("header {number} has no name"), "write it like name=value");
         }
         // the = of a token in base 64 separates nothing
         if value.bytes().all(|byte| byte == b'=') && !is_like_a_name(name) {
             let what = format!("header {number} is a value without a name");
-            return Err(Fault::new(what, "write it like name=value"));
+            return Fault::err(what, "write it like name=value");
         }
         let value = decoded(trim(value)).map_err(|fault| {
             // only a name that is one may be shown
@@ -195,7 +195,7 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
 pub(crate) fn read_attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
     let count = pieces(text).count();
     if count > MAX_ATTRIBUTES {
-        return Err(Fault::new(format!("{count} attributes"), format!("write at most {MAX_ATTRIBUTES}")));
+        return Fault::err(format!("{count} attributes"), format!("write at most {MAX_ATTRIBUTES}"));
     }
     pieces(text)
         .enumerate()

@@ -192,7 +192,7 @@ impl<'d> Builder<'d> {
 
     fn alias(&mut self, anchor: usize) -> Result<(), Fault> {
         let Some(part) = self.anchored.get(&anchor) else {
-            return Err(Fault::new("an alias inside of the value that it stands for", "write the value out"));
+            return Fault::err("an alias inside of the value that it stands for", "write the value out");
         };
         if self.frames.len() + part.weight.levels > MAX_DEPTH {
             return Err(fault::too_deep());

@@ -168,7 +168,7 @@ fn name_of(key: Node) -> Result<String, Fault> {
         Tree::List(_) => "a list",
         _ => key.kind(),
     };
-    Err(Fault::new(format!("found {kind} as a key"), "write text"))
+    Fault::err(format!("found {kind} as a key"), "write text")
 }
 
 fn tables_of(source: Node) -> Option<Vec<Vec<Field>>> {
@@ -192,10 +192,7 @@ pub(super) fn asks_for_text(tag: Option<&Tag>) -> Result<bool, Fault> {
     if is_text || matches!((tag.handle(), tag.suffix()), ("", "!") | ("!", "")) {
         return Ok(true);
     }
-    Err(Fault::new(
-        "an unknown tag",
-        "remove it, or write !!str for text; text that begins with ! needs quotes",
-    ))
+    Fault::err("an unknown tag", "remove it, or write !!str for text; text that begins with ! needs quotes")
 }
 
 /// Reads a scalar. Only plain ones mean anything but text.
