@@ -55,7 +55,7 @@ pub struct Exporter {
     /// Beside `http.headers`, one for each.
     header_sources: Vec<SettingSource>,
     /// What was asked for and cannot be done: it is not started without.
-    refused: Vec<(&'static SettingRow, SettingSource, Fault)>,
+    pub(super) refused: Vec<(&'static SettingRow, SettingSource, Fault)>,
 }
 
 impl Exporter {
@@ -310,10 +310,6 @@ impl Exporter {
     pub(super) fn refuse(&mut self, row: &'static SettingRow, source: SettingSource, fault: Fault) {
         self.record(row, source.clone(), None);
         self.refused.push((row, source, fault));
-    }
-
-    pub(super) fn refused(&self) -> &[(&'static SettingRow, SettingSource, Fault)] {
-        &self.refused
     }
 
     pub(super) fn source(&self, row: &'static SettingRow) -> SettingSource {

@@ -123,7 +123,7 @@ impl Config {
     /// # Ok::<(), standpipe::ConfigError>(())
     /// ```
     pub fn default_service_name(mut self, name: &str) -> Self {
-        self.main.set_default_name(name);
+        self.main.default_name = Some(name.to_owned());
         self
     }
 

@@ -90,10 +90,10 @@ pub(crate) struct ProviderSettings {
     /// The share of traces in percent as it was given, if it was given so.
     sampling: Option<f64>,
     /// The name of the service if no other is set, in code, in a file or in the environment.
-    default_name: Option<String>,
+    pub(super) default_name: Option<String>,
     /// How each attribute of the resource got its value.
     origins: Origins<String>,
-    sampler_source: SettingSource,
+    pub(super) sampler_source: SettingSource,
 }
 
 impl ProviderSettings {
@@ -123,10 +123,6 @@ impl ProviderSettings {
         }
     }
 
-    pub(super) fn set_default_name(&mut self, name: &str) {
-        self.default_name = Some(name.to_owned());
-    }
-
     /// Whether the service has a name that is not made up.
     pub(crate) fn is_named(&self) -> bool {
         self.has_own_name() || self.default_name.as_ref().is_some_and(|name| !name.is_empty())
@@ -152,17 +148,8 @@ impl ProviderSettings {
         self.sampler_source = source;
     }
 
-    /// Who set the name of the service; the default if it is not set, or has a default of the program's own.
-    pub(super) fn service_name_source(&self) -> SettingSource {
-        self.resource_source(SERVICE_NAME)
-    }
-
     pub(super) fn resource_source(&self, key: &str) -> SettingSource {
         self.origins.source(&key.to_owned())
-    }
-
-    pub(super) fn sampler_source(&self) -> &SettingSource {
-        &self.sampler_source
     }
 
     /// As it will be sent, or as it is written if something was put in.
@@ -181,7 +168,7 @@ impl ProviderSettings {
     /// Name, other attributes and sampler, under these keys. Attributes of different sources are apart.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
         let has_default = self.default_name.is_some() && !self.has_own_name();
-        let source = if has_default { SettingSource::Code } else { self.service_name_source() };
+        let source = if has_default { SettingSource::Code } else { self.resource_source(SERVICE_NAME) };
         let mut settings = vec![Setting::new(name, &self.shown_service_name(), source)];
         let mut others: Vec<(SettingSource, Vec<String>)> = Vec::new();
         for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {

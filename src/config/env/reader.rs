@@ -30,7 +30,7 @@ impl<'v> Reader<'v> {
     /// For what must not be ignored: the fault is the caller's to report. A blank value is as good as none; line breaks
     /// stay, for the caller to refuse.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
-        let given = self.variables.get(name)?.map(header::trim).map_err(Fault::from);
+        let given = self.variables.get(name)?.map(header::trim);
         (given != Ok("")).then_some(given)
     }
 
@@ -123,24 +123,14 @@ impl Variables {
     }
 
     /// The value of a variable; an empty one is as good as none. `Err` if it is not UTF-8.
-    pub(crate) fn get(&self, name: &str) -> Option<Result<&str, NotUtf8>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Result<&str, Fault>> {
         let value = self.0.get(name).filter(|value| !value.is_empty())?;
-        Some(value.to_str().ok_or(NotUtf8))
+        Some(value.to_str().ok_or_else(|| Fault::new("is not UTF-8", "set it to text")))
     }
 
     /// The names of all that are not empty, in the order of the alphabet.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.as_str())
-    }
-}
-
-/// Why a variable cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotUtf8;
-
-impl From<NotUtf8> for Fault {
-    fn from(_: NotUtf8) -> Self {
-        Fault::new("is not UTF-8", "set it to text")
     }
 }
 

@@ -6,7 +6,8 @@ use super::table::{Report, SectionReader, Switch};
 use crate::config::error::{DiagnosticSeverity, Fault};
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{
-    ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, Section, TELEMETRY, TYPE,
+    CHOICES, ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, Section, TELEMETRY,
+    TYPE,
 };
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{LEVEL, SIGNALS, TRANSPORT};
@@ -191,50 +192,38 @@ impl SectionReader<'_, '_, '_> {
     }
 }
 
-/// Warns of every section that was probably meant to be read. Sections of others are left alone: only what has our
-/// keys in it is looked at. Returns whether there is one.
+/// Warns of every section that was probably meant to be read, and returns whether there is one. Sections of other programs are
+/// left alone: only those with our keys in them are looked at.
 pub(super) fn warn_of_strays(root: &Node, report: &mut Report<'_>) -> bool {
     let known = report.count();
     for section in root.as_table().unwrap_or_default() {
+        let name = section.name.as_str();
         let fields = section.node.as_table().unwrap_or_default();
-        match section.name.as_str() {
-            "tracer" | TELEMETRY => {}
-            "metrics" => warn_of_metrics(fields, report),
-            "server" => warn_of_choice(fields, report),
-            name if fields.iter().any(|field| is_of_telemetry(&field.name)) => {
-                if text::nearest(name, &[TELEMETRY]).is_some() {
-                    warn_of(report, section, &[name], TELEMETRY);
-                }
+        let is_ours = |field: &Field| field.name == EXPORTERS[1] || OF_PROGRAM.contains(&&*field.name);
+        if ["tracer", TELEMETRY].contains(&name) {
+            continue;
+        }
+        if ![METRICS[0], SERVER[0]].contains(&name) && fields.iter().any(is_ours) {
+            if text::nearest(name, &[TELEMETRY]).is_some() {
+                warn_of(report, section, &[name], TELEMETRY);
             }
-            name => {
-                for field in fields.iter().filter(|field| is_exporter(&field.node)) {
-                    let is_metrics = text::nearest(name, &[METRICS[0]]).is_some();
-                    let meant = if is_metrics { dotted(&METRICS) } else { dotted(&["tracer", &field.name]) };
-                    warn_of(report, field, &[name, &field.name], &format!("[{meant}]"));
-                }
-            }
+            continue;
+        }
+        for field in fields {
+            let chooses = || CHOICES.iter().any(|(key, _)| field.node.get(key).is_some());
+            let meant = match name {
+                "server" if field.name == SERVER[1] || !chooses() => continue,
+                "server" if text::nearest(&field.name, &[SERVER[1]]).is_none() => continue,
+                "server" => dotted(&SERVER),
+                "metrics" if field.name == METRICS[1] => continue,
+                _ if !is_exporter(&field.node) => continue,
+                _ if text::nearest(name, &[METRICS[0]]).is_some() => format!("[{}]", dotted(&METRICS)),
+                _ => format!("[{}]", dotted(&["tracer", &field.name])),
+            };
+            warn_of(report, field, &[name, &field.name], &meant);
         }
     }
     report.count() > known
-}
-
-fn is_of_telemetry(name: &str) -> bool {
-    name == EXPORTERS[1] || OF_PROGRAM.contains(&name)
-}
-
-fn warn_of_metrics(fields: &[Field], report: &mut Report<'_>) {
-    for field in fields.iter().filter(|field| field.name != METRICS[1] && is_exporter(&field.node)) {
-        warn_of(report, field, &[METRICS[0], &field.name], &format!("[{}]", dotted(&METRICS)));
-    }
-}
-
-fn warn_of_choice(fields: &[Field], report: &mut Report<'_>) {
-    for field in fields.iter().filter(|field| field.name != SERVER[1]) {
-        let chooses = field.node.get("exporter").or(field.node.get("applicationExporter")).is_some();
-        if chooses && text::nearest(&field.name, &[SERVER[1]]).is_some() {
-            warn_of(report, field, &[SERVER[0], &field.name], &dotted(&SERVER));
-        }
-    }
 }
 
 /// Whether this looks like an exporter.

@@ -90,7 +90,7 @@ impl Found<'_> {
             ProviderName::Internal => (&mut self.config.main, &[Signal::Traces, Signal::Metrics]),
             ProviderName::Application => (&mut self.config.application, &[Signal::Traces]),
         };
-        if *provider.sampler_source() == SettingSource::Default {
+        if provider.sampler_source == SettingSource::Default {
             provider.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
         }
         let fields = field.node.as_table().unwrap_or_default();
@@ -249,7 +249,7 @@ fn replace(
                     *value = Tree::Text(text.to_owned());
                     report.replace(node.at, name.to_owned());
                 }
-                Err(not_utf8) => report.ignore(name, not_utf8.into()),
+                Err(not_utf8) => report.ignore(name, not_utf8),
             }
         }
         _ => {}

@@ -1,7 +1,6 @@
 //! Connection and retry settings with their defaults, a row for each setting, the builder's methods, and the URL and head of a
 //! request that follow from them.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::kind::{Field, Kind, field, file, word};
@@ -69,16 +68,6 @@ impl TlsSettings {
     /// Certificate chain and private key, where both are set.
     pub(crate) fn client(&self) -> Option<(&[u8], &[u8])> {
         self.client_certificate.as_deref().zip(self.client_key.as_deref())
-    }
-}
-
-// by hand: certificates are pages of numbers
-impl fmt::Debug for TlsSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsSettings")
-            .field("ca_bytes", &self.ca.as_ref().map(Vec::len))
-            .field("client_certificate_bytes", &self.client_certificate.as_ref().map(Vec::len))
-            .finish()
     }
 }
 
@@ -195,10 +184,7 @@ table! { CONNECTION from CONNECTED:
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CLIENT_CERTIFICATE"),
         partner: Some(&CLIENT_KEY_FILE),
-        rule: |exporter| {
-            let client = exporter.connection.tls.client();
-            rules::pem(client.map(|(certificate, _)| certificate), "CERTIFICATE")
-        },
+        rule: |exporter| rules::pem(exporter.connection.tls.client_certificate.as_deref(), "CERTIFICATE"),
     }
     /// private key of the certificate above, PEM
     CLIENT_KEY_FILE "client-key-file" {
@@ -206,10 +192,7 @@ table! { CONNECTION from CONNECTED:
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CLIENT_KEY"),
         partner: Some(&CLIENT_CERTIFICATE_FILE),
-        rule: |exporter| {
-            let client = exporter.connection.tls.client();
-            rules::pem(client.map(|(_, key)| key), "PRIVATE KEY")
-        },
+        rule: |exporter| rules::pem(exporter.connection.tls.client_key.as_deref(), "PRIVATE KEY"),
     }
     /// a product of yours goes in front
     USER_AGENT "user-agent" {
@@ -218,11 +201,7 @@ table! { CONNECTION from CONNECTED:
                 exporter.connection.user_agent = Some(product);
                 exporter.connection.hides_user_agent = is_secret;
             },
-            show: |exporter| {
-                let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
-                let product = exporter.connection.user_agent.as_ref();
-                product.map_or_else(|| own.to_owned(), |product| format!("{} {own}", shown(product)))
-            },
+            show: |exporter| shown(&exporter.connection.full_user_agent()).into_owned(),
         },
         advice: "write a product like \"shop/1.2\"",
         rule: rules::user_agent,
@@ -372,22 +351,4 @@ impl ConnectionSettings {
 fn authority(endpoint: &str) -> &str {
     let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn certificates_and_keys_are_not_printed() {
-        let tls = TlsSettings {
-            ca: Some(b"ROOT".to_vec()),
-            client_certificate: Some(b"CERTIFICATE".to_vec()),
-            client_key: Some(b"hunter2".to_vec()),
-        };
-        assert_eq!(
-            format!("{tls:?}"),
-            "TlsSettings { ca_bytes: Some(4), client_certificate_bytes: Some(11) }"
-        );
-    }
 }

@@ -275,7 +275,7 @@ impl Kind {
             Self::Headers if exporter.connection.headers.is_empty() => "none".to_owned(),
             Self::Headers => {
                 let headers = exporter.connection.headers.iter();
-                let shown = headers.map(|(name, value)| format!("{}: {value}", shown_name(name)));
+                let shown = headers.map(|(name, value)| format!("{}: {value:?}", shown_name(name)));
                 shown.collect::<Vec<_>>().join(", ")
             }
             Self::Signals => exporter.signals.iter().map(Signal::name).collect::<Vec<_>>().join(", "),

@@ -33,7 +33,15 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
         }
     }
     let readable = String::from_utf8(bytes).unwrap_or_default();
-    let mut reader = Reader::new(&readable, Places::new(file, text));
+    let mut reader = Reader {
+        text: &readable,
+        places: Places::new(file, text),
+        root: Table::default(),
+        mistakes: Vec::new(),
+        current: CurrentTable::default(),
+        values: 0,
+        reread: 0,
+    };
     reader.read(text.as_bytes());
     let root = Node { at: 0, value: reader.root.into_tree() };
     Document { root, mistakes: reader.mistakes, places: reader.places }
@@ -81,12 +89,7 @@ struct CurrentTable<'t> {
     is_lost: bool,
 }
 
-impl<'t, 'd> Reader<'t, 'd> {
-    fn new(text: &'t str, places: Places<'d>) -> Self {
-        let (root, current) = (Table::default(), CurrentTable::default());
-        Self { text, places, root, mistakes: Vec::new(), current, values: 0, reread: 0 }
-    }
-
+impl<'t> Reader<'t, '_> {
     /// Reads all statements; `written` is the text before lone carriage returns were marked.
     fn read(&mut self, written: &[u8]) {
         let mut at = 0;

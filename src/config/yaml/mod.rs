@@ -16,7 +16,7 @@ mod tree;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use granit_parser::{Event, Options, Parser, ScalarStyle, Span, Tag, options};
+use granit_parser::{Event, Parser, ScalarStyle, Span, Tag, options};
 
 use self::tree::{Contents, Frame, MERGE, OpenTable, RefusedKey, Weight};
 use super::error::{Diagnostic, Fault};
@@ -34,7 +34,14 @@ const NO_ANCHOR: usize = 0;
 ///
 /// The text should be at most 1 MiB: time and memory grow with it up to a bound on the number of values.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
-    let mut builder = Builder::new(Places::new(file, text));
+    let mut builder = Builder {
+        places: Places::new(file, text),
+        budget: Weight::BUDGET,
+        frames: Vec::new(),
+        anchored: HashMap::new(),
+        root: None,
+        mistakes: Vec::new(),
+    };
     match builder.read(file, text) {
         Ok(()) => {
             let root = builder.root.unwrap_or(Node { at: 0, value: Tree::Null });
@@ -44,13 +51,6 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
             let mistakes = vec![Mistake { owner: Owner::Unknown, diagnostic }];
             Document { root: Node { at: 0, value: Tree::Null }, mistakes, places: builder.places }
         }
-    }
-}
-
-fn limits() -> Options {
-    options! {
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
     }
 }
 
@@ -75,23 +75,13 @@ struct Part {
     weight: Weight,
 }
 
-impl<'d> Builder<'d> {
-    fn new(places: Places<'d>) -> Self {
-        Self {
-            places,
-            budget: Weight::BUDGET,
-            frames: Vec::new(),
-            anchored: HashMap::new(),
-            root: None,
-            mistakes: Vec::new(),
-        }
-    }
-
+impl Builder<'_> {
     /// # Errors
     ///
     /// The first syntax error, or a limit that the document goes beyond.
     fn read(&mut self, file: &str, text: &str) -> Result<(), Diagnostic> {
-        let mut parser = Parser::new_from_str_with_options(text, limits());
+        let limits = options! { flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH };
+        let mut parser = Parser::new_from_str_with_options(text, limits);
         let mut documents = 0;
         while let Some(event) = parser.next_event() {
             let (event, span) = event.map_err(|error| fault::diagnostic(&error, text, file))?;
