@@ -255,6 +255,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
 
     /// Sets every usable setting of an exporter; others are reported.
     pub(super) fn settings(&mut self, exporter: &mut Exporter) {
+        // a clone, because every report needs `self`
         for entry in self.entries.0.clone().iter().filter(|entry| !self.section.has_switch(&entry.name())) {
             self.apply(entry, exporter);
         }
@@ -282,9 +283,12 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
                 self.headers(entry, exporter).map(|()| exporter.record(row, source.clone(), None))
             }
             _ if is_of_tracetest && *row == TRANSPORT => {
-                value::text(entry.node, surroundings).and_then(|text| match text.text == COLLECTOR {
-                    true => Ok(exporter.record(row, source.clone(), None)),
-                    false => Err(text.fault(Fault::new("is not known", advice)).into()),
+                value::text(entry.node, surroundings).and_then(|text| {
+                    if text.text != COLLECTOR {
+                        return Err(text.fault(Fault::new("is not known", advice)).into());
+                    }
+                    exporter.record(row, source.clone(), None);
+                    Ok(())
                 })
             }
             Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, surroundings)

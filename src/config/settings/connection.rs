@@ -184,7 +184,10 @@ table! { CONNECTION from CONNECTED:
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CLIENT_CERTIFICATE"),
         partner: Some(&CLIENT_KEY_FILE),
-        rule: |exporter| rules::pem(exporter.connection.tls.client_certificate.as_deref(), "CERTIFICATE"),
+        rule: |exporter| {
+            let client = exporter.connection.tls.client();
+            rules::pem(client.map(|(certificate, _)| certificate), "CERTIFICATE")
+        },
     }
     /// private key of the certificate above, PEM
     CLIENT_KEY_FILE "client-key-file" {
@@ -192,7 +195,10 @@ table! { CONNECTION from CONNECTED:
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CLIENT_KEY"),
         partner: Some(&CLIENT_CERTIFICATE_FILE),
-        rule: |exporter| rules::pem(exporter.connection.tls.client_key.as_deref(), "PRIVATE KEY"),
+        rule: |exporter| {
+            let client = exporter.connection.tls.client();
+            rules::pem(client.map(|(_, key)| key), "PRIVATE KEY")
+        },
     }
     /// a product of yours goes in front
     USER_AGENT "user-agent" {

@@ -68,7 +68,9 @@ impl<'d> Table<'d> {
             let (first_at, value) = table.fields.entry(name_of_table(name)).or_insert_with(made);
             let mut conflict = Conflict { at: *at, first_at: *first_at, not_a_table: None };
             table = match value {
-                Value::Table(next) if origin == Origin::Header || next.origin != Origin::Explicit => {
+                Value::Table(next)
+                    if origin == Origin::Header || next.origin != Origin::Explicit || name == ENABLE =>
+                {
                     if origin == Origin::DottedKey {
                         next.origin = origin;
                     }
@@ -115,7 +117,9 @@ impl<'d> Table<'d> {
         match value {
             Value::Elements(elements) if is_element => elements.push(Self::new(at, Origin::Explicit)),
             Value::Table(table) if !is_element => {
-                let is_new = table.origin == Origin::Header;
+                // the forms of a tracer's switches may be mixed
+                let is_new =
+                    table.origin == Origin::Header || name == ENABLE && table.origin == Origin::DottedKey;
                 (*first_at, table.at, table.origin) = (*key_at, at, Origin::Explicit);
                 return if is_new { Ok(()) } else { Err(conflict) };
             }

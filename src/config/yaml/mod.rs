@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, Tag, options};
 
-use self::tree::{Contents, Frame, MERGE, OpenTable, RefusedKey, Weight};
+use self::tree::{Contents, Frame, MERGE, OpenTable, Weight};
 use super::error::{Diagnostic, Fault};
 use super::node::{Document, Mistake, Node, Places, Tree};
 use super::section::Owner;
@@ -213,16 +213,11 @@ impl Builder<'_> {
             Contents::List(nodes) => nodes.push(node),
             Contents::Table(table) if table.awaits_key() => {
                 let at = node.at;
-                let taken = table.take_key(node, &self.places);
-                self.report_key(at, taken);
+                if let Err((name, fault)) = table.take_key(node, &self.places) {
+                    self.mistake(at, name.as_deref(), NO_ANCHOR, fault);
+                }
             }
             Contents::Table(table) => table.take_value(node),
-        }
-    }
-
-    fn report_key(&mut self, at: usize, taken: Result<(), RefusedKey>) {
-        if let Err((name, fault)) = taken {
-            self.mistake(at, name.as_deref(), NO_ANCHOR, fault);
         }
     }
 
