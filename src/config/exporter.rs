@@ -1,4 +1,4 @@
-//! What is an exporter? One destination, all that can be set about it, and who set it.
+//! An exporter: one destination with its settings, and the source of each setting.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What do all exporters of a provider share? The resource that it speaks for, and which of its traces are kept.
+//! Settings that all exporters of a provider share: its resource and its sampler.
 
 use std::fmt;
 

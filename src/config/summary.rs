@@ -1,5 +1,5 @@
-//! What does a configuration come to? Each setting with its value and who set it, and each exporter in a form that programs
-//! can read.
+//! The effective configuration: each setting with its value and its source, and each exporter in a form that programs can
+//! read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -110,7 +110,7 @@ pub struct ExporterSummary {
 }
 
 impl ExporterSummary {
-    /// The setting of this name, like `throttle_ms`; null if there is none.
+    /// Returns the setting of this name, like `throttle_ms`; null if the exporter does not have it.
     ///
     /// ```
     /// use std::time::Duration;

@@ -27,7 +27,7 @@ impl<'v> Reader<'v> {
         self.findings.into_diagnostics()
     }
 
-    /// For what must not be ignored: the fault is the caller's to report. A blank value is as good as none; line breaks
+    /// For what must not be ignored: the fault is the caller's to report. A blank value counts as unset; line breaks
     /// stay, for the caller to refuse.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
         let given = self.variables.get(name)?.map(header::trim);
@@ -122,7 +122,7 @@ impl Variables {
         std::env::vars_os().filter_map(named).filter(|(name, _)| is_ours(name)).collect()
     }
 
-    /// The value of a variable; an empty one is as good as none. `Err` if it is not UTF-8.
+    /// Returns the value of a variable; an empty one counts as unset. `Err` if it is not UTF-8.
     pub(crate) fn get(&self, name: &str) -> Option<Result<&str, Fault>> {
         let value = self.0.get(name).filter(|value| !value.is_empty())?;
         Some(value.to_str().ok_or_else(|| Fault::new("is not UTF-8", "set it to text")))
@@ -206,7 +206,7 @@ pub(super) fn exporter_variable(signal: Signal) -> String {
     format!("OTEL_{}_EXPORTER", upper(signal))
 }
 
-/// Warns of what looks like one of these variables and is none. Those of other programs are left alone.
+/// Warns of unknown variables that resemble a known one. Those of other programs are left alone.
 pub(super) fn report_unknown(reader: &mut Reader<'_>) {
     let (known, variables) = (known(), reader.variables);
     let unknown = variables.names().filter(|name| !known.iter().any(|known| known == name));

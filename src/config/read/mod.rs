@@ -235,9 +235,9 @@ impl Format {
 /// Returns the number and the text of the first line that is neither empty nor a comment.
 fn first_line(text: &str) -> Option<(usize, &str)> {
     // files begin with comments, but not for ever
-    const MOST_BLANK_LINES: usize = 1_000;
+    const MAX_BLANK_LINES: usize = 1_000;
     let is_blank = |line: &str| line.is_empty() || line.starts_with('#');
-    let mut lines = (1..).zip(text.lines().map(str::trim)).take(MOST_BLANK_LINES);
+    let mut lines = (1..).zip(text.lines().map(str::trim)).take(MAX_BLANK_LINES);
     lines.find(|(_, line)| !is_blank(line))
 }
 

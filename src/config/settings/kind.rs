@@ -62,7 +62,7 @@ pub(crate) enum Kind {
     File {
         get: fn(&Exporter) -> Option<&[u8]>,
         set: fn(&mut Exporter, Vec<u8>),
-        /// Shown if there is none.
+        /// Shown if no file is set.
         default: &'static str,
     },
     Text {
@@ -297,7 +297,7 @@ impl Kind {
     }
 }
 
-/// How files and variables spell that a limit is none.
+/// The word for "no limit" in files and variables.
 const NO_LIMIT: &str = "none";
 
 pub(crate) fn is_no_limit(text: &str) -> bool {

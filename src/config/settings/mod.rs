@@ -60,7 +60,7 @@ pub(crate) struct SettingRow {
 pub(crate) enum VariableNames {
     /// `OTEL_EXPORTER_OTLP_` and this, and with the name of a signal between them.
     OfExporter(&'static str),
-    /// One for traces, logs and metrics each; empty where there is none.
+    /// One for traces, logs and metrics each; empty for a signal without one.
     OfSignals([&'static str; Signal::COUNT]),
 }
 

@@ -53,7 +53,7 @@ fn is_lone_return(text: &[u8], at: usize) -> bool {
 
 /// After this many mistakes a text is not read any further.
 const MAX_MISTAKES: usize = 100;
-/// How many bytes are read in vain, in statements that take in lines of others, before these lines are given up.
+/// Bytes of statements that may be read again because they took in lines of other statements.
 const MAX_REREAD: usize = 1 << 18;
 
 /// Stands for a lone carriage return, which the parser would take for the end of a line. This character is an error
@@ -74,7 +74,7 @@ struct Reader<'t, 'd> {
     current: CurrentTable<'t>,
     /// Headers and values so far.
     values: usize,
-    /// Bytes read in vain so far.
+    /// Bytes read again so far.
     reread: usize,
 }
 

@@ -23,7 +23,7 @@ const TOO_DEEP: Words = ("nested deeper than 32 levels", "write it flatter");
 const MAX_DEPTH: usize = 32;
 /// After this many headers and values a text is not read any further: a large configuration has hundreds.
 pub(super) const MAX_VALUES: usize = 20_000;
-/// A longer key is none, so that messages that name it stay short.
+/// Longest accepted key. It bounds the length of messages that quote one.
 const MAX_KEY_BYTES: usize = 4_096;
 
 type Events = std::vec::IntoIter<Event>;

@@ -33,7 +33,7 @@ pub(crate) enum PathRule {
     /// Used as it is if there is one; else that of the signal.
     #[default]
     OwnOrSignal,
-    /// Used as it is; the root if there is none.
+    /// Used as it is; the root if the endpoint has no path.
     Verbatim,
     /// That of the signal is put behind it.
     Base,

@@ -18,10 +18,10 @@ const GRPC: &str = "grpc-";
 const MOST: usize = 128;
 
 /// No header that people know has a longer name.
-const LONGEST_NAME: usize = 40;
+const MAX_NAME_LENGTH: usize = 40;
 
 /// No request can carry a longer value. It is not even looked at: there may be hundreds, each a whole file.
-const LONGEST_VALUE: usize = 64 << 10;
+const MAX_VALUE_BYTES: usize = 64 << 10;
 const TOO_LONG: &str = "is longer than 64 KiB";
 
 /// Checks how many there are, before any of them is looked at.
@@ -84,7 +84,7 @@ pub(crate) fn shown_name(name: &str) -> &str {
 
 /// Whether this is what people call headers: a few words. A token is longer, or it mixes cases and digits.
 pub(crate) fn is_like_a_name(name: &str) -> bool {
-    name.len() <= LONGEST_NAME
+    name.len() <= MAX_NAME_LENGTH
         && name.chars().all(is_name_character)
         && name.split(|c: char| !c.is_ascii_alphanumeric()).all(is_like_a_word)
 }
@@ -92,7 +92,7 @@ pub(crate) fn is_like_a_name(name: &str) -> bool {
 /// `tenant`, `TraceId`, `b3`, `API`.
 fn is_like_a_word(word: &str) -> bool {
     const LONGEST: usize = 20;
-    const MOST_HUMPS: usize = 3;
+    const MAX_HUMPS: usize = 3;
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
     let humps = letters.as_bytes().windows(2).filter(|pair| is_hump(pair)).count();
@@ -104,7 +104,7 @@ fn is_like_a_word(word: &str) -> bool {
     word.len() <= LONGEST
         && word.len() - letters.len() <= 4
         && !letters.contains(|c: char| c.is_ascii_digit())
-        && humps < MOST_HUMPS
+        && humps < MAX_HUMPS
         && !is_mixed
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
 
 /// Whether no request can carry it, whatever else it carries.
 pub(crate) fn is_too_long(value: &str) -> bool {
-    value.len() > LONGEST_VALUE
+    value.len() > MAX_VALUE_BYTES
 }
 
 /// What may stand in the value of a header; the reason continues "the value …".
@@ -303,7 +303,7 @@ mod tests {
             assert_eq!(check(3, name, value).expect_err(what).what, what);
         }
         assert_eq!(check(1, "Authorization", "Bearer <place_auth_here>\t=~"), Ok(()));
-        let full = "x".repeat(LONGEST_VALUE);
+        let full = "x".repeat(MAX_VALUE_BYTES);
         assert_eq!(check(1, "A", &full), Ok(()));
         let fault = check(1, "A", &(full + "\n")).expect_err("too long");
         assert_eq!(fault.what, "value of header \"A\" is longer than 64 KiB");

@@ -18,6 +18,9 @@ pub(super) fn diagnostic(error: &ScanError, text: &str, file: &str) -> Diagnosti
         // the parser names the value before the tab
         (line, column) = tab_in_indentation(text, line).unwrap_or((line, column));
     }
+    if text.lines().nth(line.saturating_sub(1)).is_some_and(|line| line.starts_with('%')) {
+        fault = Fault::new("a directive that cannot be read", "remove the line that begins with %");
+    }
     fault.error(Some(Location { file: file.to_owned(), line, column }), "")
 }
 

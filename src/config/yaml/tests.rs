@@ -423,7 +423,7 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
         (
             "%YAML 3.0\n---\na: 1\n",
             "1:1",
-            "not valid YAML: UnsupportedYamlMajorVersion; correct it, or quote text that is to be taken as it is",
+            "a directive that cannot be read; remove the line that begins with %",
         ),
         (
             "a: *b\nb: &b 1\n",
