@@ -1,4 +1,4 @@
-//! Which parts of the library can this program ask for?
+//! Flags that let the linker leave out parts of the library that a program cannot ask for.
 //!
 //! What a configuration asks for is known at run time, so a program that never calls `Exporter::grpc` would carry gRPC all
 //! the same. Each part that is worth leaving out has a flag, which only code sets that can ask for the part. Where none of

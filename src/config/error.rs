@@ -197,6 +197,11 @@ impl Fault {
         Self { what: what.into(), fix: fix.into() }
     }
 
+    /// Returns a fault as the error of a check.
+    pub(super) fn err<T>(what: impl Into<Words>, fix: impl Into<Words>) -> Result<T, Self> {
+        Err(Self::new(what, fix))
+    }
+
     /// Puts the name of the value in front of what is wrong with it.
     pub(super) fn of(self, subject: impl fmt::Display) -> Self {
         Self { what: format!("{subject} {}", self.what).into(), ..self }
@@ -228,6 +233,51 @@ impl Fault {
         };
         let key = safe(Words::Owned(key.into()));
         Diagnostic { severity, location, key, what: safe(self.what), fix: safe(self.fix) }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what, self.fix)
+    }
+}
+
+/// Collects diagnostics: each once, and no more than anyone reads, so that hostile input cannot cost more than it weighs.
+#[derive(Default)]
+pub(super) struct Findings {
+    shown: Vec<Diagnostic>,
+    left_out: usize,
+    worst_left_out: Option<DiagnosticSeverity>,
+}
+
+impl Findings {
+    /// More diagnostics are only counted.
+    const MAX: usize = 200;
+
+    pub(super) fn push(&mut self, diagnostic: Diagnostic) {
+        if !self.has_room() {
+            self.left_out += 1;
+            self.worst_left_out = self.worst_left_out.max(Some(diagnostic.severity));
+        } else if !self.shown.contains(&diagnostic) {
+            self.shown.push(diagnostic);
+        }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.shown.len() < Self::MAX
+    }
+
+    /// Returns the number of diagnostics that will be shown.
+    pub(super) fn count(&self) -> usize {
+        self.shown.len()
+    }
+
+    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
+        if let Some(worst) = self.worst_left_out {
+            let fault = Fault::new(format!("{} more diagnostics are not shown", self.left_out), "");
+            self.shown.push(fault.found(worst, None, ""));
+        }
+        self.shown
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is an exporter? One destination, all that can be set about it, and who set it.
+//! An exporter: one destination with its settings, and the source of each setting.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::error::{Diagnostic, DiagnosticSeverity, Fault};
 use super::settings::LOSSY;
 use super::settings::kind::SettingValue;
 use super::settings::{ENDPOINT, LONGEST, SettingRow, TRANSPORT, rows};
-use super::summary::Few;
+use super::summary::Origins;
 use super::text::quoted;
 use super::{
     BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PeriodicReaderSettings, ProviderName,
@@ -35,6 +35,7 @@ use crate::record::{Severity, Signal};
 /// assert!(!format!("{exporter:?}").contains("hunter2"));
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct Exporter {
     /// With the provider's prefix: see [`in_provider`].
     name: String,
@@ -50,11 +51,11 @@ pub struct Exporter {
     pub(crate) signals: Signals,
     pub(crate) reader: PeriodicReaderSettings,
     pub(crate) spool: SpoolSettings,
-    origins: Few<&'static SettingRow, Origin>,
+    origins: Origins<&'static SettingRow>,
     /// Beside `http.headers`, one for each.
     header_sources: Vec<SettingSource>,
     /// What was asked for and cannot be done: it is not started without.
-    refused: Vec<(&'static SettingRow, SettingSource, Fault)>,
+    pub(super) refused: Vec<(&'static SettingRow, SettingSource, Fault)>,
 }
 
 impl Exporter {
@@ -172,7 +173,7 @@ impl Exporter {
             signals: Signals::default(),
             reader: PeriodicReaderSettings::default(),
             spool: SpoolSettings::default(),
-            origins: Few::new(),
+            origins: Origins::default(),
             header_sources: Vec::new(),
             refused: Vec::new(),
         }
@@ -180,7 +181,6 @@ impl Exporter {
 
     /// Names the exporter in problems, diagnostics and the ledger; `otlp` or `console` unless set. No two exporters of
     /// a provider may share a name.
-    #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = in_provider(self.provider, name.into());
         self
@@ -217,8 +217,7 @@ impl Exporter {
     }
 
     pub(super) fn shown(&self, row: &'static SettingRow) -> String {
-        let shown = self.origins.get(&row).and_then(|origin| origin.shown.clone());
-        shown.unwrap_or_else(|| row.kind.show(self))
+        self.origins.shown(&row).map_or_else(|| row.kind.show(self), str::to_owned)
     }
 }
 
@@ -245,14 +244,6 @@ struct Table {
     location: Option<Location>,
     /// Whether the file is one of Tracetest, which spells some keys in its own way.
     is_of_tracetest: bool,
-}
-
-/// How a setting got its value.
-#[derive(Debug, Clone)]
-struct Origin {
-    source: SettingSource,
-    /// What to show instead of the value itself, such as the path it was read from.
-    shown: Option<String>,
 }
 
 /// The prefix of the application's exporters, whose names need only differ from each other.
@@ -312,7 +303,7 @@ impl Exporter {
 
     /// Remembers where a value came from, and what to show for it if not the value.
     pub(super) fn record(&mut self, row: &'static SettingRow, source: SettingSource, shown: Option<String>) {
-        self.origins.insert(row, Origin { source, shown });
+        self.origins.insert(row, (source, shown));
     }
 
     /// Keeps the exporter from being started: a setting was asked for, but cannot be used.
@@ -321,12 +312,8 @@ impl Exporter {
         self.refused.push((row, source, fault));
     }
 
-    pub(super) fn refused(&self) -> &[(&'static SettingRow, SettingSource, Fault)] {
-        &self.refused
-    }
-
     pub(super) fn source(&self, row: &'static SettingRow) -> SettingSource {
-        self.origins.get(&row).map_or(SettingSource::Default, |origin| origin.source.clone())
+        self.origins.source(&row)
     }
 
     pub(super) fn is_set(&self, row: &'static SettingRow) -> bool {
@@ -361,10 +348,9 @@ impl Exporter {
         fault.found(severity, location, key)
     }
 
-    fn spelt(&self, row: &SettingRow) -> String {
+    fn spelt(&self, row: &SettingRow) -> &'static str {
         let is_of_tracetest = self.table.as_ref().is_some_and(|table| table.is_of_tracetest);
-        let in_tracetest = row.in_tracetest.as_ref().filter(|_| is_of_tracetest);
-        in_tracetest.map_or_else(|| row.key.to_owned(), |spelling| spelling.path.join("."))
+        row.in_tracetest.as_ref().filter(|_| is_of_tracetest).map_or(row.key, |spelling| spelling.key)
     }
 
     /// The exporter in diagnostics: as its file or its program knows it.

@@ -80,6 +80,7 @@ use crate::record::IntoValue;
 /// assert_eq!(config.exporters().len(), 1);
 /// ```
 #[derive(Clone, Default)]
+#[must_use]
 pub struct Config {
     /// Of all exporters that are not the application's.
     pub(crate) main: ProviderSettings,
@@ -106,7 +107,6 @@ impl Config {
     }
 
     /// Sets the resource attribute `service.name`.
-    #[must_use]
     pub fn service_name(self, name: &str) -> Self {
         self.resource("service.name", name)
     }
@@ -122,21 +122,18 @@ impl Config {
     /// # let _ = config;
     /// # Ok::<(), standpipe::ConfigError>(())
     /// ```
-    #[must_use]
     pub fn default_service_name(mut self, name: &str) -> Self {
-        self.main.set_default_name(name);
+        self.main.default_name = Some(name.to_owned());
         self
     }
 
     /// Sets an attribute of the program itself, sent with every request; of a key set twice the last value counts.
-    #[must_use]
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
         value.with_value(|value| self.main.set_resource(key, value, SettingSource::Code));
         self
     }
 
     /// Adds an exporter; each has its own worker, with a queue for each of its signals, and gets every record of its signals and its level.
-    #[must_use]
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);
         self
@@ -152,7 +149,6 @@ impl Config {
     /// let config = from_file.map_exporters(|exporter| exporter.timeout(Duration::from_secs(3)));
     /// # let _ = config;
     /// ```
-    #[must_use]
     pub fn map_exporters(mut self, change: impl FnMut(Exporter) -> Exporter) -> Self {
         self.exporters = self.exporters.into_iter().map(change).collect();
         self
@@ -160,7 +156,6 @@ impl Config {
 
     /// Adds the second provider, which [`Telemetry::application`](crate::Telemetry::application) gives; the last one
     /// set counts.
-    #[must_use]
     pub fn application(mut self, application: Application) -> Self {
         self.exporters.retain(|exporter| exporter.provider() != Some(ProviderName::Application));
         self.application = application.settings;
@@ -172,7 +167,6 @@ impl Config {
     }
 
     /// Starts nothing at all, whatever is configured; trace context is still handed on, just as it came.
-    #[must_use]
     pub fn disabled(mut self, disabled: bool) -> Self {
         self.disabled = disabled;
         self.set_in_code([&DISABLED]);
@@ -190,7 +184,6 @@ impl Config {
     /// let telemetry = Telemetry::start(Config::from_env_if_set()?.drop_budget(Duration::from_millis(300)))?;
     /// # Ok::<(), standpipe::ConfigError>(())
     /// ```
-    #[must_use]
     pub fn drop_budget(mut self, budget: Duration) -> Self {
         self.end.drop_budget = budget;
         self.set_in_code([&DROP_BUDGET]);
@@ -198,7 +191,6 @@ impl Config {
     }
 
     /// Sets how much one span may carry.
-    #[must_use]
     pub fn span_limits(mut self, limits: SpanLimits) -> Self {
         self.span_limits = limits;
         self.set_in_code(&SPAN_LIMITS);
@@ -207,7 +199,6 @@ impl Config {
 
     /// Exports the [`Ledger`](crate::Ledger) of all exporters as `otel.sdk.*` metrics, through those of the program's
     /// own provider that send metrics; not unless set.
-    #[must_use]
     pub fn self_observation(mut self, on: bool) -> Self {
         demand::SELF_OBSERVATION.raise();
         self.set_self_observation(on, SettingSource::Code);
@@ -223,14 +214,12 @@ impl Config {
     /// let config = Config::new().sampler(Sampler::trace_id_ratio(0.01).parent_based());
     /// # let _ = config;
     /// ```
-    #[must_use]
     pub fn sampler(mut self, sampler: Sampler) -> Self {
         self.main.set_sampler(sampler, None, SettingSource::Code);
         self
     }
 
     /// Sets how much one log record may carry.
-    #[must_use]
     pub fn log_limits(mut self, limits: LogLimits) -> Self {
         self.log_limits = limits;
         self.set_in_code(&LOG_LIMITS);
@@ -252,7 +241,6 @@ impl Config {
     /// let _entered = Baggage::new().with("user.id", "4711").enter();
     /// let _span = tracer.span("checkout"); // has the attribute user.id
     /// ```
-    #[must_use]
     pub fn baggage_attributes<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
         self.baggage_attributes = keys.into_iter().map(Into::into).collect();
         self
@@ -278,7 +266,6 @@ impl Config {
     /// let config = Config::new().on_problem(|problem| eprintln!("telemetry: {problem}"));
     /// # let _ = config;
     /// ```
-    #[must_use]
     pub fn on_problem(mut self, hook: impl Fn(&Problem) + Send + Sync + 'static) -> Self {
         self.on_problem = Some(Arc::new(hook));
         self

@@ -1,14 +1,16 @@
-//! What do the readers of TOML and YAML yield? The document as a tree, its mistakes, and the places in it.
+//! The document that the readers of TOML and YAML return: a tree of values, syntax errors, and the location of each.
+
+use std::ops::Range;
 
 use super::Location;
 use super::error::Diagnostic;
 use super::section::Owner;
 
-/// What could be read, what could not, and where everything stands.
+/// A document, as far as it could be read.
 pub(super) struct Document<'d> {
     pub(super) root: Node,
     pub(super) mistakes: Vec<Mistake>,
-    pub(super) places: Box<dyn Places + 'd>,
+    pub(super) places: Places<'d>,
 }
 
 /// A mistake in the syntax.
@@ -21,7 +23,7 @@ pub(super) struct Mistake {
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
-    /// A place that the [`Places`] of the document know; places are in the order of the document.
+    /// Offset of the value in bytes; [`Places`] turns it into line and column.
     pub(super) at: usize,
     pub(super) value: Tree,
 }
@@ -63,12 +65,60 @@ pub(super) struct Field {
     pub(super) node: Node,
 }
 
-/// Knows where in a file the places of a document are.
-pub(super) trait Places {
-    fn location(&self, at: usize) -> Location;
+/// Finds lines and columns in the text of a document. A place is an offset in bytes.
+pub(super) struct Places<'d> {
+    file: &'d str,
+    text: &'d str,
+    /// In the order of the text; the first is at its start.
+    marks: Vec<Mark>,
+    /// Parts of the text with a reported syntax error.
+    spoilt: Vec<Range<usize>>,
+}
 
-    /// Whether a mistake in the syntax has been reported there already, so that more words would be its echo.
-    fn is_spoilt(&self, at: usize) -> bool;
+/// A place whose line and column are known.
+#[derive(Clone, Copy)]
+struct Mark {
+    offset: usize,
+    line: usize,
+    column: usize,
+}
+
+impl<'d> Places<'d> {
+    /// Marks every start of a line, and places within long lines, so that no search for a column is long.
+    pub(super) fn new(file: &'d str, text: &'d str) -> Self {
+        const STRIDE: usize = 1_024;
+        let mut here = Mark { offset: 0, line: 1, column: 1 };
+        let mut marks = vec![here];
+        for character in text.chars() {
+            here.offset += character.len_utf8();
+            here.column += 1;
+            if character == '\n' {
+                (here.line, here.column) = (here.line + 1, 1);
+            }
+            if here.column % STRIDE == 1 {
+                marks.push(here);
+            }
+        }
+        Self { file, text, marks, spoilt: Vec::new() }
+    }
+
+    pub(super) fn location(&self, at: usize) -> Location {
+        let at = at.min(self.text.len());
+        let after = self.marks.partition_point(|mark| mark.offset <= at);
+        let mark = self.marks[after.saturating_sub(1)];
+        let column = mark.column + self.text[mark.offset..at].chars().count();
+        Location { file: self.file.to_owned(), line: mark.line, column }
+    }
+
+    /// Marks a part whose syntax error has been reported.
+    pub(super) fn spoil(&mut self, part: Range<usize>) {
+        self.spoilt.push(part);
+    }
+
+    /// Returns whether a syntax error has been reported there, so that another diagnostic would repeat it.
+    pub(super) fn is_spoilt(&self, at: usize) -> bool {
+        self.spoilt.iter().any(|part| part.contains(&at))
+    }
 }
 
 impl Node {

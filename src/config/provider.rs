@@ -1,8 +1,8 @@
-//! What do all exporters of a provider share? The resource that it speaks for, and which of its traces are kept.
+//! Settings that all exporters of a provider share: its resource and its sampler.
 
 use std::fmt;
 
-use super::summary::Few;
+use super::summary::Origins;
 use super::text::shown;
 use super::{Exporter, Setting, SettingSource};
 use crate::config::sampler::Sampler;
@@ -26,6 +26,7 @@ pub(super) const SERVICE_NAME: &str = "service.name";
 /// # let _ = config;
 /// ```
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct Application {
     pub(super) settings: ProviderSettings,
     pub(super) exporters: Vec<Exporter>,
@@ -38,27 +39,23 @@ impl Application {
     }
 
     /// Sets the resource attribute `service.name`.
-    #[must_use]
     pub fn service_name(self, name: &str) -> Self {
         self.resource(SERVICE_NAME, name)
     }
 
     /// Sets an attribute of the application, sent with every request; of a key set twice the last value counts.
-    #[must_use]
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
         value.with_value(|value| self.settings.set_resource(key, value, SettingSource::Code));
         self
     }
 
     /// Sets which traces are recorded; by default those that the parent's process records, and all that begin here.
-    #[must_use]
     pub fn sampler(mut self, sampler: Sampler) -> Self {
         self.settings.set_sampler(sampler, None, SettingSource::Code);
         self
     }
 
     /// Adds an exporter; names need only differ within the provider.
-    #[must_use]
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);
         self
@@ -93,34 +90,27 @@ pub(crate) struct ProviderSettings {
     /// The share of traces in percent as it was given, if it was given so.
     sampling: Option<f64>,
     /// The name of the service if no other is set, in code, in a file or in the environment.
-    default_name: Option<String>,
+    pub(super) default_name: Option<String>,
     /// How each attribute of the resource got its value.
-    origins: Few<String, Origin>,
-    sampler_source: SettingSource,
-}
-
-#[derive(Clone)]
-struct Origin {
-    source: SettingSource,
-    /// The value as the file spells it, if something that is not to be shown was put in.
-    written: Option<String>,
+    origins: Origins<String>,
+    pub(super) sampler_source: SettingSource,
 }
 
 impl ProviderSettings {
     pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: SettingSource) {
         self.resource.set(key, value);
-        self.origins.insert(key.to_owned(), Origin { source, written: None });
+        self.origins.insert(key.to_owned(), (source, None));
     }
 
     /// For an attribute that is set, with something in it that is not to be shown: `written` is.
     pub(super) fn show_as_written(&mut self, key: &str, written: &str) {
         let source = self.resource_source(key);
-        self.origins.insert(key.to_owned(), Origin { source, written: Some(written.to_owned()) });
+        self.origins.insert(key.to_owned(), (source, Some(written.to_owned())));
     }
 
     /// Sets an attribute that is not set yet.
     pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: SettingSource) {
-        if self.origins.get(key).is_none() {
+        if self.resource_source(key) == SettingSource::Default {
             self.set_resource(key, Value::Str(value), source);
         }
     }
@@ -131,10 +121,6 @@ impl ProviderSettings {
         if let Some(written) = written {
             self.show_as_written(SERVICE_NAME, written);
         }
-    }
-
-    pub(super) fn set_default_name(&mut self, name: &str) {
-        self.default_name = Some(name.to_owned());
     }
 
     /// Whether the service has a name that is not made up.
@@ -162,26 +148,13 @@ impl ProviderSettings {
         self.sampler_source = source;
     }
 
-    /// Who set the name of the service; the default if it is not set, or has a default of the program's own.
-    pub(super) fn service_name_source(&self) -> SettingSource {
-        self.resource_source(SERVICE_NAME)
-    }
-
     pub(super) fn resource_source(&self, key: &str) -> SettingSource {
-        self.origins.get(key).map(|origin| origin.source.clone()).unwrap_or_default()
-    }
-
-    fn written(&self, key: &str) -> Option<&str> {
-        self.origins.get(key)?.written.as_deref()
-    }
-
-    pub(super) fn sampler_source(&self) -> &SettingSource {
-        &self.sampler_source
+        self.origins.source(&key.to_owned())
     }
 
     /// As it will be sent, or as it is written if something was put in.
     pub(crate) fn shown_service_name(&self) -> String {
-        if let Some(written) = self.written(SERVICE_NAME) {
+        if let Some(written) = self.origins.shown(&SERVICE_NAME.to_owned()) {
             return shown(written).into_owned();
         }
         shown(self.complete_resource().get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
@@ -195,11 +168,11 @@ impl ProviderSettings {
     /// Name, other attributes and sampler, under these keys. Attributes of different sources are apart.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
         let has_default = self.default_name.is_some() && !self.has_own_name();
-        let source = if has_default { SettingSource::Code } else { self.service_name_source() };
+        let source = if has_default { SettingSource::Code } else { self.resource_source(SERVICE_NAME) };
         let mut settings = vec![Setting::new(name, &self.shown_service_name(), source)];
         let mut others: Vec<(SettingSource, Vec<String>)> = Vec::new();
         for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {
-            let value = self.written(key).unwrap_or(&value);
+            let value = self.origins.shown(&key.to_owned()).unwrap_or(&value);
             let (source, attribute) = (self.resource_source(key), format!("{}={}", shown(key), shown(value)));
             match others.iter_mut().find(|(known, _)| *known == source) {
                 Some((_, attributes)) => attributes.push(attribute),

@@ -1,4 +1,4 @@
-//! Which sections of a file become exporters, and which keys has each of them?
+//! The sections of a file that become exporters, and the keys of each section.
 
 use super::provider::ProviderName;
 use super::settings::SettingRow;
@@ -36,6 +36,27 @@ pub(super) const OF_PROVIDER: [&str; 2] = ["serviceName", "sampling"];
 
 const OF_TRACERS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
 
+/// Keys that people expect and no file has, and the advice on them.
+const EXPECTED: [(&str, &str); 9] = [
+    (
+        "service-name service.name servicename service",
+        "write it in [telemetry], like service-name = \"shop\"",
+    ),
+    ("sampler sampling sample-rate", "write it in [telemetry], like sampling = 100"),
+    ("resource attributes", "write it in [telemetry.resource]"),
+    ("url address host server", "did you mean \"endpoint\"?"),
+    ("port", "write it in endpoint, like \"http://localhost:4318\""),
+    ("protocol", "did you mean \"transport\"?"),
+    ("insecure tls ssl", "the scheme of endpoint decides: write http:// or https://"),
+    ("ca certificate ca-cert", "did you mean \"ca-file\"?"),
+    ("gzip", "write compression = \"gzip\""),
+];
+const EXPECTED_OF_TRACERS: [(&str, &str); 3] = [
+    ("enable.logs enable.log logs log-exporter", "did you mean \"enable.log-exporter\"?"),
+    ("enable.spans enable.traces spans traces span-exporter", "did you mean \"enable.span-exporter\"?"),
+    ("enabled", "did you mean \"enable\"?"),
+];
+
 /// A table that may become an exporter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Section {
@@ -61,8 +82,8 @@ pub(super) enum Owner {
 
 impl Owner {
     /// Whom a mistake concerns that stands at a path.
-    pub(super) fn of(path: &[String]) -> Self {
-        match (Section::at(path), path.first().map(String::as_str)) {
+    pub(super) fn of(path: &[&str]) -> Self {
+        match (Section::at(path), path.first().copied()) {
             (Some(section), _) => Self::Section(section),
             (None, Some("tracer") | None) => Self::Unknown,
             // all of `metrics`, of which only one table is ours
@@ -76,11 +97,13 @@ impl Owner {
 
 impl Section {
     /// The section that a path leads into.
-    pub(super) fn at(path: &[String]) -> Option<Self> {
-        match path {
-            [first, id, ..] if first == "tracer" => Some(Self::Tracer(id.clone())),
+    pub(super) fn at(path: &[&str]) -> Option<Self> {
+        match *path {
+            ["tracer", id, ..] => Some(Self::Tracer(id.to_owned())),
             [first, second, ..] if [first, second] == METRICS => Some(Self::Metrics),
-            [first, second, name, ..] if [first, second] == EXPORTERS => Some(Self::Exporter(name.clone())),
+            [first, second, name, ..] if [first, second] == EXPORTERS => {
+                Some(Self::Exporter(name.to_owned()))
+            }
             [first, second, ..] if [first, second] == SERVER => Some(Self::Server),
             _ => None,
         }
@@ -112,19 +135,30 @@ impl Section {
         }
     }
 
-    /// The setting of this name, if the section has it.
+    /// Returns the setting that the section knows by this name.
     pub(super) fn row(&self, name: &str) -> Option<&'static SettingRow> {
-        self.rows().find(|row| row.key == name)
+        self.rows().find(|row| self.spelling(row).0 == name)
     }
 
-    /// Whether this is a key of the section that is no setting of an exporter.
+    /// Returns the key of a setting in this section, and what to write for it.
+    pub(super) fn spelling(&self, row: &'static SettingRow) -> (&'static str, &'static str) {
+        let in_tracetest = row.in_tracetest.as_ref().filter(|_| self.is_of_tracetest());
+        in_tracetest.map_or((row.key, row.advice), |spelling| (spelling.key, spelling.advice))
+    }
+
+    /// Returns whether a key of the section is not a setting of an exporter.
     pub(super) fn has_switch(&self, name: &str) -> bool {
         self.switches().contains(&name)
     }
 
-    /// The name of everything that may stand in it.
+    /// Returns every key of the section, those of nested tables with dots.
     pub(super) fn names(&self) -> Vec<&'static str> {
-        self.rows().map(|row| row.key).chain(self.switches()).collect()
+        self.rows().map(|row| self.spelling(row).0).chain(self.switches().iter().copied()).collect()
+    }
+
+    /// Returns whether the section has the form of Tracetest's files.
+    pub(super) fn is_of_tracetest(&self) -> bool {
+        matches!(self, Self::Exporter(_))
     }
 
     /// What to do about a key that only another section has.
@@ -137,49 +171,36 @@ impl Section {
         }
     }
 
-    /// What to do about a key that people expect and no file has, or has under another name.
+    /// Returns the advice on a key that people expect and no file has, or has under another name.
     pub(super) fn advice_on_expected(&self, name: &str) -> Option<&'static str> {
         let name = name.replace('_', "-").to_ascii_lowercase();
-        let is_tracer = matches!(self, Self::Tracer(_));
-        match name.as_str() {
-            "enable.logs" | "enable.log" | "logs" | "log-exporter" if is_tracer => {
-                Some("did you mean \"enable.log-exporter\"?")
-            }
-            "enable.spans" | "enable.traces" | "spans" | "traces" | "span-exporter" if is_tracer => {
-                Some("did you mean \"enable.span-exporter\"?")
-            }
-            "enabled" if is_tracer => Some("did you mean \"enable\"?"),
-            "service-name" | "service.name" | "servicename" | "service" => {
-                Some("write it in [telemetry], like service-name = \"shop\"")
-            }
-            "sampler" | "sampling" | "sample-rate" => Some("write it in [telemetry], like sampling = 100"),
-            "resource" | "attributes" => Some("write it in [telemetry.resource]"),
-            "url" | "address" | "host" | "server" => Some("did you mean \"endpoint\"?"),
-            "port" => Some("write it in endpoint, like \"http://localhost:4318\""),
-            "protocol" => Some("did you mean \"transport\"?"),
-            "insecure" | "tls" | "ssl" => Some("the scheme of endpoint decides: write http:// or https://"),
-            "ca" | "certificate" | "ca-cert" => Some("did you mean \"ca-file\"?"),
-            "gzip" => Some("write compression = \"gzip\""),
-            _ => None,
-        }
+        let of_tracers = if matches!(self, Self::Tracer(_)) { &EXPECTED_OF_TRACERS[..] } else { &[] };
+        let known = of_tracers.iter().chain(&EXPECTED);
+        known
+            .copied()
+            .find(|(names, _)| names.split(' ').any(|known| known == name))
+            .map(|(_, advice)| advice)
     }
 
-    pub(super) fn rows(&self) -> impl Iterator<Item = &'static SettingRow> {
+    fn rows(&self) -> impl Iterator<Item = &'static SettingRow> + use<> {
         let sent: &[Signal] = match self {
             Self::Tracer(_) => &[Signal::Traces, Signal::Logs],
             Self::Metrics => &[Signal::Metrics],
-            // these have names of their own
             Self::Exporter(_) | Self::Server => &[],
         };
-        let matters = |row: &SettingRow| row.signals.iter().any(|signal| sent.contains(signal));
-        rows().filter(move |row| row.is_in_tables && matters(row))
+        let is_of_tracetest = self.is_of_tracetest();
+        rows().filter(move |row| match is_of_tracetest {
+            true => row.in_tracetest.is_some(),
+            false => row.is_in_tables && row.signals.iter().any(|signal| sent.contains(signal)),
+        })
     }
 
-    fn switches(&self) -> Vec<&'static str> {
+    fn switches(&self) -> &'static [&'static str] {
         match self {
-            Self::Tracer(_) => OF_TRACERS.to_vec(),
-            Self::Metrics => vec![SELF_OBSERVATION.key],
-            Self::Exporter(_) | Self::Server => Vec::new(),
+            Self::Tracer(_) => &OF_TRACERS,
+            Self::Metrics => std::slice::from_ref(&SELF_OBSERVATION.key),
+            Self::Exporter(_) => &OF_PROVIDER,
+            Self::Server => &[],
         }
     }
 }
@@ -193,8 +214,8 @@ pub(super) fn is_known_somewhere(name: &str) -> bool {
 /// Whether the value of a key is no secret.
 pub(super) fn is_harmless(name: &str) -> bool {
     let is_of = |row: &SettingRow| {
-        let in_tracetest = row.in_tracetest.as_ref().and_then(|spelling| spelling.path.last());
-        row.key == name || in_tracetest.is_some_and(|last| *last == name)
+        let in_tracetest = row.in_tracetest.as_ref().and_then(|spelling| spelling.key.rsplit('.').next());
+        row.key == name || in_tracetest == Some(name)
     };
     let mut rows = rows().filter(|row| row.is_in_tables && !matches!(row.kind, Kind::Headers));
     let is_switch = OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key;

@@ -1,5 +1,5 @@
-//! What does a configuration come to? Each setting with its value and who set it, and each exporter in a form that programs
-//! can read.
+//! The effective configuration: each setting with its value and its source, and each exporter in a form that programs can
+//! read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -110,7 +110,7 @@ pub struct ExporterSummary {
 }
 
 impl ExporterSummary {
-    /// The setting of this name, like `throttle_ms`; null if there is none.
+    /// Returns the setting of this name, like `throttle_ms`; null if the exporter does not have it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -230,30 +230,20 @@ fn milliseconds(time: Duration) -> u64 {
 #[derive(Debug, Clone)]
 pub(super) struct Few<K, V>(Vec<(K, V)>);
 
-impl<K, V> Few<K, V> {
-    pub(super) const fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    pub(super) fn get<Q: ?Sized>(&self, key: &Q) -> Option<&V>
-    where
-        K: PartialEq<Q>,
-    {
+impl<K: PartialEq, V> Few<K, V> {
+    pub(super) fn get(&self, key: &K) -> Option<&V> {
         self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
     }
 
-    /// Of a key that comes twice the last value counts.
-    pub(super) fn insert(&mut self, key: K, value: V)
-    where
-        K: PartialEq,
-    {
+    /// Sets the value of a key, in the place of an earlier one.
+    pub(super) fn insert(&mut self, key: K, value: V) {
         match self.0.iter_mut().find(|(known, _)| *known == key) {
             Some((_, old)) => *old = value,
             None => self.0.push((key, value)),
         }
     }
 
-    /// In the order in which they came.
+    /// Returns the entries in the order of their first insertion.
     pub(super) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
         self.0.iter()
     }
@@ -265,7 +255,20 @@ impl<K, V> Few<K, V> {
 
 impl<K, V> Default for Few<K, V> {
     fn default() -> Self {
-        Self::new()
+        Self(Vec::new())
+    }
+}
+
+/// The source of each setting, and the text to show instead of its value, such as the path it was read from.
+pub(super) type Origins<K> = Few<K, (SettingSource, Option<String>)>;
+
+impl<K: PartialEq> Origins<K> {
+    pub(super) fn source(&self, key: &K) -> SettingSource {
+        self.get(key).map(|(source, _)| source.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn shown(&self, key: &K) -> Option<&str> {
+        self.get(key)?.1.as_deref()
     }
 }
 
@@ -275,7 +278,7 @@ mod tests {
 
     #[test]
     fn of_a_key_that_comes_twice_the_last_value_counts_in_the_place_of_the_first() {
-        let mut few = Few::new();
+        let mut few = Few::default();
         for (key, value) in [("a", 1), ("b", 2), ("a", 3)] {
             few.insert(key, value);
         }

@@ -1,4 +1,4 @@
-//! How do messages show keys and values? Short, never what looks like a key or a token, and with the word that was meant.
+//! Keys and values in messages: shortened, without text that may be a secret, and with the word that was probably meant.
 //!
 //! A value may be as long as a file and be judged once for every exporter, so only its beginning is looked at.
 
@@ -16,7 +16,7 @@ const LOOKED_AT: usize = 100;
 /// … and those that are searched for a line break, which takes far less.
 const SEARCHED: usize = 4 << 10;
 /// Shorter names are hardly tokens.
-const SHORTEST_TOKEN: usize = 24;
+const MIN_TOKEN_LENGTH: usize = 24;
 
 /// A path as it would be written in a file, with endless parts cut, and without those that are no known key.
 pub(super) fn dotted(path: &[&str]) -> String {
@@ -71,7 +71,7 @@ fn is_pem(text: &str) -> bool {
 /// Whether a name is more likely a token that stands where a name belongs.
 pub(super) fn is_token(name: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| name.bytes().take(LOOKED_AT).any(|byte| kind(&byte));
-    name.len() >= SHORTEST_TOKEN
+    name.len() >= MIN_TOKEN_LENGTH
         && has(u8::is_ascii_lowercase)
         && has(u8::is_ascii_uppercase)
         && has(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'/' | b'='))
@@ -112,7 +112,7 @@ pub(super) fn quote(text: &str) -> String {
     quoted
 }
 
-/// A value that only leaves the program in a request: `Debug` and `Display` write `***`.
+/// A value that only leaves the program in a request: `Debug` writes `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 
@@ -133,14 +133,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
 /// Words longer than this are not compared: no known one is, and the comparison is quadratic.
-const LONGEST_WORD: usize = 64;
+const MAX_WORD_LENGTH: usize = 64;
 
 /// Advice for an unknown word, if a person could have meant a known one.
 pub(super) fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
@@ -168,8 +162,8 @@ fn same_start<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 fn within<'k>(word: &str, known: &[&'k str], most_steps: fn(usize) -> usize) -> Option<&'k str> {
-    let letters: Vec<char> = word.chars().take(LONGEST_WORD + 1).map(|c| c.to_ascii_lowercase()).collect();
-    if letters.len() > LONGEST_WORD {
+    let letters: Vec<char> = word.chars().take(MAX_WORD_LENGTH + 1).map(|c| c.to_ascii_lowercase()).collect();
+    if letters.len() > MAX_WORD_LENGTH {
         return None;
     }
     let steps_to = |candidate: &'k str| {
@@ -216,7 +210,7 @@ mod tests {
     #[test]
     fn a_secret_is_never_formatted() {
         let secret = Secret::new("hunter2");
-        assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "*** *** Some(***)");
+        assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "*** Some(***)");
         assert_eq!(secret.expose(), "hunter2");
     }
 

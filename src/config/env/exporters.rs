@@ -29,8 +29,27 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
     }
     let groups = groups(sent, reader);
     let is_alone = groups.len() == 1;
-    let sending = groups.into_iter().map(|group| exporter(&name(&group, is_alone), group, reader));
-    let mut exporters: Vec<Exporter> = sending.collect();
+    let mut exporters: Vec<Exporter> = Vec::new();
+    for group in groups {
+        let name = match &group[..] {
+            [member] if !is_alone => format!("otlp.{}", member.signal.name()),
+            _ => "otlp".to_owned(),
+        };
+        let signals: Vec<Signal> = group.iter().map(|member| member.signal).collect();
+        let mut exporter = with_defaults(&name, &signals);
+        let mut variables = Signal::ALL.map(exporter_variable).into_iter();
+        if let Some(variable) = variables.find(|name| reader.given(name).is_some()) {
+            exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
+        }
+        let mut values = EnvValues::default();
+        for row in rows() {
+            if let Some(value) = group.iter().find_map(|member| member.values.get(&row)) {
+                values.insert(row, value.clone());
+            }
+        }
+        apply(&values, &mut exporter, reader);
+        exporters.push(exporter);
+    }
     exporters.extend(console(&printed, reader));
     exporters
 }
@@ -81,7 +100,7 @@ impl Member {
         })
     }
 
-    /// What is used if nothing is set is `None` where that is nothing at all.
+    /// Returns the value of a variable, or the default; `None` for a default without a value.
     fn value(&self, row: &SettingRow, value: Option<&EnvValue>) -> Option<Result<SettingValue, Fault>> {
         let default = || row.kind.get(&with_defaults("", &[self.signal])).map(Ok);
         value.map(|value| value.value.clone()).or_else(default)
@@ -118,30 +137,6 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
     ["otlp", "console"].map(|known| words.contains(&known))
 }
 
-fn name(group: &[Member], is_alone: bool) -> String {
-    match group {
-        [member] if !is_alone => format!("otlp.{}", member.signal.name()),
-        _ => "otlp".to_owned(),
-    }
-}
-
-fn exporter(name: &str, group: Vec<Member>, reader: &mut Reader<'_>) -> Exporter {
-    let signals: Vec<Signal> = group.iter().map(|member| member.signal).collect();
-    let mut exporter = with_defaults(name, &signals);
-    let chosen = Signal::ALL.map(exporter_variable).into_iter().find(|name| reader.given(name).is_some());
-    if let Some(variable) = chosen {
-        exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
-    }
-    let mut values = EnvValues::new();
-    for row in rows() {
-        if let Some(value) = group.iter().find_map(|member| member.values.get(&row)) {
-            values.insert(row, value.clone());
-        }
-    }
-    apply(&values, &mut exporter, reader);
-    exporter
-}
-
 /// All defaults at OpenTelemetry's pace: no round waits for the last one, but batches wait to be filled.
 fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
     let mut exporter = Exporter::of_environment(name.to_owned(), format!("exporter {name:?}"));
@@ -169,7 +164,7 @@ pub(super) struct EnvValue {
 impl Reader<'_> {
     /// All that is said for a signal.
     pub(super) fn values(&mut self, signal: Signal) -> EnvValues {
-        let mut values = EnvValues::new();
+        let mut values = EnvValues::default();
         for row in rows() {
             if let Some(value) = self.value(signal, row) {
                 values.insert(row, value);
@@ -268,7 +263,7 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
         return;
     };
     let is_verbatim = http.transport == Transport::Http && http.path_rule == PathRule::Verbatim;
-    let has_no_path = http.parsed().is_ok_and(|endpoint| !endpoint.has_path());
+    let has_no_path = http.parsed().is_ok_and(|endpoint| endpoint.path.is_empty());
     // who writes the last slash means the root
     if is_verbatim && has_no_path && !http.endpoint.ends_with('/') {
         for signal in exporter.signals.iter() {
@@ -280,7 +275,7 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
 
 /// Sets what neither the program nor a file has set in an exporter.
 pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
-    let mut values = EnvValues::new();
+    let mut values = EnvValues::default();
     for row in rows().filter(|row| row.matters_to(exporter)) {
         // a certificate and the key of another would not fit
         let is_open = !exporter.is_set(row) && row.partner.is_none_or(|partner| !exporter.is_set(partner));

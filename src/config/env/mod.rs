@@ -223,7 +223,7 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     let name = reader.text(OTEL_SERVICE_NAME);
     let attributes = resource_attributes(reader);
     for provider in [&mut config.main, &mut config.application] {
-        let has_name = provider.service_name_source() != SettingSource::Default;
+        let has_name = provider.resource_source(SERVICE_NAME) != SettingSource::Default;
         if let Some(name) = name.filter(|_| !has_name) {
             let source = SettingSource::Environment(OTEL_SERVICE_NAME.to_owned());
             provider.set_service_name(name, None, source);
@@ -266,7 +266,7 @@ fn check_propagators(reader: &mut Reader<'_>) {
 fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
     let mut open: Vec<_> = [&mut config.main, &mut config.application]
         .into_iter()
-        .filter(|provider| *provider.sampler_source() == SettingSource::Default)
+        .filter(|provider| provider.sampler_source == SettingSource::Default)
         .collect();
     // what is not asked for is not judged
     let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else {

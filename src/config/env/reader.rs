@@ -6,39 +6,31 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Words};
-use crate::config::settings::{SettingRow, general, rows};
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Findings, Words};
+use crate::config::settings::{SettingRow, VariableNames, general, rows};
 use crate::config::text::{listed, quoted, shortened};
 use crate::config::{header, text, units};
 use crate::record::Signal;
 
-/// More errors or warnings are only counted: a variable may hold thousands of words, more than anyone reads.
-const MAX_OF_A_KIND: usize = 200;
-
 /// Reads variables and remembers what was wrong with them.
 pub(super) struct Reader<'v> {
     variables: &'v Variables,
-    diagnostics: Vec<Diagnostic>,
-    left_out: usize,
+    findings: Findings,
 }
 
 impl<'v> Reader<'v> {
     pub(super) fn new(variables: &'v Variables) -> Self {
-        Self { variables, diagnostics: Vec::new(), left_out: 0 }
+        Self { variables, findings: Findings::default() }
     }
 
-    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
-        if self.left_out > 0 {
-            let what = format!("{} more diagnostics are not shown", self.left_out);
-            self.diagnostics.push(Fault::new(what, "").warning(None, ""));
-        }
-        self.diagnostics
+    pub(super) fn into_diagnostics(self) -> Vec<Diagnostic> {
+        self.findings.into_diagnostics()
     }
 
-    /// For what must not be ignored: the fault is the caller's to report. A blank value is as good as none; line breaks
+    /// For what must not be ignored: the fault is the caller's to report. A blank value counts as unset; line breaks
     /// stay, for the caller to refuse.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
-        let given = self.variables.get(name)?.map(header::trim).map_err(Fault::from);
+        let given = self.variables.get(name)?.map(header::trim);
         (given != Ok("")).then_some(given)
     }
 
@@ -88,7 +80,7 @@ impl<'v> Reader<'v> {
     }
 
     pub(super) fn warn(&mut self, name: &str, fault: Fault) {
-        self.report(DiagnosticSeverity::Warning, name, fault);
+        self.findings.push(fault.warning(None, name));
     }
 
     fn number(
@@ -111,19 +103,6 @@ impl<'v> Reader<'v> {
         self.ignore(name, Fault::new(format!("{shown} is {problem}"), fix));
         None
     }
-
-    /// Reports a fault once: several signals may ask for the same variable.
-    fn report(&mut self, severity: DiagnosticSeverity, name: &str, fault: Fault) {
-        let alike = self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count();
-        if alike >= MAX_OF_A_KIND {
-            self.left_out += 1;
-            return;
-        }
-        let diagnostic = fault.found(severity, None, name);
-        if !self.diagnostics.contains(&diagnostic) {
-            self.diagnostics.push(diagnostic);
-        }
-    }
 }
 
 /// What to write: the word that was probably meant, or else all that there are.
@@ -143,25 +122,15 @@ impl Variables {
         std::env::vars_os().filter_map(named).filter(|(name, _)| is_ours(name)).collect()
     }
 
-    /// The value of a variable; an empty one is as good as none. `Err` if it is not UTF-8.
-    pub(crate) fn get(&self, name: &str) -> Option<Result<&str, NotUtf8>> {
+    /// Returns the value of a variable; an empty one counts as unset. `Err` if it is not UTF-8.
+    pub(crate) fn get(&self, name: &str) -> Option<Result<&str, Fault>> {
         let value = self.0.get(name).filter(|value| !value.is_empty())?;
-        Some(value.to_str().ok_or(NotUtf8))
+        Some(value.to_str().ok_or_else(|| Fault::new("is not UTF-8", "set it to text")))
     }
 
     /// The names of all that are not empty, in the order of the alphabet.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.as_str())
-    }
-}
-
-/// Why a variable cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotUtf8;
-
-impl From<NotUtf8> for Fault {
-    fn from(_: NotUtf8) -> Self {
-        Fault::new("is not UTF-8", "set it to text")
     }
 }
 
@@ -209,24 +178,22 @@ const OURS: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
 /// More are not looked at: a program should start at once, whatever else is in its environment.
 const MAX_UNKNOWN: usize = 1_000;
 
-/// The variable that sets it for one signal; `None` if the signal has none for it.
+/// Returns the variable that sets a row for one signal; `None` if the signal has none for it.
 pub(super) fn own_variable(signal: Signal, row: &SettingRow) -> Option<String> {
-    let names = &row.variables;
-    if let Some(end) = names.exporter {
-        return Some(of_exporter(Some(signal), end));
-    }
-    match signal {
-        Signal::Traces => names.processor.map(|end| format!("OTEL_BSP_{end}")),
-        Signal::Logs => {
-            names.logs.map(str::to_owned).or_else(|| names.processor.map(|end| format!("OTEL_BLRP_{end}")))
+    match &row.variables {
+        VariableNames::OfExporter(end) => Some(of_exporter(Some(signal), end)),
+        VariableNames::OfSignals(names) => {
+            Some(names[signal as usize].to_owned()).filter(|name| !name.is_empty())
         }
-        Signal::Metrics => names.metrics.map(str::to_owned),
     }
 }
 
-/// The variable that sets it for all signals, where their own say nothing.
+/// Returns the variable that sets a row for all signals, where their own say nothing.
 pub(super) fn base_variable(row: &SettingRow) -> Option<String> {
-    row.variables.exporter.map(|end| of_exporter(None, end))
+    match &row.variables {
+        VariableNames::OfExporter(end) => Some(of_exporter(None, end)),
+        VariableNames::OfSignals(_) => None,
+    }
 }
 
 /// Whether endpoints without a scheme are plaintext: for one signal, or for all.
@@ -239,7 +206,7 @@ pub(super) fn exporter_variable(signal: Signal) -> String {
     format!("OTEL_{}_EXPORTER", upper(signal))
 }
 
-/// Warns of what looks like one of these variables and is none. Those of other programs are left alone.
+/// Warns of unknown variables that resemble a known one. Those of other programs are left alone.
 pub(super) fn report_unknown(reader: &mut Reader<'_>) {
     let (known, variables) = (known(), reader.variables);
     let unknown = variables.names().filter(|name| !known.iter().any(|known| known == name));
@@ -247,7 +214,7 @@ pub(super) fn report_unknown(reader: &mut Reader<'_>) {
         if name == SDK_LOG_LEVEL {
             let what = "has no effect: it is for an SDK's own log, and standpipe writes none";
             let fault = Fault::new(what, "for the least severity of log records set OTEL_LOGS_LEVEL");
-            reader.report(DiagnosticSeverity::Note, name, fault);
+            reader.findings.push(fault.found(DiagnosticSeverity::Note, None, name));
             continue;
         }
         if UNSUPPORTED.iter().any(|start| name.starts_with(start)) {

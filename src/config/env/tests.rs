@@ -370,7 +370,7 @@ fn certificates_are_read_from_the_files_that_are_named() {
     std::fs::remove_dir_all(&folder).unwrap();
     let tls = &config.exporters[0].connection.tls;
     assert_eq!(tls.ca.as_deref(), Some(&b"-----BEGIN CERTIFICATE-----\nhunter2\n"[..]));
-    assert_eq!(tls.client().unwrap().1.expose(), "-----BEGIN PRIVATE KEY-----\nhunter2\n");
+    assert_eq!(tls.client().unwrap().1, b"-----BEGIN PRIVATE KEY-----\nhunter2\n");
     let settings = settings(&config);
     for (index, key) in ["ca-file", "client-certificate-file", "client-key-file"].into_iter().enumerate() {
         let line = format!("otlp: {key} = {} ({})", paths[index], names[index]);
@@ -1024,4 +1024,21 @@ proptest! {
         let usable = validate::validate(config, found, &[]).unwrap_or_else(ConfigError::into_usable);
         prop_assert!(usable.validate().is_ok());
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn ignores_variable_of_tracetest_that_is_not_utf8_and_keeps_the_value_of_the_file() {
+    use std::os::unix::ffi::OsStringExt;
+
+    let text = "telemetry.exporters.c.exporter.type = 'collector'\n\
+                telemetry.exporters.c.serviceName = 'shop'\n\
+                server.telemetry.exporter = 'c'\n";
+    let name = "TRACETEST_TELEMETRY_EXPORTERS_C_SERVICENAME";
+    let variables: Variables = [(name, OsString::from_vec(vec![0xff]))].into_iter().collect();
+    let document = crate::config::toml::parse("f", text);
+    let config = crate::config::read::read(document, &Surroundings::new(""), &variables).expect("usable");
+    assert_eq!(config.summaries()[0].service_name, "shop");
+    let expected = format!("warning: {name}: ignored: is not UTF-8; set it to text");
+    assert!(config.diagnostics().iter().any(|found| found.to_string() == expected), "{config:?}");
 }

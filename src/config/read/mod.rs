@@ -6,24 +6,23 @@
 //! ```
 
 mod program;
-mod section;
 mod stalwart;
+mod table;
 mod tracetest;
 pub(super) mod value;
 
 use std::io::Read;
 use std::path::Path;
 
-use self::section::{Report, SectionReader};
+use self::table::Report;
 use self::value::{MAX_FILE_BYTES, ReadError, Surroundings, read_at_most, read_bounded};
 use super::env::{self, Variables};
 use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Location};
-use super::node::{Document, Field, Mistake, Node, Places, Tree};
+use super::node::{Document, Mistake, Node, Places, Tree};
 use super::section::{EXPORTERS, FIRST_NAMES, METRICS, Owner, SERVER, Section};
-use super::text::dotted;
 #[cfg(feature = "yaml")]
 use super::yaml;
-use super::{Config, Exporter, ProviderName, toml, validate};
+use super::{Config, Exporter, toml, validate};
 
 impl Config {
     /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, else TOML.
@@ -221,6 +220,8 @@ impl Format {
             let fault = Fault::new("these are environment variables", fix);
             return Err(ConfigError::new(vec![fault.error(Some(location), "")], Config::new()));
         }
+        // the byte order mark that some editors write first is not a character of the first line
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match self {
             Self::Toml => Ok(toml::parse(file, text)),
             #[cfg(feature = "yaml")]
@@ -234,9 +235,9 @@ impl Format {
 /// Returns the number and the text of the first line that is neither empty nor a comment.
 fn first_line(text: &str) -> Option<(usize, &str)> {
     // files begin with comments, but not for ever
-    const MOST_BLANK_LINES: usize = 1_000;
+    const MAX_BLANK_LINES: usize = 1_000;
     let is_blank = |line: &str| line.is_empty() || line.starts_with('#');
-    let mut lines = (1..).zip(text.lines().map(str::trim)).take(MOST_BLANK_LINES);
+    let mut lines = (1..).zip(text.lines().map(str::trim)).take(MAX_BLANK_LINES);
     lines.find(|(_, line)| !is_blank(line))
 }
 
@@ -263,9 +264,6 @@ fn unreadable(file: &str, error: ReadError) -> ConfigError {
     ConfigError::unreadable(Fault::new(what, fix).error(Some(location), ""), error)
 }
 
-/// Each has a queue and a thread of its own; there are not as many collectors.
-const MAX_EXPORTERS: usize = 256;
-
 /// The configuration that a document describes; what it leaves open is looked for among the variables.
 pub(super) fn read(
     document: Document<'_>,
@@ -276,7 +274,7 @@ pub(super) fn read(
     let has_mistakes = !mistakes.is_empty();
     // in a text without any of our sections a mistake may be what they are missing for
     let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
-    let mut report = Report::new(surroundings, &*places, mistakes, !is_ours);
+    let mut report = Report::new(surroundings, &places, mistakes, !is_ours);
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {
         report.wrong_type(None, "", &root, "write keys and their values");
     }
@@ -284,12 +282,12 @@ pub(super) fn read(
     let mut found = Found { report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);
     found.read_metrics(&root);
-    found.config.main = program::read(&root, &mut found.report);
+    found.read_program(&root);
     found.read_providers(&root);
     let has_strays = stalwart::warn_of_strays(&root, &mut found.report);
     found.exporters.sort_by_cached_key(|(at, ..)| *at);
 
-    let Found { report, mut config, exporters, .. } = found;
+    let Found { report, mut config, exporters } = found;
     let is_broken = |index: &usize| report.is_broken(&exporters[*index].1);
     let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
     config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
@@ -298,7 +296,7 @@ pub(super) fn read(
     let is_error = |diagnostic: &Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;
     let is_explained = has_mistakes || has_strays || diagnostics.iter().any(is_error);
     if !is_explained && !describes_something(&root) {
-        diagnostics.push(nothing_described(&root, &*places));
+        diagnostics.push(nothing_described(&root, &places));
     }
     diagnostics.extend(env::fill(&mut config, variables));
     validate::validate(config, diagnostics, &broken)
@@ -313,7 +311,7 @@ fn describes_something(root: &Node) -> bool {
     has_tracers || [METRICS, EXPORTERS, SERVER].into_iter().any(has)
 }
 
-fn nothing_described(root: &Node, places: &dyn Places) -> Diagnostic {
+fn nothing_described(root: &Node, places: &Places<'_>) -> Diagnostic {
     if root.get("service").is_some_and(|service| service.node.get("pipelines").is_some()) {
         let what =
             "this is a configuration of the OpenTelemetry Collector, which receives what programs send";
@@ -332,56 +330,4 @@ struct Found<'d> {
     config: Config,
     /// With their places and sections.
     exporters: Vec<(usize, Section, Exporter)>,
-}
-
-impl<'d> Found<'d> {
-    fn reader<'f>(&'f mut self, section: &'f Section, field: &Field) -> SectionReader<'f, 'd> {
-        SectionReader { section, declared_at: field.at, report: &mut self.report }
-    }
-
-    fn read_tracers(&mut self, root: &Node) {
-        let Some(tracers) = root.get("tracer") else {
-            return;
-        };
-        let Some(fields) = tracers.node.as_table() else {
-            return self.report.wrong_type(None, "tracer", &tracers.node, "write tables like [tracer.otel]");
-        };
-        for field in fields {
-            let section = Section::Tracer(field.name.clone());
-            let Some(exporter) = stalwart::read_tracer(self.reader(&section, field), &field.node) else {
-                continue;
-            };
-            if self.exporters.len() >= MAX_EXPORTERS {
-                let what = format!("more than {MAX_EXPORTERS} exporters, no tracer is read from here on");
-                let (path, fault) = (dotted(&section.path()), Fault::new(what, "remove some"));
-                return self.report.error(Some(&section), field.at, path, fault);
-            }
-            self.exporters.push((field.at, section, exporter));
-        }
-    }
-
-    /// The rest of `metrics` is of other programs.
-    fn read_metrics(&mut self, root: &Node) {
-        let [first, second] = METRICS;
-        let Some(field) = root.get(first).and_then(|metrics| metrics.node.get(second)) else {
-            return;
-        };
-        let Some(metrics) = stalwart::read_metrics(self.reader(&Section::Metrics, field), &field.node) else {
-            return;
-        };
-        self.exporters.push((field.at, Section::Metrics, metrics.exporter));
-        if let Some((on, source)) = metrics.self_observation {
-            self.config.set_self_observation(on, source);
-        }
-    }
-
-    fn read_providers(&mut self, root: &Node) {
-        for provider in tracetest::read(root, &mut self.report, &self.config.main) {
-            match provider.name {
-                ProviderName::Internal => self.config.main = provider.settings,
-                ProviderName::Application => self.config.application = provider.settings,
-            }
-            self.exporters.push((provider.at, provider.section, provider.exporter));
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Reads the keys of `telemetry` that are about the program itself: its name, its resource and its share of traces.
 
-use super::section::Report;
+use super::Found;
+use super::table::Report;
 use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
 use crate::config::read::value::{self, Surroundings, Text, Unusable};
@@ -15,25 +16,84 @@ const NAME_ADVICE: &str = "write a name like shop";
 const RESOURCE_ADVICE: &str = "write attributes like \"deployment.environment.name\" and their values";
 const ATTRIBUTE_ADVICE: &str = "write a string, a boolean, a number or an array of these";
 
-/// What the document says of the program. What cannot be used is an error of no exporter.
-pub(super) fn read(root: &Node, report: &mut Report<'_>) -> ProviderSettings {
-    let fields = root.get(TELEMETRY).and_then(|telemetry| telemetry.node.as_table()).unwrap_or_default();
-    let mut reader = ProgramReader { report, settings: ProviderSettings::default(), attributes: 0 };
-    let [name, resource, sampling] = OF_PROGRAM;
-    // the name last: it wins over one among the attributes
-    if let Some(field) = given(fields, resource) {
-        reader.resource(field);
+impl Found<'_> {
+    /// Reads the keys of the program. An error in them breaks no exporter.
+    pub(super) fn read_program(&mut self, root: &Node) {
+        let fields = root.get(TELEMETRY).and_then(|telemetry| telemetry.node.as_table()).unwrap_or_default();
+        let [name, resource, sampling] = OF_PROGRAM;
+        // the name last: it wins over one among the attributes
+        if let Some(Field { node, .. }) = given(fields, resource) {
+            match node.as_table() {
+                Some(fields) => self.attributes(fields, &[resource], &mut 0),
+                None => self.check(Err(Unusable::WrongType), &[resource], node, RESOURCE_ADVICE),
+            }
+        }
+        read_provider(fields, [name, sampling], None, &mut self.config.main, &mut self.report);
     }
-    read_provider(fields, [name, sampling], &[TELEMETRY], None, &mut reader.settings, reader.report);
-    reader.settings
+
+    /// Reads attributes, of which there have been `count`. A name with dots that is not quoted is a path of tables, and means
+    /// the same.
+    fn attributes(&mut self, fields: &[Field], path: &[&str], count: &mut usize) {
+        for field in fields.iter().filter(|field| field.node.value != Tree::Null) {
+            let path = [path, &[&field.name]].concat();
+            if let Some(fields) = field.node.as_table() {
+                self.attributes(fields, &path, count);
+                continue;
+            }
+            *count += 1;
+            if *count > MAX_ATTRIBUTES {
+                if *count == MAX_ATTRIBUTES + 1 {
+                    let what = format!("more than {MAX_ATTRIBUTES} attributes, none is read from here on");
+                    self.check(Err(Fault::new(what, "remove some").into()), &path, &field.node, "");
+                }
+                return;
+            }
+            let set = self.attribute(&path[1..].join("."), &field.node);
+            self.check(set, &path, &field.node, ATTRIBUTE_ADVICE);
+        }
+    }
+
+    fn attribute(&mut self, key: &str, node: &Node) -> Result<(), Unusable> {
+        let settings = &mut self.config.main;
+        if key.is_empty() {
+            return Err(Fault::new("the name is empty", "write a name").into());
+        }
+        if let Some(first) = settings.resource_source(key).location() {
+            return Err(Fault::duplicate_key(first.line).into());
+        }
+        let (source, surroundings) = (self.report.source(node.at), self.report.surroundings);
+        match &node.value {
+            Tree::List(nodes) => {
+                let items = nodes.iter().map(|node| Item::read(node, surroundings));
+                let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
+                let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
+                settings.set_resource(key, Value::Array(&values), source);
+            }
+            _ => {
+                let item = Item::read(node, surroundings)?;
+                settings.set_resource(key, item.value(), source);
+                if let Item::Text(Text { written, is_secret: true, .. }) = item {
+                    settings.show_as_written(key, written);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports why a value was not taken.
+    fn check(&mut self, set: Result<(), Unusable>, path: &[&str], node: &Node, advice: &'static str) {
+        if let Err(unusable) = set {
+            let path = dotted(&[&[TELEMETRY], path].concat());
+            self.report.lone_error(node.at, path, unusable.into_fault(node, advice));
+        }
+    }
 }
 
-/// Takes over the name of the service and the share of traces, which have these keys below `path`. A mistake breaks the
-/// section, if there is one.
+/// Takes over the name of the service and the share of traces, which have these keys in the section or else in `telemetry`. A
+/// mistake breaks the section, if there is one.
 pub(super) fn read_provider(
     fields: &[Field],
     [name, sampling]: [&str; 2],
-    path: &[&str],
     section: Option<&Section>,
     settings: &mut ProviderSettings,
     report: &mut Report<'_>,
@@ -41,7 +101,8 @@ pub(super) fn read_provider(
     for (key, advice) in [(name, NAME_ADVICE), (sampling, value::PERCENT_ADVICE)] {
         let Some(Field { node, .. }) = given(fields, key) else { continue };
         let set = if key == name { set_service_name } else { set_sampling };
-        let path = dotted(&[path, &[key]].concat());
+        let table = section.map_or(vec![TELEMETRY], Section::path);
+        let path = dotted(&[&table[..], &[key]].concat());
         match (set(settings, node, report.surroundings, report.source(node.at)), section) {
             (Ok(None), _) => {}
             (Ok(Some(odd)), _) => report.warning(node.at, path, Fault::new(odd, advice)),
@@ -86,77 +147,6 @@ fn set_sampling(
 /// The field of a name, unless it is null.
 pub(super) fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
     fields.iter().find(|field| field.name == name && field.node.value != Tree::Null)
-}
-
-struct ProgramReader<'r, 'd> {
-    report: &'r mut Report<'d>,
-    settings: ProviderSettings,
-    /// Of the resource, until now.
-    attributes: usize,
-}
-
-impl ProgramReader<'_, '_> {
-    fn resource(&mut self, field: &Field) {
-        match field.node.as_table() {
-            Some(fields) => self.attributes(fields, &[&field.name]),
-            None => self.check(Err(Unusable::WrongType), &[&field.name], &field.node, RESOURCE_ADVICE),
-        }
-    }
-
-    /// A name with dots that is not quoted is a path of tables, and means the same.
-    fn attributes(&mut self, fields: &[Field], path: &[&str]) {
-        for field in fields.iter().filter(|field| field.node.value != Tree::Null) {
-            let path = [path, &[&field.name]].concat();
-            if let Some(fields) = field.node.as_table() {
-                self.attributes(fields, &path);
-                continue;
-            }
-            self.attributes += 1;
-            if self.attributes > MAX_ATTRIBUTES {
-                if self.attributes == MAX_ATTRIBUTES + 1 {
-                    let what = format!("more than {MAX_ATTRIBUTES} attributes, none is read from here on");
-                    self.check(Err(Fault::new(what, "remove some").into()), &path, &field.node, "");
-                }
-                return;
-            }
-            let set = self.attribute(&path[1..].join("."), &field.node);
-            self.check(set, &path, &field.node, ATTRIBUTE_ADVICE);
-        }
-    }
-
-    fn attribute(&mut self, key: &str, node: &Node) -> Result<(), Unusable> {
-        if key.is_empty() {
-            return Err(Fault::new("the name is empty", "write a name").into());
-        }
-        if let Some(first) = self.settings.resource_source(key).location() {
-            return Err(Fault::duplicate_key(first.line).into());
-        }
-        let source = self.report.source(node.at);
-        match &node.value {
-            Tree::List(nodes) => {
-                let items = nodes.iter().map(|node| Item::read(node, self.report.surroundings));
-                let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
-                let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
-                self.settings.set_resource(key, Value::Array(&values), source);
-            }
-            _ => {
-                let item = Item::read(node, self.report.surroundings)?;
-                self.settings.set_resource(key, item.value(), source);
-                if let Item::Text(Text { written, is_secret: true, .. }) = item {
-                    self.settings.show_as_written(key, written);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reports why a value was not taken. The exporters have nothing to do with it.
-    fn check(&mut self, set: Result<(), Unusable>, path: &[&str], node: &Node, advice: &'static str) {
-        if let Err(unusable) = set {
-            let path = dotted(&[&[TELEMETRY], path].concat());
-            self.report.lone_error(node.at, path, unusable.into_fault(node, advice));
-        }
-    }
 }
 
 /// A value of an attribute, or of an array.

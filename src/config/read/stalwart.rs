@@ -1,45 +1,102 @@
 //! Reads Stalwart's sections: `[tracer.<id>]` is an exporter of spans and logs, `[metrics.open-telemetry]` one of metrics.
 //! Sections that only look like these are reported.
 
-use super::section::{Entries, Report, SectionReader, Switch};
+use super::Found;
+use super::table::{Report, SectionReader, Switch};
 use crate::config::error::{DiagnosticSeverity, Fault};
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{
-    ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, TELEMETRY, TYPE,
+    CHOICES, ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, Section, TELEMETRY,
+    TYPE,
 };
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{LEVEL, SIGNALS, TRANSPORT};
 use crate::config::text::{dotted, quoted};
 use crate::config::values::Named;
-use crate::config::{Exporter, Level, SettingSource, Signals, Transport, text};
+use crate::config::{Exporter, Level, Signals, Transport, text};
 use crate::record::Signal;
 
 const TYPES: [&str; 2] = ["open-telemetry", "otel"];
 const TYPE_ADVICE: &str = "write type = \"open-telemetry\"";
 
-/// The exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.
-pub(super) fn read_tracer(mut reader: SectionReader<'_, '_>, tracer: &Node) -> Option<Exporter> {
-    let mut tracer = TracerSection { entries: reader.entries(tracer)?, reader };
-    tracer.refuse_twins();
-    if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
-        return None;
+/// Each has a queue and a thread of its own; there are not as many collectors.
+const MAX_EXPORTERS: usize = 256;
+
+impl Found<'_> {
+    pub(super) fn read_tracers(&mut self, root: &Node) {
+        let Some(tracers) = root.get("tracer") else {
+            return;
+        };
+        let Some(fields) = tracers.node.as_table() else {
+            return self.report.wrong_type(None, "tracer", &tracers.node, "write tables like [tracer.otel]");
+        };
+        for field in fields {
+            let section = Section::Tracer(field.name.clone());
+            let Some(exporter) = self.tracer(&section, field) else { continue };
+            if self.exporters.len() >= MAX_EXPORTERS {
+                let what = format!("more than {MAX_EXPORTERS} exporters, no tracer is read from here on");
+                let (path, fault) = (dotted(&section.path()), Fault::new(what, "remove some"));
+                return self.report.error(Some(&section), field.at, path, fault);
+            }
+            self.exporters.push((field.at, section, exporter));
+        }
     }
-    let mut exporter = tracer.reader.exporter(&tracer.entries);
-    tracer.choose_signals(&mut exporter).then_some(exporter)
+
+    /// Returns the exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.
+    fn tracer(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
+        let mut tracer = SectionReader::new(section, field, &mut self.report)?;
+        tracer.refuse_twins();
+        if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
+            return None;
+        }
+        let mut exporter = tracer.exporter();
+        tracer.choose_signals(&mut exporter).then_some(exporter)
+    }
+
+    /// Reads `[metrics.open-telemetry]`. The rest of `metrics` belongs to other programs.
+    pub(super) fn read_metrics(&mut self, root: &Node) -> Option<()> {
+        let [first, second] = METRICS;
+        let field = root.get(first)?.node.get(second)?;
+        let mut reader = SectionReader::new(&Section::Metrics, field, &mut self.report)?;
+        match reader.transport() {
+            Switch::On => {}
+            // an empty table switches nothing on, either
+            Switch::Missing if !reader.entries.is_empty() => {
+                let fault = Fault::new("not started: it has no transport", "write transport = \"http\"");
+                let path = reader.key(TRANSPORT.key);
+                reader.report.push(DiagnosticSeverity::Note, reader.declared_at, path, fault);
+                return None;
+            }
+            Switch::Missing | Switch::Off(_) => return None,
+        }
+        let mut exporter = reader.exporter();
+        exporter.signals = Signals::of(&[Signal::Metrics]);
+        exporter.record(&SIGNALS, reader.report.source(reader.declared_at), None);
+        let observed = reader.bool(SELF_OBSERVATION.key);
+        let observed = observed.map(|(at, on)| (on, reader.report.source(at)));
+        if let Some((on, source)) = observed {
+            self.config.set_self_observation(on, source);
+        }
+        self.exporters.push((field.at, Section::Metrics, exporter));
+        Some(())
+    }
 }
 
-struct TracerSection<'r, 'd, 't> {
-    reader: SectionReader<'r, 'd>,
-    entries: Entries<'t>,
-}
+impl SectionReader<'_, '_, '_> {
+    /// Returns the exporter with every usable setting; others are reported.
+    fn exporter(&mut self) -> Exporter {
+        let (name, path) = (self.section.exporter_id(), dotted(&self.section.path()));
+        let mut exporter = Exporter::of_table(name, path, self.report.location(self.declared_at));
+        self.settings(&mut exporter);
+        exporter
+    }
 
-impl TracerSection<'_, '_, '_> {
     /// The parser saw two different keys where the file says the same thing twice.
     fn refuse_twins(&mut self) {
         for name in [ENABLE_LOGS, ENABLE_SPANS] {
-            let mut twins = self.entries.all(name);
-            if let (Some(first), Some(second)) = (twins.next(), twins.next()) {
-                self.reader.duplicate(first, second);
+            let twins: Vec<_> = self.entries.all(name).cloned().collect();
+            if let [first, second, ..] = &twins[..] {
+                self.duplicate(first, second);
             }
         }
     }
@@ -50,30 +107,30 @@ impl TracerSection<'_, '_, '_> {
         };
         let is_off = enable.node.value == Tree::Bool(false);
         if is_off {
-            let path = self.reader.path(ENABLE);
-            self.reader.report.note(enable.node.at, path, "not started: enable is false");
+            let path = self.key(ENABLE);
+            self.report.note(enable.node.at, path, "not started: enable is false");
         }
         is_off
     }
 
     fn is_ours(&mut self) -> bool {
-        let path = self.reader.path(TYPE);
-        let Some(kind) = self.entries.find(TYPE) else {
-            if self.reader.is_broken() {
+        let path = self.key(TYPE);
+        let Some(kind) = self.entries.find(TYPE).cloned() else {
+            if self.is_broken() {
                 // it may stand in a line that could not be read
                 return true;
             }
             let fault = Fault::new("not started: it has no type", TYPE_ADVICE);
-            self.reader.report.warning(self.reader.declared_at, path, fault);
+            self.report.warning(self.declared_at, path, fault);
             return false;
         };
-        let Some(text) = self.reader.text(kind, TYPE_ADVICE) else {
+        let Some(text) = self.text(&kind, TYPE_ADVICE) else {
             return false;
         };
         if TYPES.contains(&text.text.as_str()) {
             return true;
         }
-        let (at, report) = (kind.node.at, &mut self.reader.report);
+        let (at, report) = (kind.node.at, &mut self.report);
         let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
         let is_otlp = text.text.to_ascii_lowercase().starts_with("otlp");
         match is_otlp || text::nearest(&text.text, &TYPES).is_some() {
@@ -84,14 +141,14 @@ impl TracerSection<'_, '_, '_> {
     }
 
     fn has_transport(&mut self) -> bool {
-        match self.reader.transport(&self.entries) {
+        match self.transport() {
             Switch::On => {}
             // an error, but read on; it may also stand in a line that could not be read
-            Switch::Missing if self.reader.is_broken() => {}
-            Switch::Missing => self.reader.missing(TRANSPORT.key, "write transport = \"http\""),
+            Switch::Missing if self.is_broken() => {}
+            Switch::Missing => self.missing(TRANSPORT.key, "write transport = \"http\""),
             Switch::Off(at) => {
-                let path = self.reader.path(TRANSPORT.key);
-                self.reader.report.note(at, path, "not started: its transport is disabled");
+                let path = self.key(TRANSPORT.key);
+                self.report.note(at, path, "not started: its transport is disabled");
                 return false;
             }
         }
@@ -100,9 +157,9 @@ impl TracerSection<'_, '_, '_> {
 
     /// Spans unless they are switched off, logs if they are switched on; `false` if nothing would ever be sent.
     fn choose_signals(&mut self, exporter: &mut Exporter) -> bool {
-        self.reader.bool(&self.entries, ENABLE);
-        let spans = self.reader.bool(&self.entries, ENABLE_SPANS);
-        let logs = self.reader.bool(&self.entries, ENABLE_LOGS);
+        self.bool(ENABLE);
+        let spans = self.bool(ENABLE_SPANS);
+        let logs = self.bool(ENABLE_LOGS);
 
         let mut chosen = Vec::new();
         if spans.is_none_or(|(_, on)| on) {
@@ -113,12 +170,12 @@ impl TracerSection<'_, '_, '_> {
         }
         exporter.signals = Signals::of(&chosen);
         if let Some((at, _)) = logs.or(spans) {
-            exporter.record(&SIGNALS, self.reader.report.source(at), None);
+            exporter.record(&SIGNALS, self.report.source(at), None);
         }
         if let (true, Some((at, _))) = (chosen.is_empty(), spans) {
-            let path = self.reader.path(ENABLE_SPANS);
+            let path = self.key(ENABLE_SPANS);
             let what = "not started: neither spans nor logs would be sent";
-            self.reader.report.warning(at, path, Fault::new(what, "write true, or enable = false"));
+            self.report.warning(at, path, Fault::new(what, "write true, or enable = false"));
         }
         !chosen.is_empty()
     }
@@ -128,88 +185,45 @@ impl TracerSection<'_, '_, '_> {
         let Some(level) = self.entries.find(LEVEL.key).filter(|_| exporter.level == Level::DISABLE) else {
             return false;
         };
-        let path = self.reader.path(LEVEL.key);
+        let path = self.key(LEVEL.key);
         let fault = Fault::new("no logs are sent", "write a level, or enable.log-exporter = false");
-        self.reader.report.warning(level.node.at, path, fault);
+        self.report.warning(level.node.at, path, fault);
         true
     }
 }
 
-/// What the section of metrics describes.
-pub(super) struct Metrics {
-    pub(super) exporter: Exporter,
-    /// Whether the ledger is exported, and who says so.
-    pub(super) self_observation: Option<(bool, SettingSource)>,
-}
-
-/// Reads `[metrics.open-telemetry]`; `None` if nothing is to be started, whatever else is wrong with it.
-pub(super) fn read_metrics(mut reader: SectionReader<'_, '_>, metrics: &Node) -> Option<Metrics> {
-    let entries = reader.entries(metrics)?;
-    match reader.transport(&entries) {
-        Switch::On => {}
-        Switch::Off(_) => return None,
-        Switch::Missing => {
-            // an empty table says all that it should
-            if !entries.is_empty() {
-                let fault = Fault::new("not started: it has no transport", "write transport = \"http\"");
-                let path = reader.path(TRANSPORT.key);
-                reader.report.push(DiagnosticSeverity::Note, reader.declared_at, path, fault);
-            }
-            return None;
-        }
-    }
-    let mut exporter = reader.exporter(&entries);
-    exporter.signals = Signals::of(&[Signal::Metrics]);
-    exporter.record(&SIGNALS, reader.report.source(reader.declared_at), None);
-    let self_observation =
-        reader.bool(&entries, SELF_OBSERVATION.key).map(|(at, on)| (on, reader.report.source(at)));
-    Some(Metrics { exporter, self_observation })
-}
-
-/// Warns of every section that was probably meant to be read. Sections of others are left alone: only what has our
-/// keys in it is looked at. Returns whether there is one.
+/// Warns of every section that was probably meant to be read, and returns whether there is one. Sections of other programs are
+/// left alone: only those with our keys in them are looked at.
 pub(super) fn warn_of_strays(root: &Node, report: &mut Report<'_>) -> bool {
     let known = report.count();
     for section in root.as_table().unwrap_or_default() {
+        let name = section.name.as_str();
         let fields = section.node.as_table().unwrap_or_default();
-        match section.name.as_str() {
-            "tracer" | TELEMETRY => {}
-            "metrics" => warn_of_metrics(fields, report),
-            "server" => warn_of_choice(fields, report),
-            name if fields.iter().any(|field| is_of_telemetry(&field.name)) => {
-                if text::nearest(name, &[TELEMETRY]).is_some() {
-                    warn_of(report, section, &[name], TELEMETRY);
-                }
+        let is_ours = |field: &Field| field.name == EXPORTERS[1] || OF_PROGRAM.contains(&&*field.name);
+        if ["tracer", TELEMETRY].contains(&name) {
+            continue;
+        }
+        if ![METRICS[0], SERVER[0]].contains(&name) && fields.iter().any(is_ours) {
+            if text::nearest(name, &[TELEMETRY]).is_some() {
+                warn_of(report, section, &[name], TELEMETRY);
             }
-            name => {
-                for field in fields.iter().filter(|field| is_exporter(&field.node)) {
-                    let is_metrics = text::nearest(name, &[METRICS[0]]).is_some();
-                    let meant = if is_metrics { dotted(&METRICS) } else { dotted(&["tracer", &field.name]) };
-                    warn_of(report, field, &[name, &field.name], &format!("[{meant}]"));
-                }
-            }
+            continue;
+        }
+        for field in fields {
+            let chooses = || CHOICES.iter().any(|(key, _)| field.node.get(key).is_some());
+            let meant = match name {
+                "server" if field.name == SERVER[1] || !chooses() => continue,
+                "server" if text::nearest(&field.name, &[SERVER[1]]).is_none() => continue,
+                "server" => dotted(&SERVER),
+                "metrics" if field.name == METRICS[1] => continue,
+                _ if !is_exporter(&field.node) => continue,
+                _ if text::nearest(name, &[METRICS[0]]).is_some() => format!("[{}]", dotted(&METRICS)),
+                _ => format!("[{}]", dotted(&["tracer", &field.name])),
+            };
+            warn_of(report, field, &[name, &field.name], &meant);
         }
     }
     report.count() > known
-}
-
-fn is_of_telemetry(name: &str) -> bool {
-    name == EXPORTERS[1] || OF_PROGRAM.contains(&name)
-}
-
-fn warn_of_metrics(fields: &[Field], report: &mut Report<'_>) {
-    for field in fields.iter().filter(|field| field.name != METRICS[1] && is_exporter(&field.node)) {
-        warn_of(report, field, &[METRICS[0], &field.name], &format!("[{}]", dotted(&METRICS)));
-    }
-}
-
-fn warn_of_choice(fields: &[Field], report: &mut Report<'_>) {
-    for field in fields.iter().filter(|field| field.name != SERVER[1]) {
-        let chooses = field.node.get("exporter").or(field.node.get("applicationExporter")).is_some();
-        if chooses && text::nearest(&field.name, &[SERVER[1]]).is_some() {
-            warn_of(report, field, &[SERVER[0], &field.name], &dotted(&SERVER));
-        }
-    }
 }
 
 /// Whether this looks like an exporter.

@@ -190,7 +190,7 @@ impl Surroundings {
         let mut rest = written;
         while let Some((before, after)) = rest.split_once("%{") {
             let Some((reference, after)) = after.split_once("}%") else {
-                return Err(Fault::new("unclosed %{", "close it with }%, like %{env:NAME}%"));
+                return Fault::err("unclosed %{", "close it with }%, like %{env:NAME}%");
             };
             text.push_str(before);
             text.push_str(&self.look_up(reference)?);
@@ -220,7 +220,7 @@ impl Surroundings {
         match reference.split_once(':') {
             Some(("env", name)) => self.look_up_variable(name.trim()),
             Some(("file", path)) => self.look_up_file(path.trim()),
-            _ => Err(Fault::new("unknown kind of %{…}%", "write %{env:NAME}% or %{file:path}%")),
+            _ => Fault::err("unknown kind of %{…}%", "write %{env:NAME}% or %{file:path}%"),
         }
     }
 
@@ -228,7 +228,7 @@ impl Surroundings {
         let fault = |state| {
             Fault::new(format!("environment variable {} is {state}", quoted(name)), "set it to the value")
         };
-        match self.variable(name) {
+        match (self.environment)(name) {
             Ok(text) if text.is_empty() => Err(fault("empty")),
             Ok(text) => self.charge(text.len()).map(|()| text).map_err(|cause| {
                 let what = format!("cannot read environment variable {}: {cause}", quoted(name));
@@ -237,14 +237,6 @@ impl Surroundings {
             Err(VarError::NotPresent) => Err(fault("not set")),
             Err(VarError::NotUnicode(_)) => Err(fault("not UTF-8")),
         }
-    }
-
-    fn variable(&self, name: &str) -> Result<String, VarError> {
-        // such names make the standard library panic on some systems
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(VarError::NotPresent);
-        }
-        (self.environment)(name)
     }
 
     fn look_up_file(&self, path: &str) -> Result<String, Fault> {

@@ -1,19 +1,18 @@
 //! Connection and retry settings with their defaults, a row for each setting, the builder's methods, and the URL and head of a
 //! request that follow from them.
 
-use std::fmt;
 use std::time::Duration;
 
-use super::kind::{Field, Kind, field, word};
+use super::kind::{Field, Kind, field, file, word};
 use super::{
     LONGEST, POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings, table,
 };
-use crate::config::endpoint::{self, Endpoint, PathRule};
+use crate::config::endpoint::{Endpoint, PathRule};
 use crate::config::error::Fault;
 use crate::config::text::shown;
 use crate::config::validate as rules;
 use crate::config::values::Named;
-use crate::config::{Compression, Exporter, Proxy, Secret, SettingSource, Transport, demand, header};
+use crate::config::{Compression, Exporter, Proxy, Secret, SettingSource, Transport, demand};
 use crate::record::Signal;
 
 settings! {
@@ -43,9 +42,7 @@ settings! {
         /// Whether that came from elsewhere, as secrets do: then it is only shown to the server.
         pub(crate) hides_user_agent: bool = false,
     }
-}
 
-settings! {
     /// What follows when an attempt fails.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     RetrySettings {
@@ -64,23 +61,13 @@ pub(crate) struct TlsSettings {
     /// Instead of the bundled roots.
     pub(crate) ca: Option<Vec<u8>>,
     pub(crate) client_certificate: Option<Vec<u8>>,
-    pub(crate) client_key: Option<Secret>,
+    pub(crate) client_key: Option<Vec<u8>>,
 }
 
 impl TlsSettings {
     /// Certificate chain and private key, where both are set.
-    pub(crate) fn client(&self) -> Option<(&[u8], &Secret)> {
-        self.client_certificate.as_deref().zip(self.client_key.as_ref())
-    }
-}
-
-// by hand: certificates are pages of numbers
-impl fmt::Debug for TlsSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsSettings")
-            .field("ca_bytes", &self.ca.as_ref().map(Vec::len))
-            .field("client_certificate_bytes", &self.client_certificate.as_ref().map(Vec::len))
-            .finish()
+    pub(crate) fn client(&self) -> Option<(&[u8], &[u8])> {
+        self.client_certificate.as_deref().zip(self.client_key.as_deref())
     }
 }
 
@@ -97,8 +84,7 @@ macro_rules! unlimited {
 // the transport comes before the endpoint, whose meaning depends on it
 table! { ADDRESS from PLAIN:
     /// how requests travel; `disable` for off
-    TRANSPORT {
-        key: "transport",
+    TRANSPORT "transport" {
         kind: Kind::Word {
             names: || Transport::NAMES.iter().map(|(name, _)| *name).collect(),
             get: |exporter| exporter.connection.transport.name().to_owned(),
@@ -106,8 +92,8 @@ table! { ADDRESS from PLAIN:
             variables: &[("http/protobuf", "http"), ("grpc", "grpc"), ("http/json", "http")],
         },
         advice: "write \"http\", \"grpc\" or \"disable\"",
-        variables: VariableNames::exporter("PROTOCOL"),
-        in_tracetest: Some(TracetestSpelling { path: &["exporter", "type"], advice: "write type: collector" }),
+        variables: VariableNames::OfExporter("PROTOCOL"),
+        in_tracetest: Some(TracetestSpelling { key: "exporter.type", advice: "write type: collector" }),
         rule: rules::transport,
         remark: |word| {
             let what = "http/protobuf is used: this version cannot send JSON";
@@ -115,159 +101,117 @@ table! { ADDRESS from PLAIN:
         },
     }
     /// a URL, `host` or `host:port`; without a path, that of each signal is appended, but not for gRPC
-    ENDPOINT {
-        key: "endpoint",
+    ENDPOINT "endpoint" {
         kind: Kind::Endpoint,
         advice: "write a URL like \"http://localhost:4318\"",
-        variables: VariableNames::exporter("ENDPOINT"),
+        variables: VariableNames::OfExporter("ENDPOINT"),
         in_tracetest: Some(TracetestSpelling {
-            path: &["exporter", "collector", "endpoint"],
+            key: "exporter.collector.endpoint",
             advice: "write an address like localhost:4317",
         }),
         needs_connection: true,
-        connection_rule: rules::endpoint,
+        rule: rules::endpoint,
     }
     /// a list of `"Name: value"`, one such string, or a table; values are never shown
-    HEADERS {
-        key: "headers",
+    HEADERS "headers" {
         kind: Kind::Headers,
         advice: "write a list like [\"Name: value\"], one such string, or a table",
-        variables: VariableNames::exporter("HEADERS"),
+        variables: VariableNames::OfExporter("HEADERS"),
         needs_connection: true,
-        connection_rule: rules::head,
+        rule: rules::head,
     }
 }
 
 table! { CONNECTION from CONNECTED:
     /// one attempt, from the look-up of the name to the end of the answer; the other signals wait for it no longer
     /// than that; `none`: the time of its batch bounds it
-    TIMEOUT {
-        key: "timeout",
+    TIMEOUT "timeout" {
         kind: Kind::Limit { field: unlimited!(connection.timeout), range: POSITIVE },
         advice: "write a duration like \"10s\", or \"none\"",
-        variables: VariableNames::exporter("TIMEOUT"),
+        variables: VariableNames::OfExporter("TIMEOUT"),
         in_summary: Some(SummaryField { name: "timeout_ms", signals: &Signal::ALL }),
     }
     /// a batch that could not be delivered in this time, if it is not `none`, is dropped and counted; in a shutdown its
     /// budget counts
-    GIVE_UP_AFTER {
-        key: "give-up-after",
+    GIVE_UP_AFTER "give-up-after" {
         kind: Kind::Limit { field: unlimited!(retry.give_up_after), range: POSITIVE },
         advice: "write a duration like \"5m\", or \"none\"",
-        variables: VariableNames {
-            metrics: Some("OTEL_METRIC_EXPORT_TIMEOUT"),
-            ..VariableNames::processor("EXPORT_TIMEOUT")
-        },
+        variables: VariableNames::OfSignals([
+            "OTEL_BSP_EXPORT_TIMEOUT",
+            "OTEL_BLRP_EXPORT_TIMEOUT",
+            "OTEL_METRIC_EXPORT_TIMEOUT",
+        ]),
     }
     /// first step of the back-off, which doubles from there; the pause is random below the step
-    RETRY_FIRST_DELAY {
-        key: "retry-first-delay",
+    RETRY_FIRST_DELAY "retry-first-delay" {
         kind: Kind::Duration { field: field!(retry.first_delay), range: POSITIVE },
         advice: "write a duration like \"250ms\"",
     }
     /// longest step of the back-off
-    RETRY_MAX_DELAY {
-        key: "retry-max-delay",
+    RETRY_MAX_DELAY "retry-max-delay" {
         kind: Kind::Duration { field: field!(retry.max_delay), range: POSITIVE },
         advice: "write a duration like \"30s\"",
         rule: rules::max_delay,
     }
     /// longest pause that a server can ask for with `Retry-After`; after it the batch is sent again
-    MAX_RETRY_AFTER {
-        key: "max-retry-after",
+    MAX_RETRY_AFTER "max-retry-after" {
         kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
         advice: "write a duration like \"1m\"",
     }
     /// of request bodies
-    COMPRESSION {
-        key: "compression",
+    COMPRESSION "compression" {
         kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
         advice: "write \"none\" or \"gzip\"",
-        variables: VariableNames::exporter("COMPRESSION"),
-        connection_rule: rules::compression,
+        variables: VariableNames::OfExporter("COMPRESSION"),
+        rule: rules::compression,
     }
     /// `env`: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; loopback is always reached
     /// directly
-    PROXY {
-        key: "proxy",
+    PROXY "proxy" {
         kind: word!(Proxy, connection.proxy, &[]),
         advice: "write \"env\" or \"off\"; HTTPS_PROXY or HTTP_PROXY sets the address of a proxy",
     }
     /// certificate authorities to trust instead, PEM
-    CA_FILE {
-        key: "ca-file",
-        kind: Kind::File {
-            set: |exporter, pem| exporter.connection.tls.ca = Some(pem),
-            show: |exporter| {
-                let ca = exporter.connection.tls.ca.as_deref();
-                ca.map_or_else(|| "bundled roots".to_owned(), shown_pem)
-            },
-        },
+    CA_FILE "ca-file" {
+        kind: file!(connection.tls.ca, "bundled roots"),
         advice: "write the path of a PEM file",
-        variables: VariableNames::exporter("CERTIFICATE"),
-        connection_rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
+        variables: VariableNames::OfExporter("CERTIFICATE"),
+        rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
     }
     /// certificate to present, PEM, with its key below
-    CLIENT_CERTIFICATE_FILE {
-        key: "client-certificate-file",
-        kind: Kind::File {
-            set: |exporter, pem| exporter.connection.tls.client_certificate = Some(pem),
-            show: |exporter| {
-                let certificate = exporter.connection.tls.client_certificate.as_deref();
-                certificate.map_or_else(|| "none".to_owned(), shown_pem)
-            },
-        },
+    CLIENT_CERTIFICATE_FILE "client-certificate-file" {
+        kind: file!(connection.tls.client_certificate, "none"),
         advice: "write the path of a PEM file",
-        variables: VariableNames::exporter("CLIENT_CERTIFICATE"),
+        variables: VariableNames::OfExporter("CLIENT_CERTIFICATE"),
         partner: Some(&CLIENT_KEY_FILE),
-        connection_rule: |exporter| {
+        rule: |exporter| {
             let client = exporter.connection.tls.client();
             rules::pem(client.map(|(certificate, _)| certificate), "CERTIFICATE")
         },
     }
     /// private key of the certificate above, PEM
-    CLIENT_KEY_FILE {
-        key: "client-key-file",
-        kind: Kind::File {
-            // what is not even text holds no key: the rule for PEM will say so
-            set: |exporter, pem| {
-                let key = String::from_utf8(pem).unwrap_or_default();
-                exporter.connection.tls.client_key = Some(Secret::new(key));
-            },
-            show: |exporter| {
-                let key = exporter.connection.tls.client_key.as_ref();
-                key.map_or_else(|| "none".to_owned(), Secret::to_string)
-            },
-        },
+    CLIENT_KEY_FILE "client-key-file" {
+        kind: file!(connection.tls.client_key, "none"),
         advice: "write the path of a PEM file",
-        variables: VariableNames::exporter("CLIENT_KEY"),
+        variables: VariableNames::OfExporter("CLIENT_KEY"),
         partner: Some(&CLIENT_CERTIFICATE_FILE),
-        connection_rule: |exporter| {
+        rule: |exporter| {
             let client = exporter.connection.tls.client();
-            rules::pem(client.map(|(_, key)| key.expose().as_bytes()), "PRIVATE KEY")
+            rules::pem(client.map(|(_, key)| key), "PRIVATE KEY")
         },
     }
     /// a product of yours goes in front
-    USER_AGENT {
-        key: "user-agent",
+    USER_AGENT "user-agent" {
         kind: Kind::Text {
             set: |exporter, product, is_secret| {
                 exporter.connection.user_agent = Some(product);
                 exporter.connection.hides_user_agent = is_secret;
             },
-            show: |exporter| {
-                let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
-                let product = exporter.connection.user_agent.as_ref();
-                product.map_or_else(|| own.to_owned(), |product| format!("{} {own}", shown(product)))
-            },
+            show: |exporter| shown(&exporter.connection.full_user_agent()).into_owned(),
         },
         advice: "write a product like \"shop/1.2\"",
-        connection_rule: rules::user_agent,
+        rule: rules::user_agent,
     }
-}
-
-fn shown_pem(pem: &[u8]) -> String {
-    format!("{} bytes of PEM", pem.len())
 }
 
 setters! {
@@ -285,7 +229,6 @@ setters! {
 
 impl Exporter {
     /// Sets how request bodies are compressed; not at all unless set.
-    #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         if compression == Compression::Gzip {
             demand::GZIP.raise();
@@ -295,29 +238,25 @@ impl Exporter {
     }
 
     /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
-    #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.add_header(&name.into(), &value.into(), SettingSource::Code);
         self.set_in_code(&HEADERS)
     }
 
     /// Trusts the certificate authorities in this PEM text instead of the bundled ones.
-    #[must_use]
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.connection.tls.ca = Some(pem.into());
         self.set_in_code(&CA_FILE)
     }
 
     /// Presents a client certificate: a chain and its private key, both as PEM text. The key is never shown.
-    #[must_use]
     pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<String>) -> Self {
         self.connection.tls.client_certificate = Some(certificate.into());
-        self.connection.tls.client_key = Some(Secret::new(key));
+        self.connection.tls.client_key = Some(key.into().into_bytes());
         self.set_in_code(&CLIENT_CERTIFICATE_FILE).set_in_code(&CLIENT_KEY_FILE)
     }
 
     /// Sets the delay before the first retry and the longest one that doubling may reach; 250 ms and 30 s unless set.
-    #[must_use]
     pub fn retry_delays(mut self, first: Duration, max: Duration) -> Self {
         self.retry.first_delay = first;
         self.retry.max_delay = max;
@@ -325,7 +264,6 @@ impl Exporter {
     }
 
     /// Puts a product of your own, like `shop/1.2`, in front of `standpipe/<version>` in the `User-Agent`.
-    #[must_use]
     pub fn user_agent(mut self, product: impl Into<String>) -> Self {
         self.connection.user_agent = Some(product.into());
         self.connection.hides_user_agent = false;
@@ -357,12 +295,17 @@ impl ConnectionSettings {
     ///
     /// # Errors
     /// When there is more than a request can carry.
-    pub(crate) fn check_head(&self) -> Result<(), HeadTooLong> {
+    pub(crate) fn check_head(&self) -> Result<(), Fault> {
         let headers =
             self.headers.iter().map(|(name, value)| name.len() + value.expose().len() + FIELD_FRAMING);
         let product = self.user_agent.as_ref().map_or(0, String::len);
         let bytes = headers.sum::<usize>() + product + self.endpoint.len();
-        if bytes > MAX_HEAD_BYTES { Err(HeadTooLong { bytes }) } else { Ok(()) }
+        if bytes <= MAX_HEAD_BYTES {
+            return Ok(());
+        }
+        let names = "headers, endpoint and user-agent";
+        let limit = format!("a request can carry {} KiB of them", MAX_HEAD_BYTES >> 10);
+        Fault::err(format!("{names} are {bytes} bytes long together, and {limit}"), "write shorter ones")
     }
 
     /// Who sends: the user's token, then ours.
@@ -410,62 +353,8 @@ impl ConnectionSettings {
     }
 }
 
-/// More bytes than the head of a request can carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HeadTooLong {
-    bytes: usize,
-}
-
-impl fmt::Display for HeadTooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "headers, endpoint and user-agent are {} bytes long together, and a request can carry {} KiB of them",
-            self.bytes,
-            MAX_HEAD_BYTES >> 10
-        )
-    }
-}
-
-impl std::error::Error for HeadTooLong {}
-
 /// Host and port of an endpoint, whether it is understood or not.
 fn authority(endpoint: &str) -> &str {
     let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or_default()
-}
-
-// by hand: the endpoint may hold a secret
-impl fmt::Debug for ConnectionSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionSettings")
-            .field("endpoint", &endpoint::without_path(&self.shown_endpoint))
-            .field(
-                "headers",
-                &self.headers.iter().map(|(name, _)| header::shown_name(name)).collect::<Vec<_>>(),
-            )
-            .field("timeout", &self.timeout)
-            .field("compression", &self.compression)
-            .field("proxy", &self.proxy)
-            .field("tls", &self.tls)
-            .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn certificates_and_keys_are_not_printed() {
-        let tls = TlsSettings {
-            ca: Some(b"ROOT".to_vec()),
-            client_certificate: Some(b"CERTIFICATE".to_vec()),
-            client_key: Some(Secret::new("hunter2")),
-        };
-        assert_eq!(
-            format!("{tls:?}"),
-            "TlsSettings { ca_bytes: Some(4), client_certificate_bytes: Some(11) }"
-        );
-    }
 }

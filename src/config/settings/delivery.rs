@@ -36,9 +36,7 @@ settings! {
         pub(crate) temporality: Temporality = Temporality::Cumulative,
         pub(crate) histograms: Histograms = Histograms::Explicit,
     }
-}
 
-settings! {
     /// When a round of sending may start.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     PaceSettings {
@@ -48,9 +46,7 @@ settings! {
         /// delay, see `config/env/exporters.rs`.
         pub(crate) linger: Duration = Duration::ZERO,
     }
-}
 
-settings! {
     /// The bounds of the queue of each signal. What happens when it is full has another default for Stalwart's files and
     /// for environment variables: see `Exporter::of_table` and `Exporter::of_environment`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,9 +57,7 @@ settings! {
         pub(crate) records: usize = 32_768,
         pub(crate) bytes: usize = 16 << 20,
     }
-}
 
-settings! {
     /// How large one request may become.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     BatchSettings {
@@ -86,16 +80,14 @@ const IS_64_BIT: bool = cfg!(target_pointer_width = "64");
 
 table! { DELIVERY from PLAIN:
     /// what is sent
-    SIGNALS {
-        key: "signals",
+    SIGNALS "signals" {
         kind: Kind::Signals,
         advice: "name at least one of traces, logs and metrics",
         is_in_tables: false,
         rule: rules::signals,
     }
     /// least severity of logs; spans are not touched by it
-    LEVEL {
-        key: "level",
+    LEVEL "level" {
         kind: Kind::Word {
             names: || Level::NAMES.iter().map(|(name, _)| *name).collect(),
             get: |exporter| exporter.level.shown(),
@@ -103,60 +95,54 @@ table! { DELIVERY from PLAIN:
             variables: &[],
         },
         advice: "write \"trace\", \"debug\", \"info\", \"warn\", \"error\" or \"disable\"",
-        variables: VariableNames::logs("OTEL_LOGS_LEVEL"),
+        variables: VariableNames::OfSignals(["", "OTEL_LOGS_LEVEL", ""]),
         in_summary: Some(SummaryField { name: "level", signals: RECORDS }),
         signals: &[Signal::Logs],
     }
     /// time between two exports of metrics; the first comes after one interval, the last at shutdown
-    INTERVAL {
-        key: "interval",
+    INTERVAL "interval" {
         kind: Kind::Duration { field: field!(reader.interval), range: POSITIVE },
         advice: "write a duration like \"1m\"",
-        variables: VariableNames::metrics("OTEL_METRIC_EXPORT_INTERVAL"),
-        in_tracetest: Some(TracetestSpelling { path: &["metricsReaderInterval"], advice: "write a duration like 10s" }),
+        variables: VariableNames::OfSignals(["", "", "OTEL_METRIC_EXPORT_INTERVAL"]),
+        in_tracetest: Some(TracetestSpelling { key: "metricsReaderInterval", advice: "write a duration like 10s" }),
         in_summary: Some(SummaryField { name: "interval_ms", signals: &[Signal::Metrics] }),
         signals: &[Signal::Metrics],
     }
     /// sums since the start; `delta`: since the last export; `lowmemory`: the same, but what callbacks observe
     /// stays cumulative
-    TEMPORALITY {
-        key: "temporality",
+    TEMPORALITY "temporality" {
         kind: word!(Temporality, reader.temporality, &[]),
         advice: "write \"cumulative\", \"delta\" or \"lowmemory\"",
-        variables: VariableNames::metrics("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"),
+        variables: VariableNames::OfSignals(["", "", "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"]),
         signals: &[Signal::Metrics],
     }
     /// fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
-    HISTOGRAMS {
-        key: "histograms",
+    HISTOGRAMS "histograms" {
         kind: word!(Histograms, reader.histograms, &[
             ("explicit_bucket_histogram", "explicit"),
             ("base2_exponential_bucket_histogram", "exponential"),
         ]),
         advice: "write \"explicit\" or \"exponential\"",
-        variables: VariableNames::metrics("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"),
+        variables: VariableNames::OfSignals(["", "", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"]),
         signals: &[Signal::Metrics],
     }
     /// shortest time between the starts of two sending rounds of a signal; flush, shutdown, a queue three quarters
     /// full and a record that finds no room cut it short
-    THROTTLE {
-        key: "throttle",
+    THROTTLE "throttle" {
         kind: Kind::Duration { field: field!(pace.throttle), range: ANY },
         advice: "write a duration like \"1s\"",
         in_summary: Some(SummaryField { name: "throttle_ms", signals: RECORDS }),
         signals: RECORDS,
     }
     /// how long an incomplete batch may wait for more
-    LINGER {
-        key: "linger",
+    LINGER "linger" {
         kind: Kind::Duration { field: field!(pace.linger), range: ANY },
         advice: "write a duration like \"200ms\"",
-        variables: VariableNames::processor("SCHEDULE_DELAY"),
+        variables: VariableNames::OfSignals(["OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", ""]),
         signals: RECORDS,
     }
     /// full queue: `true` drops the new record, `false` makes the caller wait
-    LOSSY {
-        key: "lossy",
+    LOSSY "lossy" {
         kind: Kind::Bool {
             field: Field {
                 get: |exporter| exporter.queue.when_full == WhenFull::DropNewest,
@@ -167,30 +153,27 @@ table! { DELIVERY from PLAIN:
             variables: &[("DROP", true), ("BLOCK", false)],
         },
         advice: "write true or false, without quotes",
-        variables: VariableNames::processor("ON_QUEUE_FULL"),
+        variables: VariableNames::OfSignals(["OTEL_BSP_ON_QUEUE_FULL", "OTEL_BLRP_ON_QUEUE_FULL", ""]),
         in_summary: Some(SummaryField { name: "lossy", signals: &Signal::ALL }),
         signals: RECORDS,
     }
     /// how long a caller waits at most, or `none` for as long as it takes; once a wait has timed out, no caller waits again
     /// until something was delivered
-    BLOCK_TIMEOUT {
-        key: "block-timeout",
+    BLOCK_TIMEOUT "block-timeout" {
         kind: Kind::Limit { field: field!(queue.block_timeout), range: POSITIVE },
         advice: "write a duration like \"5s\", or \"none\"",
-        variables: VariableNames::processor("BLOCK_ON_QUEUE_FULL_TIMEOUT"),
+        variables: VariableNames::OfSignals(["OTEL_BSP_BLOCK_ON_QUEUE_FULL_TIMEOUT", "OTEL_BLRP_BLOCK_ON_QUEUE_FULL_TIMEOUT", ""]),
         signals: RECORDS,
         rule: rules::block_timeout,
     }
     /// most records in the queue of each signal
-    QUEUE_RECORDS {
-        key: "queue-records",
+    QUEUE_RECORDS "queue-records" {
         kind: Kind::Number { field: field!(queue.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
         advice: "write a whole number, without quotes",
-        variables: VariableNames::processor("MAX_QUEUE_SIZE"),
+        variables: VariableNames::OfSignals(["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BLRP_MAX_QUEUE_SIZE", ""]),
     }
     /// most bytes in the queue of each signal
-    QUEUE_BYTES {
-        key: "queue-bytes",
+    QUEUE_BYTES "queue-bytes" {
         kind: Kind::Number {
             field: field!(queue.bytes),
             unit: Unit::Bytes,
@@ -200,16 +183,14 @@ table! { DELIVERY from PLAIN:
         advice: "write a size like \"16 MiB\" or a number of bytes",
     }
     /// most records in a request
-    BATCH_RECORDS {
-        key: "batch-records",
+    BATCH_RECORDS "batch-records" {
         // no batch can hold more than the queue can
         kind: Kind::Number { field: field!(batch.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
         advice: "write a whole number, without quotes",
-        variables: VariableNames::processor("MAX_EXPORT_BATCH_SIZE"),
+        variables: VariableNames::OfSignals(["OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", ""]),
     }
     /// most bytes in a request, before compression
-    BATCH_BYTES {
-        key: "batch-bytes",
+    BATCH_BYTES "batch-bytes" {
         kind: Kind::Number {
             field: field!(batch.bytes),
             unit: Unit::Bytes,
@@ -256,7 +237,6 @@ impl Exporter {
     /// let traces = Exporter::http("http://localhost:4318/v1/traces").signals([Signal::Traces]);
     /// # let _ = traces;
     /// ```
-    #[must_use]
     pub fn signals(mut self, signals: impl IntoIterator<Item = Signal>) -> Self {
         self.signals = Signals::of(&signals.into_iter().collect::<Vec<_>>());
         self.set_in_code(&SIGNALS)
@@ -273,7 +253,6 @@ impl Exporter {
     /// let silent = exporter.level(None);
     /// # let _ = (loud, silent);
     /// ```
-    #[must_use]
     pub fn level(mut self, least: impl Into<Option<Severity>>) -> Self {
         self.level = Level(least.into());
         self.set_in_code(&LEVEL)
@@ -294,7 +273,6 @@ impl Exporter {
     /// let batch_job = Exporter::http("http://localhost:4318").block_timeout(None);
     /// # let _ = (service, batch_job);
     /// ```
-    #[must_use]
     pub fn block_timeout(mut self, longest: impl Into<Option<Duration>>) -> Self {
         self.queue.block_timeout = longest.into();
         self.set_in_code(&BLOCK_TIMEOUT)
@@ -319,8 +297,7 @@ settings! {
 table! { SPOOLING from CONNECTED:
     /// a directory of this user alone, on Linux: records that were accepted survive the death of the process, and requests
     /// that cannot be delivered wait there; needs the feature `spool`
-    SPOOL {
-        key: "spool",
+    SPOOL "spool" {
         kind: Kind::Text {
             set: |exporter, directory, _| exporter.spool.directory = Some(directory.into()),
             show: |exporter| match &exporter.spool.directory {
@@ -329,11 +306,10 @@ table! { SPOOLING from CONNECTED:
             },
         },
         advice: "write the path of a directory",
-        connection_rule: rules::spool,
+        rule: rules::spool,
     }
     /// most bytes of requests that wait on disk, in equal parts for the signals; what finds no room there waits in the queue
-    SPOOL_BYTES {
-        key: "spool-bytes",
+    SPOOL_BYTES "spool-bytes" {
         kind: Kind::Number {
             field: field!(spool.bytes),
             unit: Unit::Bytes,
@@ -344,23 +320,20 @@ table! { SPOOLING from CONNECTED:
         partner: Some(&SPOOL),
     }
     /// how long a request waits on disk at most, or `none` for as long as it takes
-    SPOOL_AGE {
-        key: "spool-age",
+    SPOOL_AGE "spool-age" {
         kind: Kind::Limit { field: field!(spool.age), range: POSITIVE },
         advice: "write a duration like \"3d\", or \"none\"",
         partner: Some(&SPOOL),
     }
     /// when requests on disk are safe from power loss: `batch` once they are written, `1s` a second later, `none` when the
     /// system gets to it
-    SPOOL_SYNC {
-        key: "spool-sync",
+    SPOOL_SYNC "spool-sync" {
         kind: word!(SpoolSync, spool.sync, &[]),
         advice: "write \"batch\", \"1s\" or \"none\"",
         partner: Some(&SPOOL),
     }
     /// whether spans that are open when the process dies are delivered as well, marked as interrupted
-    SPOOL_OPEN_SPANS {
-        key: "spool-open-spans",
+    SPOOL_OPEN_SPANS "spool-open-spans" {
         kind: Kind::Bool { field: field!(spool.open_spans), variables: &[] },
         advice: "write true or false, without quotes",
         partner: Some(&SPOOL),
@@ -394,7 +367,6 @@ impl Exporter {
     ///
     /// The next start with the same directory, exporter's name and user delivers what is there, or `standpipe drain`. The
     /// [guide](crate::guide::spool) has the rest.
-    #[must_use]
     pub fn spool(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool.directory = Some(directory.into());
         self.set_in_code(&SPOOL)
@@ -403,7 +375,6 @@ impl Exporter {
     /// Delivers what exporters of any name have left in this directory, which must exist, and keeps nothing there itself: for a
     /// tool that empties spools, as `standpipe drain` does. A [flush](crate::Telemetry::flush) waits until nothing is left. Needs
     /// the `spool` feature, and Linux.
-    #[must_use]
     pub fn drain(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool = SpoolSettings {
             directory: Some(directory.into()),
@@ -416,7 +387,6 @@ impl Exporter {
 
     /// Bounds how long a request waits on disk, after which it is dropped and counted; 3 days unless set, and with `None`
     /// without limit.
-    #[must_use]
     pub fn spool_age(mut self, longest: impl Into<Option<Duration>>) -> Self {
         self.spool.age = longest.into();
         self.set_in_code(&SPOOL_AGE)

@@ -48,60 +48,50 @@ pub(crate) static DROP_BUDGET: GeneralRow =
 
 /// The fields of [`SpanLimits`](crate::config::SpanLimits).
 pub(crate) static SPAN_LIMITS: [GeneralRow; 6] = [
-    count(
+    row(
         "span-limits.attributes",
-        field!(span_limits.attributes),
+        GeneralKind::Count(field!(span_limits.attributes)),
         &["OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTE_COUNT],
     ),
-    count("span-limits.events", field!(span_limits.events), &["OTEL_SPAN_EVENT_COUNT_LIMIT"]),
-    count("span-limits.links", field!(span_limits.links), &["OTEL_SPAN_LINK_COUNT_LIMIT"]),
-    count(
+    row(
+        "span-limits.events",
+        GeneralKind::Count(field!(span_limits.events)),
+        &["OTEL_SPAN_EVENT_COUNT_LIMIT"],
+    ),
+    row("span-limits.links", GeneralKind::Count(field!(span_limits.links)), &["OTEL_SPAN_LINK_COUNT_LIMIT"]),
+    row(
         "span-limits.event-attributes",
-        field!(span_limits.event_attributes),
+        GeneralKind::Count(field!(span_limits.event_attributes)),
         &["OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT"],
     ),
-    count(
+    row(
         "span-limits.link-attributes",
-        field!(span_limits.link_attributes),
+        GeneralKind::Count(field!(span_limits.link_attributes)),
         &["OTEL_LINK_ATTRIBUTE_COUNT_LIMIT"],
     ),
-    length(
+    row(
         "span-limits.value-length",
-        field!(span_limits.value_length),
+        GeneralKind::Length(field!(span_limits.value_length)),
         &["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", ATTRIBUTE_VALUE_LENGTH],
     ),
 ];
 
 /// The fields of [`LogLimits`](crate::config::LogLimits).
 pub(crate) static LOG_LIMITS: [GeneralRow; 2] = [
-    count(
+    row(
         "log-limits.attributes",
-        field!(log_limits.attributes),
+        GeneralKind::Count(field!(log_limits.attributes)),
         &["OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTE_COUNT],
     ),
-    length(
+    row(
         "log-limits.value-length",
-        field!(log_limits.value_length),
+        GeneralKind::Length(field!(log_limits.value_length)),
         &["OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", ATTRIBUTE_VALUE_LENGTH],
     ),
 ];
 
-type VariableNames = &'static [&'static str];
-
-const fn row(key: &'static str, kind: GeneralKind, variables: VariableNames) -> GeneralRow {
+const fn row(key: &'static str, kind: GeneralKind, variables: &'static [&'static str]) -> GeneralRow {
     GeneralRow { key, kind, variables }
-}
-
-const fn count(key: &'static str, field: Field<Config, u32>, variables: VariableNames) -> GeneralRow {
-    row(key, GeneralKind::Count(field), variables)
-}
-
-const fn length(
-    key: &'static str,
-    field: Field<Config, Option<usize>>,
-    variables: VariableNames,
-) -> GeneralRow {
-    row(key, GeneralKind::Length(field), variables)
 }
 
 /// Those of spans and of log records alike.

@@ -60,8 +60,10 @@ pub(crate) enum Kind {
     },
     /// A path in files and variables, PEM text in code.
     File {
+        get: fn(&Exporter) -> Option<&[u8]>,
         set: fn(&mut Exporter, Vec<u8>),
-        show: fn(&Exporter) -> String,
+        /// Shown if no file is set.
+        default: &'static str,
     },
     Text {
         /// Also takes whether it holds something that must not be shown.
@@ -88,6 +90,18 @@ impl Unit {
         }
     }
 }
+
+/// The [`Kind::File`] at a path below its owner.
+macro_rules! file {
+    ($($name:ident).+, $default:expr) => {
+        Kind::File {
+            get: |exporter| exporter.$($name).+.as_deref(),
+            set: |exporter, pem| exporter.$($name).+ = Some(pem),
+            default: $default,
+        }
+    };
+}
+pub(crate) use file;
 
 /// A [`Kind::Word`] whose words are the `NAMES` of a type.
 macro_rules! word {
@@ -253,12 +267,15 @@ impl Kind {
             Self::Number { field, unit, .. } => unit.show((field.get)(exporter) as u64),
             Self::Word { get, .. } => get(exporter),
             Self::Bool { field, .. } => (field.get)(exporter).to_string(),
-            Self::File { show, .. } | Self::Text { show, .. } => show(exporter),
+            Self::File { get, default, .. } => {
+                get(exporter).map_or((*default).to_owned(), |pem| format!("{} bytes of PEM", pem.len()))
+            }
+            Self::Text { show, .. } => show(exporter),
             Self::Endpoint => exporter.connection.shown_endpoint.clone(),
             Self::Headers if exporter.connection.headers.is_empty() => "none".to_owned(),
             Self::Headers => {
                 let headers = exporter.connection.headers.iter();
-                let shown = headers.map(|(name, value)| format!("{}: {value}", shown_name(name)));
+                let shown = headers.map(|(name, value)| format!("{}: {value:?}", shown_name(name)));
                 shown.collect::<Vec<_>>().join(", ")
             }
             Self::Signals => exporter.signals.iter().map(Signal::name).collect::<Vec<_>>().join(", "),
@@ -280,7 +297,7 @@ impl Kind {
     }
 }
 
-/// How files and variables spell that a limit is none.
+/// The word for "no limit" in files and variables.
 const NO_LIMIT: &str = "none";
 
 pub(crate) fn is_no_limit(text: &str) -> bool {
@@ -292,9 +309,9 @@ fn check_duration(value: Duration, range: &RangeInclusive<Duration>) -> Result<(
     match value {
         _ if range.contains(&value) => Ok(()),
         _ if value < *range.start() => {
-            Err(Fault::new(format!("{shown} is too short"), format!("write {least} to {most}")))
+            Fault::err(format!("{shown} is too short"), format!("write {least} to {most}"))
         }
-        _ => Err(Fault::new(format!("{shown} is too long"), format!("write at most {most}"))),
+        _ => Fault::err(format!("{shown} is too long"), format!("write at most {most}")),
     }
 }
 
@@ -305,5 +322,5 @@ fn check_number(value: u64, unit: Unit, range: &RangeInclusive<u64>, most: &str)
     let [value_shown, least, largest] = [value, *range.start(), *range.end()].map(|number| unit.show(number));
     let problem =
         if value < *range.start() { "small".to_owned() } else { format!("large: {most} is {largest}") };
-    Err(Fault::new(format!("{value_shown} is too {problem}"), format!("write {least} to {largest}")))
+    Fault::err(format!("{value_shown} is too {problem}"), format!("write {least} to {largest}"))
 }

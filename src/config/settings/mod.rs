@@ -50,29 +50,24 @@ pub(crate) struct SettingRow {
     pub(crate) needs_connection: bool,
     /// The setting that must be set with it.
     pub(crate) partner: Option<&'static SettingRow>,
-    /// A rule beyond the range of its kind.
+    /// A rule beyond the range of its kind. One that needs a connection is not asked of an exporter that prints.
     pub(crate) rule: fn(&Exporter) -> Result<(), Fault>,
-    /// The same, but not asked of an exporter that prints.
-    pub(crate) connection_rule: fn(&Exporter) -> Result<(), Fault>,
     /// What to remark on the word of a variable that is understood, but not done.
     pub(crate) remark: fn(&str) -> Option<Fault>,
 }
 
 /// OpenTelemetry's environment variables for a setting.
-pub(crate) struct VariableNames {
-    /// What follows `OTEL_EXPORTER_OTLP_`, and the signal's name behind that in those of one signal.
-    pub(crate) exporter: Option<&'static str>,
-    /// What follows `OTEL_BSP_` and `OTEL_BLRP_`.
-    pub(crate) processor: Option<&'static str>,
-    /// The variable that is for logs alone, if it is not one of the processor's.
-    pub(crate) logs: Option<&'static str>,
-    /// The variable that is for metrics alone.
-    pub(crate) metrics: Option<&'static str>,
+pub(crate) enum VariableNames {
+    /// `OTEL_EXPORTER_OTLP_` and this, and with the name of a signal between them.
+    OfExporter(&'static str),
+    /// One for traces, logs and metrics each; empty for a signal without one.
+    OfSignals([&'static str; Signal::COUNT]),
 }
 
 /// How Tracetest's files have a setting.
 pub(crate) struct TracetestSpelling {
-    pub(crate) path: &'static [&'static str],
+    /// The path below `telemetry.exporters.<name>`, with dots.
+    pub(crate) key: &'static str,
     pub(crate) advice: &'static str,
 }
 
@@ -92,7 +87,7 @@ impl SettingRow {
         advice: "",
         #[cfg(test)]
         doc: "",
-        variables: VariableNames::NONE,
+        variables: VariableNames::OfSignals([""; Signal::COUNT]),
         is_in_tables: true,
         in_tracetest: None,
         in_summary: None,
@@ -100,7 +95,6 @@ impl SettingRow {
         needs_connection: false,
         partner: None,
         rule: |_| Ok(()),
-        connection_rule: |_| Ok(()),
         remark: |_| None,
     };
 
@@ -121,26 +115,6 @@ impl PartialEq for SettingRow {
     }
 }
 
-impl VariableNames {
-    const NONE: Self = Self { exporter: None, processor: None, logs: None, metrics: None };
-
-    pub(crate) const fn exporter(end: &'static str) -> Self {
-        Self { exporter: Some(end), ..Self::NONE }
-    }
-
-    pub(crate) const fn processor(end: &'static str) -> Self {
-        Self { processor: Some(end), ..Self::NONE }
-    }
-
-    pub(crate) const fn logs(name: &'static str) -> Self {
-        Self { logs: Some(name), ..Self::NONE }
-    }
-
-    pub(crate) const fn metrics(name: &'static str) -> Self {
-        Self { metrics: Some(name), ..Self::NONE }
-    }
-}
-
 /// Every moment that is computed from a duration must be one that the clock can tell.
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 pub(crate) const ANY: RangeInclusive<Duration> = Duration::ZERO..=LONGEST;
@@ -148,11 +122,11 @@ const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
 /// The worker collects metrics itself: nothing waits for room in the queue, and the interval is the pace.
 const RECORDS: &[Signal] = &[Signal::Traces, Signal::Logs];
 
-/// What a part of the program is given: the fields that rows set, each with its default.
+/// Settings of parts of the program: the fields that rows set, each with its default.
 macro_rules! settings {
-    ($(#[$meta:meta])* $name:ident {
+    ($($(#[$meta:meta])* $name:ident {
         $($(#[$doc:meta])* $visibility:vis $field:ident: $type:ty = $default:expr,)*
-    }) => {
+    })*) => {$(
         $(#[$meta])*
         pub(crate) struct $name {
             $($(#[$doc])* $visibility $field: $type,)*
@@ -163,17 +137,18 @@ macro_rules! settings {
                 Self { $($field: $default,)* }
             }
         }
-    };
+    )*};
 }
 use settings;
 
-/// Defines each row by its name, and a list of them; a base has the fields that rows leave out. The comment on a row is its
-/// sentence in the tables of the documentation.
+/// Defines each row by its name and its key, and a list of them; a base has the fields that rows leave out. The comment on a row
+/// is its sentence in the tables of the documentation.
 macro_rules! table {
-    ($list:ident from $base:ident: $($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $value:expr,)* })*) => {
+    ($list:ident from $base:ident: $($(#[doc = $doc:literal])+ $name:ident $key:literal { $($field:ident: $value:expr,)* })*) => {
         $(
             $(#[doc = $doc])+
             pub(crate) static $name: SettingRow = SettingRow {
+                key: $key,
                 $($field: $value,)*
                 #[cfg(test)]
                 doc: concat!($($doc),+),
@@ -191,7 +166,6 @@ macro_rules! setters {
         impl Exporter {
             $(
                 $(#[$doc])*
-                #[must_use]
                 pub fn $method(mut self, $value: $type) -> Self {
                     self.$($name).+ = $value;
                     self.set_in_code(&$row)

@@ -137,13 +137,12 @@ fn table() -> String {
             Kind::Headers => "list, text or table".to_owned(),
             Kind::Signals => String::new(),
         };
-        let names = &row.variables;
-        let mut variables: Vec<String> =
-            names.exporter.iter().map(|end| format!("OTEL_EXPORTER_OTLP_{end}")).collect();
-        variables.extend(
-            names.processor.iter().flat_map(|end| ["BSP", "BLRP"].map(|of| format!("OTEL_{of}_{end}"))),
-        );
-        variables.extend(names.logs.or(names.metrics).map(str::to_owned));
+        let variables: Vec<String> = match &row.variables {
+            VariableNames::OfExporter(end) => vec![format!("OTEL_EXPORTER_OTLP_{end}")],
+            VariableNames::OfSignals(names) => {
+                names.iter().filter(|name| !name.is_empty()).map(|name| (*name).to_owned()).collect()
+            }
+        };
         let variables = code(&variables);
         table.push_str(&format!("| `{key}` | {place} | {default} | {values} | {variables} | {meaning} |\n"));
     }

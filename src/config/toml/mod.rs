@@ -14,115 +14,67 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
-
 use toml_parser::{Expected, ParseError};
 
 use self::statement::{Kind, MAX_VALUES, Statement, Words, line_end};
-use self::table::{Conflict, Part, Table, TracerLevel, level_below, separate_enable};
-use super::error::{Fault, Location};
+use self::table::{Conflict, Part, Table};
+use super::error::Fault;
 use super::node::{Document, Mistake, Node, Places};
 use super::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};
 use super::text::{dotted, is_bare};
 
-/// What can be read of a text; `file` is how it is called in messages.
+/// Reads a text as far as possible; `file` is its name in messages.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
-    // the byte order mark that some editors write first is no character of the first line
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let is_stray = |at: &usize| text.as_bytes().get(at + 1) != Some(&b'\n');
-    let stray_returns: Vec<usize> = text.match_indices('\r').map(|(at, _)| at).filter(is_stray).collect();
-    // more of them than mistakes are reported: they are the line ends of the text
-    let foreign_end = stray_returns.get(MAX_MISTAKES + 1).and_then(|_| stray_returns.first().copied());
-
-    let mut readable = text[..foreign_end.unwrap_or(text.len())].to_owned();
-    for &at in stray_returns.iter().filter(|_| foreign_end.is_none()) {
-        readable.replace_range(at..=at, LONE_RETURN_MARK);
+    // the line break lets a last value end
+    let mut bytes = format!("{text}\n").into_bytes();
+    for at in 0..text.len() {
+        if is_lone_return(&bytes, at) {
+            bytes[at] = LONE_RETURN_MARK;
+        }
     }
-    // so that all that is closed is seen to end
-    readable.push('\n');
-    let places = TextPlaces { file, text, marks: mark(text), broken: Vec::new() };
-    let mut reader = Reader::new(&readable, places);
-    reader.read(foreign_end);
+    let readable = String::from_utf8(bytes).unwrap_or_default();
+    let mut reader = Reader {
+        text: &readable,
+        places: Places::new(file, text),
+        root: Table::default(),
+        mistakes: Vec::new(),
+        current: CurrentTable::default(),
+        values: 0,
+        reread: 0,
+    };
+    reader.read(text.as_bytes());
     let root = Node { at: 0, value: reader.root.into_tree() };
-    Document { root, mistakes: reader.mistakes, places: Box::new(reader.places) }
+    Document { root, mistakes: reader.mistakes, places: reader.places }
 }
 
-/// Finds lines and columns in a text. A place is an offset in bytes.
-struct TextPlaces<'d> {
-    file: &'d str,
-    text: &'d str,
-    /// In the order of the text; the first is at its start.
-    marks: Vec<Mark>,
-    /// Statements with a mistake.
-    broken: Vec<Range<usize>>,
-}
-
-/// A place whose line and column are known.
-#[derive(Debug, Clone, Copy)]
-struct Mark {
-    offset: usize,
-    line: usize,
-    column: usize,
-}
-
-impl Places for TextPlaces<'_> {
-    fn location(&self, at: usize) -> Location {
-        let at = at.min(self.text.len());
-        let after = self.marks.partition_point(|mark| mark.offset <= at);
-        let mark = self.marks[after.saturating_sub(1)];
-        let column = mark.column + self.text[mark.offset..at].chars().count();
-        Location { file: self.file.to_owned(), line: mark.line, column }
-    }
-
-    fn is_spoilt(&self, at: usize) -> bool {
-        self.broken.iter().any(|statement| statement.contains(&at))
-    }
-}
-
-/// Marks every start of a line, and places within long lines, so that no search for a column is long.
-fn mark(text: &str) -> Vec<Mark> {
-    const STRIDE: usize = 1_024;
-    let mut here = Mark { offset: 0, line: 1, column: 1 };
-    let mut marks = vec![here];
-    for character in text.chars() {
-        here.offset += character.len_utf8();
-        here.column += 1;
-        if character == '\n' {
-            (here.line, here.column) = (here.line + 1, 1);
-        }
-        if here.column % STRIDE == 1 {
-            marks.push(here);
-        }
-    }
-    marks
+fn is_lone_return(text: &[u8], at: usize) -> bool {
+    text[at] == b'\r' && text.get(at + 1) != Some(&b'\n')
 }
 
 /// After this many mistakes a text is not read any further.
 const MAX_MISTAKES: usize = 100;
-/// How many bytes are read in vain, in statements that take in lines of others, before these lines are given up.
+/// Bytes of statements that may be read again because they took in lines of other statements.
 const MAX_REREAD: usize = 1 << 18;
 
 /// Stands for a lone carriage return, which the parser would take for the end of a line. This character is an error
 /// wherever it stands, and stays in its line.
-const LONE_RETURN_MARK: &str = "\u{1}";
+const LONE_RETURN_MARK: u8 = 1;
 
 const NO_END: Words = ("never closed, nothing is read from here on", "close it");
 const NO_TOML: Words = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
 const TOO_LONG: Words = ("more than 20000 values, nothing is read from here on", "write a shorter file");
 const LONE_RETURN: Words = ("the line end is a lone carriage return", "end lines with LF or CRLF");
-const LONE_RETURNS: Words =
-    ("the line ends are lone carriage returns, nothing is read from here on", "end lines with LF or CRLF");
 
 /// Puts a document together, statement by statement.
 struct Reader<'t, 'd> {
     text: &'t str,
-    places: TextPlaces<'d>,
+    places: Places<'d>,
     root: Table<'t>,
     mistakes: Vec<Mistake>,
     current: CurrentTable<'t>,
     /// Headers and values so far.
     values: usize,
-    /// Bytes read in vain so far.
+    /// Bytes read again so far.
     reread: usize,
 }
 
@@ -133,19 +85,13 @@ struct CurrentTable<'t> {
     path: Vec<String>,
     /// As it is stored.
     stored: Vec<Part<'t>>,
-    level: TracerLevel,
     /// Its header could not be read, and this has been reported: its keys are left out.
     is_lost: bool,
 }
 
-impl<'t, 'd> Reader<'t, 'd> {
-    fn new(text: &'t str, places: TextPlaces<'d>) -> Self {
-        let current = CurrentTable { level: Some(0), ..CurrentTable::default() };
-        Self { text, places, root: Table::default(), mistakes: Vec::new(), current, values: 0, reread: 0 }
-    }
-
-    /// Reads all of the text; the document has more of it from a line end on that is none of TOML.
-    fn read(&mut self, foreign_end: Option<usize>) {
+impl<'t> Reader<'t, '_> {
+    /// Reads all statements; `written` is the text before lone carriage returns were marked.
+    fn read(&mut self, written: &[u8]) {
         let mut at = 0;
         while at < self.text.len() {
             let statement = self.next(at);
@@ -156,26 +102,20 @@ impl<'t, 'd> Reader<'t, 'd> {
                 return self.stop(start, TOO_LONG);
             }
             let Some((owner, path, mut fault_at, mut fault)) = self.take(statement) else { continue };
-            let mut marks =
-                self.text[start..at].match_indices(LONE_RETURN_MARK).map(|(mark, _)| start + mark);
-            if let Some(lone_return) = marks.find(|mark| self.places.text[*mark..].starts_with('\r')) {
-                (fault_at, fault) = (lone_return, Fault::new(LONE_RETURN.0, LONE_RETURN.1));
+            if let Some(lone) = (start..at.min(written.len())).find(|&at| is_lone_return(written, at)) {
+                (fault_at, fault) = (lone, Fault::new(LONE_RETURN.0, LONE_RETURN.1));
             }
             if self.mistakes.len() >= MAX_MISTAKES {
                 return self.stop(start, NO_TOML);
             }
             self.report(fault_at, owner, &path, fault);
-            self.places.broken.push(start..at);
-        }
-        if let Some(at) = foreign_end {
-            self.stop(at, LONE_RETURNS);
+            self.places.spoil(start..at);
         }
     }
 
     /// The statement that begins with the line at a place. One that has taken in lines of others ends before them.
     fn next(&mut self, at: usize) -> Statement<'t> {
-        let level = self.current.level;
-        let mut statement = Statement::read(self.text, at, level);
+        let mut statement = Statement::read(self.text, at);
         let cut = match statement.open_quote {
             Some(quote) if statement.is_unclosed => Some(line_end(self.text, quote)),
             _ if statement.is_unclosed => None,
@@ -183,7 +123,7 @@ impl<'t, 'd> Reader<'t, 'd> {
         };
         if let Some(cut) = cut.filter(|_| self.reread < MAX_REREAD) {
             self.reread += statement.end - at;
-            statement = Statement::read(&self.text[..cut], at, level);
+            statement = Statement::read(&self.text[..cut], at);
             statement.is_unclosed = false;
         }
         statement
@@ -215,7 +155,7 @@ impl<'t, 'd> Reader<'t, 'd> {
             statement.flaw?;
         }
         let is_anybodys = statement.is_unclosed || self.swallowed_section(&statement).is_some();
-        let owner = if is_anybodys { Owner::Unknown } else { Owner::of(&path) };
+        let owner = if is_anybodys { Owner::Unknown } else { Owner::of(&parts(&path)) };
         if let Some((what, fix)) = statement.flaw {
             path.truncate(table_len + shown_parts(&path[table_len..], is_header));
             return Some((owner, path, statement.start, Fault::new(what, fix)));
@@ -235,23 +175,18 @@ impl<'t, 'd> Reader<'t, 'd> {
     }
 
     fn put(&mut self, statement: &mut Statement<'t>) -> Result<(), Conflict> {
-        let mut key = std::mem::take(&mut statement.key);
+        let key = std::mem::take(&mut statement.key);
         let is_element = statement.kind == Kind::ElementHeader;
         if let Some(value) = statement.value.take() {
-            separate_enable(&mut key, self.current.level, value.as_table().is_some());
-            self.root.set(&self.current.stored, &key, value)
-        } else if is_element || statement.kind == Kind::Header {
-            if !is_element {
-                self.current.level = level_below(Some(0), &key);
-                separate_enable(&mut key, Some(0), true);
-            }
-            let opened = self.root.open(&key, statement.start, is_element);
-            self.current.is_lost = !self.root.has(&key);
-            self.current.stored = key;
-            opened
-        } else {
-            Ok(())
+            return self.root.set(&self.current.stored, &key, value);
         }
+        if !is_element && statement.kind != Kind::Header {
+            return Ok(());
+        }
+        let opened = self.root.open(&key, statement.start, is_element);
+        self.current.is_lost = !self.root.has(&key);
+        self.current.stored = key;
+        opened
     }
 
     fn conflict(&self, conflict: &Conflict) -> Fault {
@@ -278,7 +213,7 @@ impl<'t, 'd> Reader<'t, 'd> {
         // the parser takes `info` for a misspelt `inf`, and `yes` for text without quotes
         if what.starts_with("string values must be quoted") || is_word && what.starts_with("invalid ") {
             let key = match path {
-                [_, _, name] => Section::at(path).and_then(|section| section.row(name)),
+                [_, _, name] => Section::at(&parts(path)).and_then(|section| section.row(name)),
                 _ => None,
             };
             let advice = key.map_or("write text in \"quotes\", or true, false or a number", |row| row.advice);
@@ -300,14 +235,17 @@ impl<'t, 'd> Reader<'t, 'd> {
     fn stop(&mut self, at: usize, (what, fix): Words) {
         let path = self.current.path.clone();
         self.report(at, Owner::Unknown, &path, Fault::new(what, fix));
-        self.places.broken.push(at..usize::MAX);
+        self.places.spoil(at..usize::MAX);
     }
 
     fn report(&mut self, at: usize, owner: Owner, path: &[String], fault: Fault) {
-        let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
-        let diagnostic = fault.error(Some(self.places.location(at)), key);
+        let diagnostic = fault.error(Some(self.places.location(at)), dotted(&parts(path)));
         self.mistakes.push(Mistake { owner, diagnostic });
     }
+}
+
+fn parts(path: &[String]) -> Vec<&str> {
+    path.iter().map(String::as_str).collect()
 }
 
 /// How many parts of the key of a malformed statement are shown: the rest may be that of a broken text, and so of a secret.

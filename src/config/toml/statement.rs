@@ -7,7 +7,7 @@ use toml_parser::decoder::{Encoding, ScalarKind};
 use toml_parser::parser::{Event, EventKind, RecursionGuard, ValidateWhitespace, parse_document};
 use toml_parser::{ParseError, Raw, Source};
 
-use super::table::{Conflict, Part, Table, TracerLevel, level_below, separate_enable};
+use super::table::{Conflict, Part, Table};
 use crate::config::node::{Integer, Node, Tree};
 use crate::config::text::is_bare;
 
@@ -23,7 +23,7 @@ const TOO_DEEP: Words = ("nested deeper than 32 levels", "write it flatter");
 const MAX_DEPTH: usize = 32;
 /// After this many headers and values a text is not read any further: a large configuration has hundreds.
 pub(super) const MAX_VALUES: usize = 20_000;
-/// A longer key is none, so that messages that name it stay short.
+/// Longest accepted key. It bounds the length of messages that quote one.
 const MAX_KEY_BYTES: usize = 4_096;
 
 type Events = std::vec::IntoIter<Event>;
@@ -65,11 +65,11 @@ pub(super) enum Kind {
 }
 
 impl<'d> Statement<'d> {
-    /// Reads the statement that begins with the line at a place, in a table of this level.
-    pub(super) fn read(text: &'d str, at: usize, level: TracerLevel) -> Self {
+    /// Reads the statement that begins with the line at a place.
+    pub(super) fn read(text: &'d str, at: usize) -> Self {
         let mut end = line_end(text, at);
         loop {
-            let statement = Self::parse(&text[at..end], at, level);
+            let statement = Self::parse(&text[at..end], at);
             // headers and keys end with their line, whatever the parser takes for text of several lines
             if !statement.is_unclosed || end == text.len() || statement.values > MAX_VALUES {
                 return statement;
@@ -79,7 +79,7 @@ impl<'d> Statement<'d> {
         }
     }
 
-    fn parse(text: &'d str, text_at: usize, level: TracerLevel) -> Self {
+    fn parse(text: &'d str, text_at: usize) -> Self {
         let indent = text.len() - text.trim_start_matches([' ', '\t']).len();
         let mut statement = Self { text, text_at, start: text_at + indent, ..Self::default() };
         // the parser passes over a byte order mark at the start of what it is shown
@@ -104,8 +104,7 @@ impl<'d> Statement<'d> {
                     is_complete = true;
                 }
                 EventKind::Scalar | EventKind::ArrayOpen | EventKind::InlineTableOpen => {
-                    let (depth, level) = (statement.key.len(), level_below(level, &statement.key));
-                    let value = statement.value(&event, &mut events, depth, level);
+                    let value = statement.value(&event, &mut events, statement.key.len());
                     statement.value.get_or_insert(value);
                 }
                 EventKind::Error if statement.kind == Kind::Blank => {
@@ -157,7 +156,7 @@ impl<'d> Statement<'d> {
     }
 
     /// A value, with all that is in it.
-    fn value(&mut self, event: &Event, events: &mut Events, depth: usize, level: TracerLevel) -> Node {
+    fn value(&mut self, event: &Event, events: &mut Events, depth: usize) -> Node {
         self.values += 1;
         let at = self.text_at + event.span().start();
         let is_table = event.kind() == EventKind::InlineTableOpen;
@@ -167,7 +166,7 @@ impl<'d> Statement<'d> {
         if depth >= MAX_DEPTH {
             self.flaw.get_or_insert(TOO_DEEP);
         }
-        let (depth, level) = if is_table { (depth, level) } else { (depth + 1, None) };
+        let depth = if is_table { depth } else { depth + 1 };
         let (mut nodes, mut table, mut key) = (Vec::new(), Table::default(), Vec::new());
         while let Some(event) = events.next().filter(|_| self.values <= MAX_VALUES) {
             match event.kind() {
@@ -176,9 +175,8 @@ impl<'d> Statement<'d> {
                 EventKind::SimpleKey if depth + key.len() < MAX_DEPTH => key.push(self.part(&event).1),
                 EventKind::SimpleKey => self.flaw = Some(TOO_DEEP),
                 EventKind::Scalar | EventKind::ArrayOpen | EventKind::InlineTableOpen => {
-                    let value = self.value(&event, events, depth + key.len(), level_below(level, &key));
-                    let mut key = mem::take(&mut key);
-                    separate_enable(&mut key, level, value.as_table().is_some());
+                    let value = self.value(&event, events, depth + key.len());
+                    let key = mem::take(&mut key);
                     if !is_table {
                         nodes.push(value);
                     } else if let Err(conflict) = table.set(&[], &key, value) {

@@ -65,10 +65,12 @@ impl<'d> Table<'d> {
         let mut table = self;
         for Part { name, at } in path {
             let made = || (*at, Value::Table(Self::new(*at, origin)));
-            let (first_at, value) = table.fields.entry(name.clone()).or_insert_with(made);
+            let (first_at, value) = table.fields.entry(name_of_table(name)).or_insert_with(made);
             let mut conflict = Conflict { at: *at, first_at: *first_at, not_a_table: None };
             table = match value {
-                Value::Table(next) if origin == Origin::Header || next.origin != Origin::Explicit => {
+                Value::Table(next)
+                    if origin == Origin::Header || next.origin != Origin::Explicit || name == ENABLE =>
+                {
                     if origin == Origin::DottedKey {
                         next.origin = origin;
                     }
@@ -91,7 +93,8 @@ impl<'d> Table<'d> {
     pub(super) fn set(&mut self, header: &[Part<'d>], key: &[Part<'d>], value: Node) -> Result<(), Conflict> {
         let Some((Part { name, at }, path)) = key.split_last() else { return Ok(()) };
         let table = self.descend(header, Origin::Header)?.descend(path, Origin::DottedKey)?;
-        match table.fields.entry(name.clone()) {
+        let name = if value.as_table().is_some() { name_of_table(name) } else { name.clone() };
+        match table.fields.entry(name) {
             Entry::Occupied(taken) => Err(Conflict { at: *at, first_at: taken.get().0, not_a_table: None }),
             Entry::Vacant(vacant) => {
                 vacant.insert((*at, Value::Complete(value)));
@@ -109,12 +112,14 @@ impl<'d> Table<'d> {
             false => (*key_at, Value::Table(Self::new(at, Origin::Header))),
         };
         let fields = &mut self.descend(path, Origin::Header)?.fields;
-        let (first_at, value) = fields.entry(name.clone()).or_insert_with(made);
+        let (first_at, value) = fields.entry(name_of_table(name)).or_insert_with(made);
         let conflict = Conflict { at: *key_at, first_at: *first_at, not_a_table: None };
         match value {
             Value::Elements(elements) if is_element => elements.push(Self::new(at, Origin::Explicit)),
             Value::Table(table) if !is_element => {
-                let is_new = table.origin == Origin::Header;
+                // the forms of a tracer's switches may be mixed
+                let is_new =
+                    table.origin == Origin::Header || name == ENABLE && table.origin == Origin::DottedKey;
                 (*first_at, table.at, table.origin) = (*key_at, at, Origin::Explicit);
                 return if is_new { Ok(()) } else { Err(conflict) };
             }
@@ -131,6 +136,7 @@ impl<'d> Table<'d> {
     /// The finished table, with its fields in the order of the document.
     pub(super) fn into_tree(self) -> Tree {
         let node_of = |table: Self| Node { at: table.at, value: table.into_tree() };
+        let has_enable = self.fields.contains_key(ENABLE);
         let field = |(name, (at, value)): (Cow<'d, str>, (usize, Value<'d>))| {
             let node = match value {
                 Value::Complete(node) => node,
@@ -140,6 +146,7 @@ impl<'d> Table<'d> {
                     Node { at: first_at, value: Tree::List(elements.into_iter().map(node_of).collect()) }
                 }
             };
+            let name = if name == ENABLE_TABLE && !has_enable { ENABLE.into() } else { name };
             Field { name: name.into_owned(), at, node }
         };
         let mut fields: Vec<Field> = self.fields.into_iter().map(field).collect();
@@ -148,27 +155,8 @@ impl<'d> Table<'d> {
     }
 }
 
-/// How many parts of `tracer.<id>` lead to a table; `None` for tables elsewhere.
-pub(super) type TracerLevel = Option<usize>;
-
-/// The level of what a key in a table of this level leads to.
-pub(super) fn level_below(level: TracerLevel, key: &[Part<'_>]) -> TracerLevel {
-    let starts_well = level? > 0 || key.first().is_none_or(|first| first.name == "tracer");
-    level.map(|level| level + key.len()).filter(|level| starts_well && *level <= 2)
-}
-
-/// Lets a tracer have both `enable` and `enable.<signal>`, which is not TOML, but how tracers are written: the second
-/// becomes one part, and a table `enable` gets a name of its own.
-pub(super) fn separate_enable(key: &mut Vec<Part<'_>>, level: TracerLevel, is_table: bool) {
-    let Some(index) = level.and_then(|level| 2_usize.checked_sub(level)) else { return };
-    let is_in_tracer = level != Some(0) || key.first().is_some_and(|first| first.name == "tracer");
-    if !is_in_tracer || key.get(index).is_none_or(|part| part.name != ENABLE) {
-        return;
-    }
-    if index + 1 < key.len() {
-        let leaf = key.remove(index + 1);
-        key[index].name = format!("{ENABLE_TABLE}{}", leaf.name).into();
-    } else if is_table {
-        key[index].name = ENABLE_TABLE.into();
-    }
+/// Returns the name under which a table is kept. A tracer may have both `enable` and `enable.<signal>`, which is not TOML, but
+/// how tracers are written: so a table `enable` is kept apart from a value of that name.
+fn name_of_table<'d>(name: &Cow<'d, str>) -> Cow<'d, str> {
+    if name == ENABLE { ENABLE_TABLE.into() } else { name.clone() }
 }

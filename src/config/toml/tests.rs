@@ -160,46 +160,25 @@ fn what_is_nested_too_deep_is_passed_over_as_a_whole() {
 }
 
 #[test]
-fn enable_has_a_name_of_its_own_wherever_a_tracer_may_have_it() {
+fn enable_may_be_a_value_and_a_table() {
     for (text, expected) in [
-        ("[tracer.a]\nenable = true\nenable.x = 1", "{tracer: {a: {enable: true, enable.x: 1}}}"),
-        ("[tracer.a]\n\"enable\" . 'x' = 1", "{tracer: {a: {enable.x: 1}}}"),
-        ("[tracer.a]\n\"en\\u0061ble\".x = 1", "{tracer: {a: {enable.x: 1}}}"),
-        ("[tracer.a]\nenable.x.y = 1", "{tracer: {a: {enable.x: {y: 1}}}}"),
-        ("[tracer.a]\nenable = {x = 1}", "{tracer: {a: {enable.: {x: 1}}}}"),
-        ("[ tracer . a . enable ] # why\nx = 1", "{tracer: {a: {enable.: {x: 1}}}}"),
-        ("[tracer.a.enable.x]\ny = 1", "{tracer: {a: {enable.x: {y: 1}}}}"),
-        ("[tracer]\na.enable.x = 1", "{tracer: {a: {enable.x: 1}}}"),
-        ("tracer.a.enable.x = 1\ntracer.b.enable = {}", "{tracer: {a: {enable.x: 1}, b: {enable.: {}}}}"),
-        ("tracer = {a = {enable.x = 1}}", "{tracer: {a: {enable.x: 1}}}"),
-        (
-            "tracer.a = {enable = true, # enable.x = 1\n enable.x = 1, enable = {}}",
-            "{tracer: {a: {enable: true, enable.x: 1, enable.: {}}}}",
-        ),
-        ("[tracer.enable.enable]", "{tracer: {enable: {enable.: {}}}}"),
-        ("[tracer.a]\nenable . x=1", "{tracer: {a: {enable.x: 1}}}"),
-        ("[tracer.a]\nenable.\"x\\\"y\" = 1", "{tracer: {a: {enable.x\"y: 1}}}"),
-        ("[\"tracer\".'a']\r\nenable.x = 1\r\n", "{tracer: {a: {enable.x: 1}}}"),
-        ("[tracer.enable]\nenable.x = 1", "{tracer: {enable: {enable.x: 1}}}"),
-        // and nowhere else
-        ("[tracer.a]\nx.enable.y = 1", "{tracer: {a: {x: {enable: {y: 1}}}}}"),
-        ("[tracer.a]\nx = [{enable.x = 1}]", "{tracer: {a: {x: [{enable: {x: 1}}]}}}"),
-        ("[tracer.a.headers]\nenable.x = 1", "{tracer: {a: {headers: {enable: {x: 1}}}}}"),
-        ("[tracer.enable]\nx = 1", "{tracer: {enable: {x: 1}}}"),
-        ("[tracer]\n\"a.enable\".x = 1", "{tracer: {a.enable: {x: 1}}}"),
-        ("[tracer.a]\nenable-x = true", "{tracer: {a: {enable-x: true}}}"),
-        ("[tracer.a]\nx = 'enable.x = 1'\n# enable.x = 1", "{tracer: {a: {x: \"enable.x = 1\"}}}"),
-        ("[tracer.a]\nx = '''\n[tracer.b.enable]'''", "{tracer: {a: {x: \"[tracer.b.enable]\"}}}"),
-        ("[tracer]\nenable.x = 1", "{tracer: {enable: {x: 1}}}"),
-        ("[tracer.\"a.enable\"]\nx = 1", "{tracer: {a.enable: {x: 1}}}"),
-        ("[server.a]\nenable.x = 1", "{server: {a: {enable: {x: 1}}}}"),
-        ("enable.x = 1\nenable.tracer.enable = 1", "{enable: {x: 1, tracer: {enable: 1}}}"),
+        ("[a]\nenable = true\nenable.x = 1", "{a: {enable: true, enable.: {x: 1}}}"),
+        ("[a]\nenable.x = 1\n\"en\\u0061ble\" = true", "{a: {enable.: {x: 1}, enable: true}}"),
+        ("[a]\nenable = true\nenable = {x = 1}", "{a: {enable: true, enable.: {x: 1}}}"),
+        ("[a]\nenable = true\n[ a . enable ] # why\nx = 1", "{a: {enable: true, enable.: {x: 1}}}"),
+        ("a = {enable = true, enable.x = 1}", "{a: {enable: true, enable.: {x: 1}}}"),
+        ("[a]\nenable.x = 1\nenable.y.z = 2", "{a: {enable: {x: 1, y: {z: 2}}}}"),
+        ("[a.enable]\nx = 1", "{a: {enable: {x: 1}}}"),
+        ("[[enable]]\nx = 1", "{enable: [{x: 1}]}"),
+        ("[a]\nenable-x = true", "{a: {enable-x: true}}"),
         ("", "{}"),
-        ("[[tracer.a]]\nenable.x = 1", "{tracer: {a: [{enable: {x: 1}}]}}"),
-        ("[server]\ntracer.a.enable.x = 1", "{server: {tracer: {a: {enable: {x: 1}}}}}"),
     ] {
         assert_reads(text, expected);
     }
+    let twice = "f:3:1: a.enable: duplicate key; it is already set in line 2; remove one of the two";
+    assert_mistakes("[a]\nenable = true\nenable = false", "{a: {enable: true}}", &[twice]);
+    let twice = "f:3:1: a.enable: duplicate key; it is already set in line 2; remove one of the two";
+    assert_mistakes("[a]\nenable.x = 1\nenable = {}", "{a: {enable: {x: 1}}}", &[twice]);
 }
 
 #[test]
@@ -362,11 +341,9 @@ fn nesting_is_bounded_and_what_follows_is_read() {
 fn a_document_with_too_much_in_it_is_cut_off_and_this_concerns_all() {
     let values = format!("[tracer.a]\nx = 1\ny = [{}]\nb = 1", "1,".repeat(20_000));
     let lines: String = (0..20_001).map(|number| format!("k{number}=1\n")).collect();
-    let foreign = format!("a = 1\n{}", "b = 1\r".repeat(1_000));
     for (text, place, what, kept) in [
         (values, "f:3:1: tracer.a: ", "more than 20000 values, nothing is read from here on", 1),
         (lines, "f:20001:1: ", "more than 20000 values, nothing is read from here on", 20_000),
-        (foreign, "f:2:6: ", "the line ends are lone carriage returns, nothing is read from here on", 2),
         ("!\n".repeat(1_000), "f:101:1: ", "too many mistakes, nothing is read from here on", 0),
     ] {
         let document = parse("f", &text);

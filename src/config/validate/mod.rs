@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use crate::config::endpoint::{Endpoint, PathRule};
-use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault};
+use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Words};
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{
     BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, RETRY_MAX_DELAY,
-    SIGNALS, SPOOL, SettingRow, USER_AGENT, rows,
+    SIGNALS, SPOOL, SettingRow, USER_AGENT, VariableNames, rows,
 };
 use crate::config::text::{listed, quoted, unshown};
 use crate::config::{
-    Compression, Config, Exporter, ProviderName, Proxy, SettingSource, Transport, WhenFull, header, no_proxy,
-    proxy_for, units,
+    Compression, Config, Exporter, ProviderName, Proxy, Secret, SettingSource, Transport, WhenFull, header,
+    no_proxy, proxy_for, units,
 };
 use crate::record::Signal;
 
@@ -95,13 +95,12 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     };
     let connects = exporter.connection.transport.connects();
     for row in rows() {
-        let of_connection = if connects { (row.connection_rule)(exporter) } else { Ok(()) };
-        let ruled = of_connection.and_then(|()| (row.rule)(exporter));
+        let ruled = if connects || !row.needs_connection { (row.rule)(exporter) } else { Ok(()) };
         if let Err(fault) = ruled.and_then(|()| row.kind.check(exporter)) {
             report(DiagnosticSeverity::Error, row, fault);
         }
     }
-    for (severity, row, fault) in remarks(exporter, |name| std::env::var(name).ok()) {
+    for (severity, row, fault) in Remarks::of(exporter, |name| std::env::var(name).ok()).found {
         report(severity, row, fault);
     }
     found.extend(rows().filter_map(|row| check_partner(exporter, row)));
@@ -115,7 +114,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
             found.push(exporter.diagnostic(DiagnosticSeverity::Error, &HEADERS, source, fault));
         }
     }
-    for (row, source, fault) in exporter.refused() {
+    for (row, source, fault) in &exporter.refused {
         found.push(exporter.diagnostic(DiagnosticSeverity::Error, row, source, fault.clone()));
     }
     if exporter.own_name().is_empty() {
@@ -127,10 +126,12 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
 fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Diagnostic> {
     let partner = row.partner.filter(|partner| exporter.is_set(row) && !exporter.is_set(partner))?;
     let source = exporter.source(row);
-    let fault = match (&source, row.variables.exporter.zip(partner.variables.exporter)) {
-        (SettingSource::Environment(variable), Some((end, missing))) => {
-            Fault::new(format!("set without {}", variable.replace(end, missing)), "set both or neither")
-        }
+    let fault = match (&source, &row.variables, &partner.variables) {
+        (
+            SettingSource::Environment(variable),
+            VariableNames::OfExporter(end),
+            VariableNames::OfExporter(missing),
+        ) => Fault::new(format!("set without {}", variable.replace(end, missing)), "set both or neither"),
         _ => Fault::new(format!("missing beside {}", row.key), "write both or neither"),
     };
     Some(exporter.diagnostic(DiagnosticSeverity::Error, partner, &source, fault))
@@ -151,7 +152,7 @@ pub(crate) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     if max < first {
         let (first, max) = (units::show_duration(first), units::show_duration(max));
         let what = format!("{max} is shorter than retry-first-delay, {first}");
-        return Err(Fault::new(what, format!("write {first} or more")));
+        return Fault::err(what, format!("write {first} or more"));
     }
     Ok(())
 }
@@ -176,7 +177,7 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
 }
 
 fn needs(is_so: bool, what: &'static str, fix: &'static str) -> Result<(), Fault> {
-    if is_so { Ok(()) } else { Err(Fault::new(what, fix)) }
+    if is_so { Ok(()) } else { Fault::err(what, fix) }
 }
 
 pub(crate) fn transport(exporter: &Exporter) -> Result<(), Fault> {
@@ -215,12 +216,12 @@ pub(crate) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
     if pem.split(|&byte| byte == b'\n').any(is_begin) {
         return Ok(());
     }
-    Err(Fault::new(format!("holds no PEM block \"{kind}\""), "name a file in PEM form"))
+    Fault::err(format!("holds no PEM block \"{kind}\""), "name a file in PEM form")
 }
 
 pub(crate) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
     match &exporter.connection.user_agent {
-        Some(product) if product.trim().is_empty() => Err(Fault::new("is empty", USER_AGENT.advice)),
+        Some(product) if product.trim().is_empty() => Fault::err("is empty", USER_AGENT.advice),
         Some(product) => {
             header::check_value(product).map_err(|problem| Fault::new(problem, USER_AGENT.advice))
         }
@@ -236,32 +237,144 @@ pub(crate) fn head(exporter: &Exporter) -> Result<(), Fault> {
     if values.any(header::is_too_long) || Endpoint::is_too_long(&http.endpoint) {
         return Ok(());
     }
-    http.check_head().map_err(|error| Fault::new(error.to_string(), "write shorter ones"))
+    http.check_head()
 }
-
-type Remark = (&'static SettingRow, Fault);
 
 const HTTPS: &str = "https://";
 
-/// All remarks on one exporter, by the key they are about.
-fn remarks(
-    exporter: &Exporter,
-    variable: fn(&str) -> Option<String>,
-) -> Vec<(DiagnosticSeverity, &'static SettingRow, Fault)> {
-    if !exporter.connection.transport.connects() {
-        return Vec::new();
+/// Collects remarks on values that work but were probably not meant, by the setting that they are about.
+struct Remarks<'e> {
+    exporter: &'e Exporter,
+    found: Vec<(DiagnosticSeverity, &'static SettingRow, Fault)>,
+}
+
+impl<'e> Remarks<'e> {
+    fn of(exporter: &'e Exporter, variable: fn(&str) -> Option<String>) -> Self {
+        let mut remarks = Self { exporter, found: Vec::new() };
+        if exporter.connection.transport.connects() {
+            remarks.queue();
+            if let Ok(endpoint) = &exporter.connection.parsed() {
+                if let Some(row) = idle_certificates(exporter, endpoint, variable) {
+                    remarks.warn(
+                        row,
+                        "has no effect: the endpoint is not https",
+                        "write https:// or remove it",
+                    );
+                }
+                remarks.clear_credentials(endpoint);
+                match exporter.connection.transport {
+                    Transport::Http => remarks.http_path(endpoint),
+                    _ => remarks.grpc_path(endpoint),
+                }
+                remarks.port(endpoint);
+            }
+        }
+        remarks
     }
-    let mut warnings = vec![idle_block_timeout(exporter), unfilled_batch(exporter)];
-    let mut note = None;
-    if let Ok(endpoint) = &exporter.connection.parsed() {
-        warnings.push(idle_certificates(exporter, endpoint, variable));
-        let of_endpoint = [clear_credentials, odd_path, ignored_path, ignored_query];
-        warnings.extend(of_endpoint.map(|remark| remark(exporter, endpoint)));
-        note = port_of_another(exporter, endpoint);
+
+    fn warn(&mut self, row: &'static SettingRow, what: impl Into<Words>, fix: impl Into<Words>) {
+        self.found.push((DiagnosticSeverity::Warning, row, Fault::new(what, fix)));
     }
-    let warnings = warnings.into_iter().map(|remark| (DiagnosticSeverity::Warning, remark));
-    let remarks = warnings.chain([(DiagnosticSeverity::Note, note)]);
-    remarks.filter_map(|(severity, remark)| remark.map(|(row, fault)| (severity, row, fault))).collect()
+
+    /// Warns of a limit to waits that never happen, which is easily written where dropping is the default, and of a batch that
+    /// the queue never fills.
+    fn queue(&mut self) {
+        let exporter = self.exporter;
+        let is_idle = exporter.queue.when_full == WhenFull::DropNewest && BLOCK_TIMEOUT.matters_to(exporter);
+        let fix = match exporter.source(&BLOCK_TIMEOUT) {
+            SettingSource::Environment(variable) => {
+                format!("set {}=BLOCK", variable.replace("BLOCK_ON_QUEUE_FULL_TIMEOUT", "ON_QUEUE_FULL"))
+            }
+            SettingSource::File(_) => "write lossy = false, or remove it".to_owned(),
+            SettingSource::Default | SettingSource::Code => String::new(),
+        };
+        if is_idle && !fix.is_empty() {
+            self.warn(&BLOCK_TIMEOUT, "has no effect: no caller waits", fix);
+        }
+        let (batch, queue) = (exporter.batch.records, exporter.queue.records);
+        if batch > queue && exporter.is_set(&BATCH_RECORDS) {
+            let what = format!("{batch} is more than the queue holds: a request has at most {queue} records");
+            self.warn(&BATCH_RECORDS, what, format!("write {queue} or less, or make the queue larger"));
+        }
+    }
+
+    /// Warns of credentials that anyone on the way to another machine can read.
+    fn clear_credentials(&mut self, endpoint: &Endpoint) {
+        let connection = &self.exporter.connection;
+        let is_credential = |(name, value): &(String, Secret)| header::is_credential(name, value.expose());
+        let has_credentials = connection.has_secret_header || connection.headers.iter().any(is_credential);
+        if has_credentials && !endpoint.tls && !endpoint.is_loopback() {
+            let what = "credentials are sent in clear text: the endpoint is not https";
+            self.warn(&HEADERS, what, "begin the endpoint with https://");
+        }
+    }
+
+    /// Warns of a path that no collector has: one signal's behind another, that of another signal, or one for all signals.
+    fn http_path(&mut self, endpoint: &Endpoint) {
+        let exporter = self.exporter;
+        let names_two = |(_, url): (Signal, String)| {
+            let segments: Vec<&str> = url.split('?').next().unwrap_or_default().split('/').collect();
+            let names_signal =
+                |pair: &&[&str]| pair[0] == "v1" && Signal::ALL.iter().any(|signal| signal.name() == pair[1]);
+            segments.windows(2).filter(names_signal).count() > 1
+        };
+        if exporter.endpoints().into_iter().any(names_two) {
+            let fix = "leave the path out: that of each signal is added";
+            return self.warn(&ENDPOINT, "the path names a signal twice", fix);
+        }
+        let rule = exporter.connection.path_rule;
+        if !rule.keeps_path() {
+            return;
+        }
+        let is_of = |signal: &Signal| endpoint.path.ends_with(signal.path());
+        let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
+        let signals: Vec<Signal> = exporter.signals.iter().collect();
+        if let (Some(named), Some(sent)) = (named, signals.first()) {
+            let what = format!("{} are posted to the path of {}", sent.name(), named.name());
+            return self.warn(&ENDPOINT, what, format!("leave the path out, or write {}", sent.path()));
+        }
+        // the variables have a warning of their own for an endpoint without a path
+        let is_at_root = rule == PathRule::Verbatim && exporter.source(&ENDPOINT) == SettingSource::Code;
+        if signals.len() >= 2 && (!endpoint.path.is_empty() || is_at_root) {
+            let names: Vec<&str> = signals.into_iter().map(Signal::name).collect();
+            let what = format!("{} are posted to the same path", listed(&names, "and"));
+            let fix = match exporter.location() {
+                Some(_) => "leave the path out, or write one table for each",
+                None => "give each signal its own endpoint",
+            };
+            self.warn(&ENDPOINT, what, fix);
+        }
+    }
+
+    /// Warns of a path, for which gRPC has no use, and of a query, in which people put keys.
+    fn grpc_path(&mut self, endpoint: &Endpoint) {
+        if !endpoint.path.is_empty() {
+            // no secret that was put in is shown
+            let origin = self.exporter.connection.shown_origin();
+            let fix = origin.map_or_else(|| "remove it".to_owned(), |origin| format!("write {origin:?}"));
+            self.warn(&ENDPOINT, "the path is ignored: gRPC has none", fix);
+        }
+        if !endpoint.query.is_empty() {
+            let what = "the query is ignored: gRPC has none";
+            self.warn(&ENDPOINT, what, "send what it says as a header");
+        }
+    }
+
+    /// Notes the port of the other transport, which is next to the own one and easily taken for it.
+    fn port(&mut self, endpoint: &Endpoint) {
+        let own = self.exporter.connection.transport;
+        let (name, other) = match own {
+            Transport::Http => ("HTTP", Transport::Grpc),
+            _ => ("gRPC", Transport::Http),
+        };
+        let (_, port) = endpoint.host_and_port();
+        if port == other.default_port() {
+            let (usual, other) = (own.default_port(), other.name());
+            let what = format!("{port} is usually the port of {other}");
+            let fix = format!("for {name} it is usually {usual}; or choose {other} as the transport");
+            self.found.push((DiagnosticSeverity::Note, &ENDPOINT, Fault::new(what, fix)));
+        }
+    }
 }
 
 /// Warns of the ledger as metrics, if no exporter sends metrics.
@@ -278,12 +391,12 @@ fn idle_self_observation(config: &Config) -> Option<Diagnostic> {
     })
 }
 
-/// Reports certificates without a TLS connection: neither the endpoint nor the proxy on the way to it is https.
+/// Returns the first certificate without a TLS connection: neither the endpoint nor the proxy on the way to it is https.
 fn idle_certificates(
     exporter: &Exporter,
     endpoint: &Endpoint,
     variable: fn(&str) -> Option<String>,
-) -> Option<Remark> {
+) -> Option<&'static SettingRow> {
     let tls = &exporter.connection.tls;
     let row = match (&tls.ca, tls.client()) {
         (Some(_), _) => &CA_FILE,
@@ -295,124 +408,7 @@ fn idle_certificates(
     };
     let proxy = proxy_for(false, endpoint.host_and_port(), variable);
     let proxy_is_https = exporter.connection.proxy == Proxy::FromEnvironment && proxy.is_some_and(is_https);
-    let fault = || Fault::new("has no effect: the endpoint is not https", "write https:// or remove it");
-    (!endpoint.tls && !proxy_is_https).then(|| (row, fault()))
-}
-
-/// Credentials that anyone on the way to another machine can read.
-fn clear_credentials(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    let is_read_by_others = !endpoint.tls && !endpoint.is_loopback();
-    let mut headers = exporter.connection.headers.iter();
-    let has_credentials = exporter.connection.has_secret_header
-        || headers.any(|(name, value)| header::is_credential(name, value.expose()));
-    let what = "credentials are sent in clear text: the endpoint is not https";
-    let fault = || Fault::new(what, "begin the endpoint with https://");
-    (is_read_by_others && has_credentials).then(|| (&HEADERS, fault()))
-}
-
-/// A limit to waits that never happen, which is easily written where dropping is the default.
-fn idle_block_timeout(exporter: &Exporter) -> Option<Remark> {
-    let is_idle = exporter.queue.when_full == WhenFull::DropNewest && BLOCK_TIMEOUT.matters_to(exporter);
-    let fix = match exporter.source(&BLOCK_TIMEOUT) {
-        SettingSource::Environment(variable) => {
-            format!("set {}=BLOCK", variable.replace("BLOCK_ON_QUEUE_FULL_TIMEOUT", "ON_QUEUE_FULL"))
-        }
-        SettingSource::File(_) => "write lossy = false, or remove it".to_owned(),
-        SettingSource::Default | SettingSource::Code => return None,
-    };
-    is_idle.then(|| (&BLOCK_TIMEOUT, Fault::new("has no effect: no caller waits", fix)))
-}
-
-/// A path is used as it is, so it is the same for every signal.
-fn shared_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    let signals: Vec<&str> = exporter.signals.iter().map(Signal::name).collect();
-    // the variables have a warning of their own for an endpoint without a path
-    let is_at_root = exporter.connection.path_rule == PathRule::Verbatim
-        && exporter.source(&ENDPOINT) == SettingSource::Code;
-    let is_shared = exporter.connection.path_rule.keeps_path() && (endpoint.has_path() || is_at_root);
-    if !is_shared || signals.len() < 2 {
-        return None;
-    }
-    let what = format!("{} are posted to the same path", listed(&signals, "and"));
-    let fix = match exporter.location() {
-        Some(_) => "leave the path out, or write one table for each",
-        None => "give each signal its own endpoint",
-    };
-    Some((&ENDPOINT, Fault::new(what, fix)))
-}
-
-/// A path that no collector has: one signal's behind another, or that of another signal.
-fn odd_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    if exporter.connection.transport != Transport::Http {
-        return None;
-    }
-    let names_two = |(_, url): (Signal, String)| {
-        let segments: Vec<&str> = url.split('?').next().unwrap_or_default().split('/').collect();
-        let names_signal =
-            |pair: &&[&str]| pair[0] == "v1" && Signal::ALL.iter().any(|signal| signal.name() == pair[1]);
-        segments.windows(2).filter(names_signal).count() > 1
-    };
-    if exporter.endpoints().into_iter().any(names_two) {
-        let fix = "leave the path out: that of each signal is added";
-        return Some((&ENDPOINT, Fault::new("the path names a signal twice", fix)));
-    }
-    let is_of = |signal: &Signal| endpoint.path().ends_with(signal.path());
-    let named = Signal::ALL.into_iter().find(is_of).filter(|signal| !exporter.signals.contain(*signal));
-    match named {
-        Some(named) if exporter.connection.path_rule.keeps_path() => {
-            let sent = exporter.signals.iter().next()?;
-            let what = format!("{} are posted to the path of {}", sent.name(), named.name());
-            Some((&ENDPOINT, Fault::new(what, format!("leave the path out, or write {}", sent.path()))))
-        }
-        _ => shared_path(exporter, endpoint),
-    }
-}
-
-/// The two transports have ports next to each other, and it is easy to take one for the other.
-fn port_of_another(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    let (_, port) = endpoint.host_and_port();
-    let (name, other) = match exporter.connection.transport {
-        Transport::Http => ("HTTP", Transport::Grpc),
-        Transport::Grpc => ("gRPC", Transport::Http),
-        Transport::Console => return None,
-    };
-    if port != other.default_port() {
-        return None;
-    }
-    let (usual, other) = (exporter.connection.transport.default_port(), other.name());
-    let what = format!("{port} is usually the port of {other}");
-    let fix = format!("for {name} it is usually {usual}; or choose {other} as the transport");
-    Some((&ENDPOINT, Fault::new(what, fix)))
-}
-
-/// gRPC has no use for a path.
-fn ignored_path(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    if exporter.connection.transport != Transport::Grpc || !endpoint.has_path() {
-        return None;
-    }
-    // nothing that was put in is shown
-    let fix = match exporter.connection.shown_origin() {
-        Some(origin) => format!("write {origin:?}"),
-        None => "remove it".to_owned(),
-    };
-    Some((&ENDPOINT, Fault::new("the path is ignored: gRPC has none", fix)))
-}
-
-/// Nor for a query, in which people put keys.
-fn ignored_query(exporter: &Exporter, endpoint: &Endpoint) -> Option<Remark> {
-    let is_ignored = exporter.connection.transport == Transport::Grpc && endpoint.has_query();
-    let fault = || Fault::new("the query is ignored: gRPC has none", "send what it says as a header");
-    is_ignored.then(|| (&ENDPOINT, fault()))
-}
-
-/// A batch that the queue never fills.
-fn unfilled_batch(exporter: &Exporter) -> Option<Remark> {
-    let (batch, queue) = (exporter.batch.records, exporter.queue.records);
-    let fault = || {
-        let what = format!("{batch} is more than the queue holds: a request has at most {queue} records");
-        Fault::new(what, format!("write {queue} or less, or make the queue larger"))
-    };
-    (batch > queue && exporter.is_set(&BATCH_RECORDS)).then(|| (&BATCH_RECORDS, fault()))
+    (!endpoint.tls && !proxy_is_https).then_some(row)
 }
 
 #[cfg(all(test, feature = "grpc", feature = "tls"))]

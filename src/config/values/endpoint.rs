@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::config::Transport;
 use crate::config::error::Fault;
 use crate::config::text::{MASK, shortened};
-use crate::config::values::no_proxy::Host;
+use crate::config::values::no_proxy::{Host, is_host_name};
 use crate::record::Signal;
 
 /// An endpoint that has been understood.
@@ -18,10 +18,10 @@ pub(crate) struct Endpoint {
     authority: String,
     /// Whether the port is in `authority`.
     has_port: bool,
-    /// With its leading slash; empty when there is none to speak of.
-    path: String,
+    /// With its leading slash; empty for the root.
+    pub(in crate::config) path: String,
     /// With its leading question mark, or empty.
-    query: String,
+    pub(in crate::config) query: String,
 }
 
 /// No server takes a longer one. It is not even looked at: there may be hundreds, each a whole file.
@@ -33,7 +33,7 @@ pub(crate) enum PathRule {
     /// Used as it is if there is one; else that of the signal.
     #[default]
     OwnOrSignal,
-    /// Used as it is; the root if there is none.
+    /// Used as it is; the root if the endpoint has no path.
     Verbatim,
     /// That of the signal is put behind it.
     Base,
@@ -54,18 +54,15 @@ impl Endpoint {
     /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext; if it is `None`, only loopback is.
     pub(crate) fn parse(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         if text.is_empty() {
-            return Err(Fault::new(
-                "is empty",
-                format!("leave it out for {:?}", transport.default_endpoint()),
-            ));
+            return Fault::err("is empty", format!("leave it out for {:?}", transport.default_endpoint()));
         }
         if Self::is_too_long(text) {
-            return Err(Fault::new("is longer than 8 KiB", "write a shorter one"));
+            return Fault::err("is longer than 8 KiB", "write a shorter one");
         }
         let parsed = match text.split_once("://") {
-            _ if text.starts_with(['"', '\'']) => Err(Fault::new("has quotes around it", "remove them")),
+            _ if text.starts_with(['"', '\'']) => Fault::err("has quotes around it", "remove them"),
             _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
-                Err(Fault::new("holds white space", "write a URL like \"http://localhost:4318\""))
+                Fault::err("holds white space", "write a URL like \"http://localhost:4318\"")
             }
             Some((scheme, rest)) => Self::parse_url(scheme, rest),
             None => Self::parse_address(text, transport, insecure),
@@ -101,21 +98,6 @@ impl Endpoint {
         format!("{}://{host}:{port}", self.scheme())
     }
 
-    /// Whether it names a path of its own.
-    pub(crate) fn has_path(&self) -> bool {
-        !self.path.is_empty()
-    }
-
-    /// Whether it has a query.
-    pub(crate) fn has_query(&self) -> bool {
-        !self.query.is_empty()
-    }
-
-    /// The path as it was given, or nothing.
-    pub(crate) fn path(&self) -> &str {
-        &self.path
-    }
-
     /// Returns whether the host is this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         Host::parse(self.host_and_port().0).is_loopback()
@@ -139,12 +121,12 @@ impl Endpoint {
             "https" => true,
             "grpc" | "grpcs" => {
                 let fix = "write http:// or https://; that it is gRPC is said by the transport";
-                return Err(Fault::new("has an unknown scheme", fix));
+                return Fault::err("has an unknown scheme", fix);
             }
-            _ => return Err(Fault::new("has an unknown scheme", "write http:// or https://")),
+            _ => return Fault::err("has an unknown scheme", "write http:// or https://"),
         };
         if rest.contains('#') {
-            return Err(Fault::new("has a fragment", "remove the # and what follows it"));
+            return Fault::err("has a fragment", "remove the # and what follows it");
         }
         let (rest, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -174,7 +156,7 @@ impl Endpoint {
                 }
                 Transport::Grpc => "gRPC has none: write \"http://localhost:4318\"",
             };
-            return Err(Fault::new("has a path but no scheme", fix));
+            return Fault::err("has a path but no scheme", fix);
         }
         let port = check_authority(text)?;
         let authority =
@@ -221,6 +203,8 @@ fn with_port_of(transport: Transport, fault: Fault) -> Fault {
     Fault::new(fault.what.clone(), fault.fix.replace(&http, &own))
 }
 
+const LIKE_IPV6: &str = "write it like \"http://[::1]:4318\"";
+
 /// Checks `host` or `host:port`; returns the port, if there is one.
 fn check_authority(authority: &str) -> Result<Option<u16>, Fault> {
     if authority.contains('@') {
@@ -228,25 +212,21 @@ fn check_authority(authority: &str) -> Result<Option<u16>, Fault> {
     }
     if let Some(rest) = authority.strip_prefix('[') {
         let Some((address, port)) = rest.split_once(']') else {
-            return Err(Fault::new("has an unclosed bracket", "write it like \"http://[::1]:4318\""));
+            return Fault::err("has an unclosed bracket", LIKE_IPV6);
         };
         if address.parse::<Ipv6Addr>().is_err() {
-            return Err(Fault::new(
-                "has no IPv6 address in its brackets",
-                "write it like \"http://[::1]:4318\"",
-            ));
+            return Fault::err("has no IPv6 address in its brackets", LIKE_IPV6);
         }
         return match port.strip_prefix(':') {
             Some(port) => check_port(port).map(Some),
             None if port.is_empty() => Ok(None),
-            None => Err(Fault::new("has text after its brackets", "write it like \"http://[::1]:4318\"")),
+            None => Fault::err("has text after its brackets", LIKE_IPV6),
         };
     }
     match authority.split_once(':') {
-        Some((_, port)) if port.contains(':') => Err(Fault::new(
-            "has an IPv6 address without brackets, or two ports",
-            "write it like \"http://[::1]:4318\"",
-        )),
+        Some((_, port)) if port.contains(':') => {
+            Fault::err("has an IPv6 address without brackets, or two ports", LIKE_IPV6)
+        }
         Some((host, port)) => check_host(host).and_then(|()| check_port(port)).map(Some),
         None => check_host(authority).map(|()| None),
     }
@@ -255,25 +235,20 @@ fn check_authority(authority: &str) -> Result<Option<u16>, Fault> {
 fn check_host(host: &str) -> Result<(), Fault> {
     const EXAMPLE: &str = "write a name or address, like \"http://localhost:4318\"";
     if host.is_empty() {
-        return Err(Fault::new("has no host", EXAMPLE));
+        return Fault::err("has no host", EXAMPLE);
     }
     if !host.is_ascii() {
-        return Err(Fault::new("has a host that is not ASCII", "write its xn-- form"));
+        return Fault::err("has a host that is not ASCII", "write its xn-- form");
     }
     let name = host.strip_suffix('.').unwrap_or(host);
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
-    };
-    if name.len() > 253 || !name.split('.').all(is_label) {
-        return Err(Fault::new("has an invalid host", EXAMPLE));
+    if !is_host_name(name) {
+        return Fault::err("has an invalid host", EXAMPLE);
     }
     // a name that ends in a number is an address to everyone else, so it must be one to us
     let ends_in_number =
         name.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
     if ends_in_number && name.parse::<Ipv4Addr>().is_err() {
-        return Err(Fault::new("has an invalid IPv4 address", "write it like \"http://127.0.0.1:4318\""));
+        return Fault::err("has an invalid IPv4 address", "write it like \"http://127.0.0.1:4318\"");
     }
     Ok(())
 }
@@ -282,7 +257,7 @@ fn check_port(port: &str) -> Result<u16, Fault> {
     let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     match port.parse::<u16>() {
         Ok(number) if digits && number > 0 => Ok(number),
-        _ => Err(Fault::new("has an invalid port", "write 1 to 65535, usually 4318")),
+        _ => Fault::err("has an invalid port", "write 1 to 65535, usually 4318"),
     }
 }
 
@@ -299,10 +274,10 @@ fn check_path(path: &str) -> Result<(), Fault> {
             _ => byte.is_ascii_graphic(),
         };
         if !allowed {
-            return Err(Fault::new(
+            return Fault::err(
                 "has a character in its path that URLs cannot hold",
                 "percent-encode it, like %7B for {",
-            ));
+            );
         }
     }
     Ok(())

@@ -18,10 +18,10 @@ const GRPC: &str = "grpc-";
 const MOST: usize = 128;
 
 /// No header that people know has a longer name.
-const LONGEST_NAME: usize = 40;
+const MAX_NAME_LENGTH: usize = 40;
 
 /// No request can carry a longer value. It is not even looked at: there may be hundreds, each a whole file.
-const LONGEST_VALUE: usize = 64 << 10;
+const MAX_VALUE_BYTES: usize = 64 << 10;
 const TOO_LONG: &str = "is longer than 64 KiB";
 
 /// Checks how many there are, before any of them is looked at.
@@ -29,14 +29,14 @@ pub(crate) fn check_count(count: usize) -> Result<(), Fault> {
     if count <= MOST {
         return Ok(());
     }
-    Err(Fault::new(format!("{count} headers"), format!("write at most {MOST}")))
+    Fault::err(format!("{count} headers"), format!("write at most {MOST}"))
 }
 
 /// Splits `Name: value` at the first colon and trims both.
 pub(crate) fn split(line: &str) -> Result<(&str, &str), Fault> {
     match line.split_once(':') {
         Some((name, value)) => Ok((trim(name), trim(value))),
-        None => Err(Fault::new("header without a colon", "write it like \"Name: value\"")),
+        None => Fault::err("header without a colon", "write it like \"Name: value\""),
     }
 }
 
@@ -48,24 +48,24 @@ pub(crate) fn trim(text: &str) -> &str {
 /// Checks one header; `number` counts from 1 and stands for the name when that cannot be shown.
 pub(crate) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault> {
     if name.is_empty() {
-        return Err(Fault::new(format!("header {number} has no name"), "write it like \"Name: value\""));
+        return Fault::err(format!("header {number} has no name"), "write it like \"Name: value\"");
     }
     if let Some(stray) = name.chars().find(|c| !is_name_character(*c)) {
         // half a secret may have come before a colon: only the one character is shown
-        return Err(Fault::new(
+        return Fault::err(
             format!("header {number} has {stray:?} in its name"),
             "names are letters, digits and -",
-        ));
+        );
     }
     let header = called(number, name);
     if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
-        return Err(Fault::new(format!("{header} is not yours to set"), "remove it: standpipe writes it"));
+        return Fault::err(format!("{header} is not yours to set"), "remove it: standpipe writes it");
     }
     if value.is_empty() {
-        return Err(Fault::new(format!("{header} has no value"), "write the value or remove the header"));
+        return Fault::err(format!("{header} has no value"), "write the value or remove the header");
     }
     if is_too_long(value) {
-        return Err(Fault::new(format!("value of {header} {TOO_LONG}"), "write a shorter one"));
+        return Fault::err(format!("value of {header} {TOO_LONG}"), "write a shorter one");
     }
     check_value(value).map_err(|problem| {
         Fault::new(format!("value of {header} {problem}"), "write printable ASCII in one line")
@@ -84,7 +84,7 @@ pub(crate) fn shown_name(name: &str) -> &str {
 
 /// Whether this is what people call headers: a few words. A token is longer, or it mixes cases and digits.
 pub(crate) fn is_like_a_name(name: &str) -> bool {
-    name.len() <= LONGEST_NAME
+    name.len() <= MAX_NAME_LENGTH
         && name.chars().all(is_name_character)
         && name.split(|c: char| !c.is_ascii_alphanumeric()).all(is_like_a_word)
 }
@@ -92,7 +92,7 @@ pub(crate) fn is_like_a_name(name: &str) -> bool {
 /// `tenant`, `TraceId`, `b3`, `API`.
 fn is_like_a_word(word: &str) -> bool {
     const LONGEST: usize = 20;
-    const MOST_HUMPS: usize = 3;
+    const MAX_HUMPS: usize = 3;
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
     let humps = letters.as_bytes().windows(2).filter(|pair| is_hump(pair)).count();
@@ -104,7 +104,7 @@ fn is_like_a_word(word: &str) -> bool {
     word.len() <= LONGEST
         && word.len() - letters.len() <= 4
         && !letters.contains(|c: char| c.is_ascii_digit())
-        && humps < MOST_HUMPS
+        && humps < MAX_HUMPS
         && !is_mixed
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn check_metadata(name: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let what = format!("header {:?} is not yours to set over gRPC", shown_name(name));
-    Err(Fault::new(what, "remove it: standpipe writes what is needed"))
+    Fault::err(what, "remove it: standpipe writes what is needed")
 }
 
 pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
@@ -131,7 +131,7 @@ pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
 
 /// Whether no request can carry it, whatever else it carries.
 pub(crate) fn is_too_long(value: &str) -> bool {
-    value.len() > LONGEST_VALUE
+    value.len() > MAX_VALUE_BYTES
 }
 
 /// What may stand in the value of a header; the reason continues "the value …".
@@ -159,7 +159,7 @@ pub(crate) const MAX_ATTRIBUTES: usize = 1_000;
 /// The headers of a list; of a name given twice the last value counts. What they may hold is judged later.
 pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
     if text.trim_start().starts_with(['"', '\'']) {
-        return Err(Fault::new("has quotes around it", "remove them"));
+        return Fault::err("has quotes around it", "remove them");
     }
     let pairs: Vec<&str> = pieces(text).collect();
     check_count(pairs.len())?;
@@ -167,16 +167,16 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
     for (index, pair) in pairs.into_iter().enumerate() {
         let number = index + 1;
         let Some((name, value)) = pair.split_once('=') else {
-            return Err(Fault::new(format!("header {number} has no ="), "write it like name=value"));
+            return Fault::err(format!("header {number} has no ="), "write it like name=value");
         };
         let name = trim(name);
         if name.is_empty() {
-            return Err(Fault::new(format!("header {number} has no name"), "write it like name=value"));
+            return Fault::err(format!("header {number} has no name"), "write it like name=value");
         }
         // the = of a token in base 64 separates nothing
         if value.bytes().all(|byte| byte == b'=') && !is_like_a_name(name) {
             let what = format!("header {number} is a value without a name");
-            return Err(Fault::new(what, "write it like name=value"));
+            return Fault::err(what, "write it like name=value");
         }
         let value = decoded(trim(value)).map_err(|fault| {
             // only a name that is one may be shown
@@ -195,7 +195,7 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
 pub(crate) fn read_attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
     let count = pieces(text).count();
     if count > MAX_ATTRIBUTES {
-        return Err(Fault::new(format!("{count} attributes"), format!("write at most {MAX_ATTRIBUTES}")));
+        return Fault::err(format!("{count} attributes"), format!("write at most {MAX_ATTRIBUTES}"));
     }
     pieces(text)
         .enumerate()
@@ -303,7 +303,7 @@ mod tests {
             assert_eq!(check(3, name, value).expect_err(what).what, what);
         }
         assert_eq!(check(1, "Authorization", "Bearer <place_auth_here>\t=~"), Ok(()));
-        let full = "x".repeat(LONGEST_VALUE);
+        let full = "x".repeat(MAX_VALUE_BYTES);
         assert_eq!(check(1, "A", &full), Ok(()));
         let fault = check(1, "A", &(full + "\n")).expect_err("too long");
         assert_eq!(fault.what, "value of header \"A\" is longer than 64 KiB");

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use crate::config::error::{Diagnostic, Fault};
-use crate::config::{Config, Proxy};
+use crate::config::text::is_bare;
+use crate::config::{Config, Exporter, Proxy};
 
 /// An entry longer than this is not repeated in a message.
 const MAX_SHOWN: usize = 64;
@@ -14,13 +15,6 @@ const HTTPS_PROXIES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "AL
 /// The variables that name the proxy for other endpoints.
 const HTTP_PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
-/// Entries that mean something.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NoProxy {
-    entries: Vec<Entry>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     Everything,
     /// The domain and all names in it, or an address; at one port if it names one.
@@ -35,24 +29,18 @@ enum Entry {
     },
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub(crate) enum Host {
     Address(IpAddr),
     /// In lower case, without dots at its ends.
     Name(String),
 }
 
-impl NoProxy {
-    /// Entries stand between commas or white space. What means nothing is left out.
-    pub(crate) fn parse(text: &str) -> Self {
-        Self { entries: words(text).filter_map(Entry::parse).collect() }
-    }
-
-    /// Whether a host is reached directly. Loopback always is: what a proxy calls so is another machine.
-    pub(crate) fn covers(&self, host: &str, port: u16) -> bool {
-        let host = Host::parse(host);
-        host.is_loopback() || self.entries.iter().any(|entry| entry.covers(&host, port))
-    }
+/// Returns whether a host is reached directly: an entry names it, or it is loopback, which to a proxy is another machine.
+/// Entries stand between commas or white space; malformed ones are ignored.
+fn is_excepted(text: &str, host: &str, port: u16) -> bool {
+    let host = Host::parse(host);
+    host.is_loopback() || words(text).filter_map(Entry::parse).any(|entry| entry.covers(&host, port))
 }
 
 /// Returns the proxy for a host and the variable that names it; `None` if the host is reached directly. `HTTP_PROXY` is
@@ -73,12 +61,12 @@ pub(crate) fn proxy_for(
     let mut usable = names.into_iter().filter(|name| !is_of_request(name));
     let found = usable.find_map(|name| Some((name, set(name)?)))?;
     let exceptions = set("no_proxy").or_else(|| set("NO_PROXY")).unwrap_or_default();
-    (!NoProxy::parse(&exceptions).covers(host, port)).then_some(found)
+    (!is_excepted(&exceptions, host, port)).then_some(found)
 }
 
 /// What the environment's `NO_PROXY` says that means nothing, if it matters to this configuration.
 pub(crate) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Diagnostic> {
-    let asks = |exporter: &crate::config::Exporter| {
+    let asks = |exporter: &Exporter| {
         exporter.connection.transport.connects() && exporter.connection.proxy == Proxy::FromEnvironment
     };
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -127,7 +115,7 @@ impl Entry {
             None => (word, None),
         };
         let host = match Host::parse(host.strip_prefix('*').unwrap_or(host)) {
-            Host::Name(name) if !is_name(&name) => return None,
+            Host::Name(name) if !is_host_name(&name) => return None,
             host => host,
         };
         Some(Self::Host { host, port })
@@ -175,11 +163,9 @@ fn number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn is_name(text: &str) -> bool {
-    let is_label = |label: &str| {
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        !label.is_empty() && label.len() <= 63 && label.bytes().all(is_part)
-    };
+/// Returns whether a text is a name of at most 253 characters, made of labels of at most 63.
+pub(crate) fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.chars().all(is_bare);
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
@@ -198,7 +184,6 @@ fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Exporter;
 
     #[test]
     fn hosts_are_meant_as_curl_and_go_mean_them() {
@@ -239,17 +224,17 @@ mod tests {
             (" ,,", "example.com", 80, false),
             ("ä.example", "a.example", 80, false),
         ] {
-            assert_eq!(NoProxy::parse(text).covers(host, port), is_covered, "{text} {host}:{port}");
+            assert_eq!(is_excepted(text, host, port), is_covered, "{text} {host}:{port}");
         }
     }
 
     #[test]
     fn loopback_is_covered_whatever_is_said() {
         for host in ["localhost", "LOCALHOST.", "127.0.0.1", "127.9.9.9", "[::1]", "::ffff:127.0.0.1"] {
-            assert!(NoProxy::parse("").covers(host, 4318), "{host}");
+            assert!(is_excepted("", host, 4318), "{host}");
         }
         for host in ["localhost.example.com", "notlocalhost", "otel.localhost", "128.0.0.1", "::2"] {
-            assert!(!NoProxy::parse("").covers(host, 4318), "{host}");
+            assert!(!is_excepted("", host, 4318), "{host}");
         }
     }
 

@@ -16,10 +16,10 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, Fault> {
     let (number, unit) = split_number(text);
     if number.is_empty() {
         let what = if unit.starts_with('-') { "is negative" } else { "is not a duration" };
-        return Err(Fault::new(what, EXAMPLE));
+        return Fault::err(what, EXAMPLE);
     }
     if unit.starts_with(['.', ',']) {
-        return Err(Fault::new("is a fraction", "write a whole number of a smaller unit, like \"1500ms\""));
+        return Fault::err("is a fraction", "write a whole number of a smaller unit, like \"1500ms\"");
     }
     let Some(millis_per_unit) = millis_per(unit) else {
         return Err(match sum_of_parts(text) {
@@ -88,7 +88,7 @@ pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
     let malformed = || Fault::new("is not a duration", EXAMPLE);
     let too_long = || Fault::new("is too long", "write at most 8760h");
     if text.starts_with('-') {
-        return Err(Fault::new("is negative", EXAMPLE));
+        return Fault::err("is negative", EXAMPLE);
     }
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
@@ -105,7 +105,7 @@ pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
         let (unit, after) = after.split_at(letters);
         let number: f64 = number.parse().map_err(|_| malformed())?;
         if unit.is_empty() {
-            return Err(Fault::new("has no unit", format!("write \"{}s\" for seconds", shortened(text))));
+            return Fault::err("has no unit", format!("write \"{}s\" for seconds", shortened(text)));
         }
         let seconds =
             number * seconds_per_go(unit).ok_or_else(|| Fault::new("has an unknown unit", EXAMPLE))?;
@@ -135,7 +135,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, Fault> {
     const EXAMPLE: &str = "write a whole number and KiB, MiB or GiB, like \"16 MiB\"";
     let (number, unit) = split_number(text.trim());
     if number.is_empty() {
-        return Err(Fault::new("is not a size", EXAMPLE));
+        return Fault::err("is not a size", EXAMPLE);
     }
     let unit = unit.to_ascii_lowercase();
     let bytes_per_unit: u64 = match unit.as_str() {
@@ -143,14 +143,14 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, Fault> {
         "kib" => 1 << 10,
         "mib" => 1 << 20,
         "gib" => 1 << 30,
-        "k" | "kb" => return Err(Fault::new("may mean 1000 or 1024", "write KiB for 1024 bytes")),
-        "m" | "mb" => return Err(Fault::new("may mean 1000² or 1024²", "write MiB for 1024² bytes")),
-        "g" | "gb" => return Err(Fault::new("may mean 1000³ or 1024³", "write GiB for 1024³ bytes")),
+        "k" | "kb" => return Fault::err("may mean 1000 or 1024", "write KiB for 1024 bytes"),
+        "m" | "mb" => return Fault::err("may mean 1000² or 1024²", "write MiB for 1024² bytes"),
+        "g" | "gb" => return Fault::err("may mean 1000³ or 1024³", "write GiB for 1024³ bytes"),
         _ if unit.starts_with(['.', ',']) => {
             let fix = "write a whole number of a smaller unit, like \"1536 KiB\"";
-            return Err(Fault::new("is a fraction", fix));
+            return Fault::err("is a fraction", fix);
         }
-        _ => return Err(Fault::new("has an unknown unit", EXAMPLE)),
+        _ => return Fault::err("has an unknown unit", EXAMPLE),
     };
     let bytes = number.parse::<u64>().ok().and_then(|count| count.checked_mul(bytes_per_unit));
     bytes.ok_or_else(|| Fault::new("is too large", EXAMPLE))

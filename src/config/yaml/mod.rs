@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text → parser ─ events → Builder ─→ Node
-//!          │                  └ tree: scalars, open tables, and what aliases may grow to
+//!          │                  └ tree: scalars, open tables, and the budget of aliases
 //!          └ fault ──────────────────→ diagnostics, each with its place
 //! ```
 //!
@@ -14,132 +14,58 @@ mod tests;
 mod tree;
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, Span, Tag, options};
+use granit_parser::{Event, Parser, ScalarStyle, Span, Tag, options};
 
-use self::tree::{Contents, Frame, MERGE, OpenTable, RefusedKey, Weight};
-use super::error::{Diagnostic, Fault, Location};
+use self::tree::{Contents, Frame, MERGE, OpenTable, Weight};
+use super::error::{Diagnostic, Fault};
 use super::node::{Document, Mistake, Node, Places, Tree};
 use super::section::Owner;
 use super::text::dotted;
 
-/// Deeper nesting is not a configuration.
+/// Maximum nesting depth of a configuration file.
 const MAX_DEPTH: usize = 64;
-/// More mistakes are only counted: a file with so many is not a configuration.
-const MAX_MISTAKES: usize = 100;
 /// The number that the parser gives to values without an anchor.
 const NO_ANCHOR: usize = 0;
 
-/// The content of a YAML file.
-#[derive(Debug)]
-struct Content {
-    /// [`Tree::Null`] for an empty file.
-    root: Node,
-    places: Marks,
-    /// The mistakes beside which the rest can be read, in the order of the file.
-    mistakes: Vec<Mistake>,
-}
-
-/// Reads a text; `file` is its name in messages. After a syntax error the document is empty.
-pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
-    let content = content_of(text, file).unwrap_or_else(|diagnostic| Content {
-        root: Node { at: 0, value: Tree::Null },
-        places: Marks::new(file),
-        mistakes: vec![Mistake { owner: Owner::Unknown, diagnostic }],
-    });
-    Document { root: content.root, mistakes: content.mistakes, places: Box::new(content.places) }
-}
-
-/// Reads the first document of a text.
+/// Reads the first document of a text; `file` is its name in messages. After a syntax error, or beyond a limit, the document
+/// is empty.
 ///
 /// The text should be at most 1 MiB: time and memory grow with it up to a bound on the number of values.
-///
-/// # Errors
-///
-/// If no tree can be made of it: the first mistake in the syntax, or a limit that it goes beyond.
-fn content_of(text: &str, file: &str) -> Result<Content, Diagnostic> {
-    // the byte order mark that some editors write first is not a character of the first line
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut parser = Parser::new_from_str_with_options(text, limits());
-    let mut builder = Builder::new(file);
-    let mut documents = 0;
-    while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| fault::diagnostic(&error, text, file))?;
-        if let Event::DocumentStart(..) = event {
-            documents += 1;
+pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
+    let mut builder = Builder {
+        places: Places::new(file, text),
+        budget: Weight::BUDGET,
+        frames: Vec::new(),
+        anchored: HashMap::new(),
+        root: None,
+        mistakes: Vec::new(),
+    };
+    match builder.read(file, text) {
+        Ok(()) => {
+            let root = builder.root.unwrap_or(Node { at: 0, value: Tree::Null });
+            Document { root, mistakes: builder.mistakes, places: builder.places }
         }
-        if documents > 1 {
-            builder.leave_out_the_rest(span);
-            break;
+        Err(diagnostic) => {
+            let mistakes = vec![Mistake { owner: Owner::Unknown, diagnostic }];
+            Document { root: Node { at: 0, value: Tree::Null }, mistakes, places: builder.places }
         }
-        let location = builder.marks.at(span.start);
-        builder.take(event, span).map_err(|fault| fault.error(Some(location), ""))?;
-    }
-    Ok(builder.finish())
-}
-
-fn limits() -> Options {
-    options! {
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
-        emit_unresolved_aliases: true,
-    }
-}
-
-/// The places of a document: a place is an index into their list.
-#[derive(Debug)]
-struct Marks {
-    file: String,
-    /// Line and column, both from 1.
-    marks: Vec<(usize, usize)>,
-    spoilt: BTreeSet<usize>,
-}
-
-impl Marks {
-    fn new(file: &str) -> Self {
-        Self { file: file.to_owned(), marks: Vec::new(), spoilt: BTreeSet::new() }
-    }
-
-    /// Remembers a place.
-    fn add(&mut self, marker: Marker) -> usize {
-        let Location { line, column, .. } = self.at(marker);
-        self.marks.push((line, column));
-        self.marks.len() - 1
-    }
-
-    /// Returns the location of a place of the parser, which counts columns from 0.
-    fn at(&self, marker: Marker) -> Location {
-        Location { file: self.file.clone(), line: marker.line(), column: marker.col() + 1 }
-    }
-}
-
-impl Places for Marks {
-    fn location(&self, at: usize) -> Location {
-        // an empty document has no places and begins where every document does
-        let (line, column) = self.marks.get(at).copied().unwrap_or((1, 1));
-        Location { file: self.file.clone(), line, column }
-    }
-
-    fn is_spoilt(&self, at: usize) -> bool {
-        self.spoilt.contains(&at)
     }
 }
 
 /// Builds the tree from the parser's events. A fault of its methods is a limit that the document goes beyond, after which
 /// nothing more may be taken.
-struct Builder {
-    marks: Marks,
+struct Builder<'d> {
+    places: Places<'d>,
     budget: Weight,
     /// The open lists and tables, outermost first.
     frames: Vec<Frame>,
     /// The values that aliases can stand for, by their number. Open ones are not among them.
     anchored: HashMap<usize, Part>,
     root: Option<Node>,
-    /// With their places.
-    mistakes: Vec<(usize, Mistake)>,
-    /// The place of the first mistake that is not reported, and how many they are.
-    left_out: Option<(usize, usize)>,
+    /// The mistakes beside which the rest can be read.
+    mistakes: Vec<Mistake>,
 }
 
 /// A finished part of the tree.
@@ -149,17 +75,29 @@ struct Part {
     weight: Weight,
 }
 
-impl Builder {
-    fn new(file: &str) -> Self {
-        Self {
-            marks: Marks::new(file),
-            budget: Weight::BUDGET,
-            frames: Vec::new(),
-            anchored: HashMap::new(),
-            root: None,
-            mistakes: Vec::new(),
-            left_out: None,
+impl Builder<'_> {
+    /// # Errors
+    ///
+    /// The first syntax error, or a limit that the document goes beyond.
+    fn read(&mut self, file: &str, text: &str) -> Result<(), Diagnostic> {
+        let limits = options! { flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH };
+        let mut parser = Parser::new_from_str_with_options(text, limits);
+        let mut documents = 0;
+        while let Some(event) = parser.next_event() {
+            let (event, span) = event.map_err(|error| fault::diagnostic(&error, text, file))?;
+            let at = place(span);
+            documents += usize::from(matches!(event, Event::DocumentStart(..)));
+            if documents > 1 {
+                let what = "only the first document of a file is read, this one is not";
+                let fault = Fault::new(what, "put it into a file of its own");
+                let diagnostic = fault.warning(Some(self.places.location(at)), "");
+                self.mistakes.push(Mistake { owner: Owner::Other, diagnostic });
+                break;
+            }
+            let location = self.places.location(at);
+            self.take(event, span).map_err(|fault| fault.error(Some(location), ""))?;
         }
+        Ok(())
     }
 
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Fault> {
@@ -177,36 +115,10 @@ impl Builder {
                 self.open(Contents::Table(OpenTable::default()), anchor, tag.as_deref(), span)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
-            Event::Alias(anchor) => self.alias(anchor, span),
-            Event::UnresolvedAlias(_) => {
-                let fix = "mark its value with & before; text that begins with * needs quotes";
-                self.broken_alias(span, Fault::new("an alias of nothing", fix))
-            }
+            Event::Alias(anchor) => self.alias(anchor),
             // the others mark where documents begin and end
             _ => Ok(()),
         }
-    }
-
-    /// Reports that the documents behind the first one are not read.
-    fn leave_out_the_rest(&mut self, span: Span) {
-        let at = self.marks.add(span.start);
-        let what = "only the first document of a file is read, this one is not";
-        let fault = Fault::new(what, "put it into a file of its own");
-        let diagnostic = fault.warning(Some(self.marks.location(at)), "");
-        self.mistakes.push((at, Mistake { owner: Owner::Other, diagnostic }));
-    }
-
-    fn finish(mut self) -> Content {
-        // a mistake in a merge is known at the end of its table only
-        self.mistakes.sort_by_key(|(at, _)| *at);
-        if let Some((at, count)) = self.left_out {
-            let fault = Fault::new(format!("{count} more mistakes from here on"), "");
-            let diagnostic = fault.error(Some(self.marks.location(at)), "");
-            self.mistakes.push((at, Mistake { owner: Owner::Unknown, diagnostic }));
-        }
-        let root = self.root.unwrap_or(Node { at: 0, value: Tree::Null });
-        let mistakes = self.mistakes.into_iter().map(|(_, mistake)| mistake).collect();
-        Content { root, places: self.marks, mistakes }
     }
 
     fn scalar(
@@ -222,16 +134,17 @@ impl Builder {
         let (is_text, at) = self.tagged(tag, anchor, span);
         // quoted, it is a key like any other
         let is_merge = text == MERGE && style == ScalarStyle::Plain && !is_text;
+        let value = tree::scalar(text, style, is_text);
+        self.finish_part(Part { node: Node { at, value }, weight }, anchor)?;
         match self.frames.last_mut() {
-            Some(Frame { contents: Contents::Table(table), .. }) if is_merge && table.awaits_key() => {
-                let taken = table.take_merge_key(at, &self.marks);
-                self.report_key(at, taken);
-                return Ok(());
+            Some(Frame { contents: Contents::Table(table), .. })
+                if is_merge && table.current_name() == Some(MERGE) =>
+            {
+                table.merge_next();
             }
             _ => {}
         }
-        let value = tree::scalar(text, style, is_text);
-        self.finish_part(Part { node: Node { at, value }, weight }, anchor)
+        Ok(())
     }
 
     fn open(
@@ -267,10 +180,9 @@ impl Builder {
         self.finish_part(Part { node: Node { at, value }, weight }, anchor)
     }
 
-    fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Fault> {
+    fn alias(&mut self, anchor: usize) -> Result<(), Fault> {
         let Some(part) = self.anchored.get(&anchor) else {
-            let fault = Fault::new("an alias inside of the value that it stands for", "write the value out");
-            return self.broken_alias(span, fault);
+            return Fault::err("an alias inside of the value that it stands for", "write the value out");
         };
         if self.frames.len() + part.weight.levels > MAX_DEPTH {
             return Err(fault::too_deep());
@@ -278,15 +190,6 @@ impl Builder {
         self.budget.charge(part.weight)?;
         let part = part.clone();
         self.put(part);
-        Ok(())
-    }
-
-    fn broken_alias(&mut self, span: Span, fault: Fault) -> Result<(), Fault> {
-        let weight = Weight::of_text("");
-        self.budget.charge(weight)?;
-        let at = self.marks.add(span.start);
-        self.spoil(at, NO_ANCHOR, fault);
-        self.put(Part { node: Node { at, value: Tree::Null }, weight });
         Ok(())
     }
 
@@ -310,54 +213,42 @@ impl Builder {
             Contents::List(nodes) => nodes.push(node),
             Contents::Table(table) if table.awaits_key() => {
                 let at = node.at;
-                let taken = table.take_key(node, &self.marks);
-                self.report_key(at, taken);
+                if let Err((name, fault)) = table.take_key(node, &self.places) {
+                    self.mistake(at, name.as_deref(), NO_ANCHOR, fault);
+                }
             }
             Contents::Table(table) => table.take_value(node),
         }
     }
 
-    fn report_key(&mut self, at: usize, taken: Result<(), RefusedKey>) {
-        // a broken alias has been reported already
-        if let Some((name, fault)) = taken.err().filter(|_| !self.marks.is_spoilt(at)) {
-            self.mistake(at, name.as_deref(), NO_ANCHOR, fault);
-        }
-    }
-
-    /// Returns what a tag asks for, and a new place for the value, which begins with its tag.
+    /// Returns what a tag asks for, and the place of the value, which begins with its tag.
     fn tagged(&mut self, tag: Option<&Tag>, anchor: usize, span: Span) -> (bool, usize) {
-        let at = self.marks.add(span.tag_start.unwrap_or(span.start));
+        let at = place(span);
         let is_text = tree::asks_for_text(tag).unwrap_or_else(|fault| {
-            self.spoil(at, anchor, fault);
+            self.mistake(at, None, anchor, fault);
+            self.places.spoil(at..at + 1);
             false
         });
         (is_text, at)
     }
 
-    /// Reports a mistake; others at the same place are not reported.
-    fn spoil(&mut self, at: usize, anchor: usize, fault: Fault) {
-        self.mistake(at, None, anchor, fault);
-        self.marks.spoilt.insert(at);
-    }
-
     /// Reports a mistake. `name` is the key in the innermost table that it is about, if that is not the one being read;
     /// `anchor` that of the value itself.
     fn mistake(&mut self, at: usize, name: Option<&str>, anchor: usize, fault: Fault) {
-        if self.mistakes.len() >= MAX_MISTAKES {
-            let (_, count) = self.left_out.get_or_insert((at, 0));
-            *count += 1;
-            return;
-        }
         let names = self.frames.iter().filter_map(|frame| match &frame.contents {
             Contents::Table(table) => table.current_name(),
             Contents::List(_) => None,
         });
-        let path: Vec<String> = names.chain(name).map(str::to_owned).collect();
-        // whoever uses an alias of it misses what is missing here
+        let path: Vec<&str> = names.chain(name).collect();
+        // a mistake in an anchored value concerns every alias of it
         let is_anchored = anchor != NO_ANCHOR || self.frames.iter().any(|frame| frame.anchor != NO_ANCHOR);
         let owner = if is_anchored { Owner::Unknown } else { Owner::of(&path) };
-        let key = dotted(&path.iter().map(String::as_str).collect::<Vec<_>>());
-        let diagnostic = fault.error(Some(self.marks.location(at)), key);
-        self.mistakes.push((at, Mistake { owner, diagnostic }));
+        let diagnostic = fault.error(Some(self.places.location(at)), dotted(&path));
+        self.mistakes.push(Mistake { owner, diagnostic });
     }
+}
+
+/// Returns the place of a value, which begins with its tag. The parser knows the bytes of any text in memory.
+fn place(span: Span) -> usize {
+    span.tag_start.unwrap_or(span.start).byte_offset().unwrap_or_default()
 }

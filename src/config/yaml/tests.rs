@@ -11,8 +11,19 @@ use super::*;
 use crate::config::DiagnosticSeverity;
 use crate::config::node::{Field, Integer, Tree};
 
+/// The document, or why nothing can be read.
+fn content_of<'d>(text: &'d str, file: &'d str) -> Result<Document<'d>, Diagnostic> {
+    let mut document = parse(file, text);
+    match &document.mistakes[..] {
+        [only] if only.owner == Owner::Unknown && document.root.value == Tree::Null => {
+            Err(document.mistakes.remove(0).diagnostic)
+        }
+        _ => Ok(document),
+    }
+}
+
 /// A text without mistakes.
-fn read(text: &str) -> Content {
+fn read(text: &str) -> Document<'_> {
     let document = content_of(text, "f").expect(text);
     assert_eq!(document.mistakes, [], "{text}");
     document
@@ -41,11 +52,11 @@ fn assert_reads(text: &str, expected: &str) {
     assert_eq!(shown(&read(text).root), expected, "{text}");
 }
 
-fn place(document: &Content, at: usize) -> String {
+fn place(document: &Document<'_>, at: usize) -> String {
     document.places.location(at).to_string()
 }
 
-fn at_path<'d>(document: &'d Content, path: &[&str]) -> &'d Field {
+fn at_path<'d>(document: &'d Document<'_>, path: &[&str]) -> &'d Field {
     let (first, rest) = path.split_first().expect("a path");
     let field = document.root.get(first).expect(first);
     rest.iter().fold(field, |field, name| field.node.get(name).expect(name))
@@ -73,7 +84,7 @@ fn tables_lists_and_scalars_become_a_tree_in_the_order_of_the_document() {
 
 #[test]
 fn every_value_and_every_key_knows_its_line_and_its_column_in_characters() {
-    let document = read("\u{feff}ä: {ö: [ü, \"x\"]}\nlast:\n  inner: |\n    text\n");
+    let document = read("ä: {ö: [ü, \"x\"]}\nlast:\n  inner: |\n    text\n");
     assert_eq!(place(&document, document.root.at), "f:1:1");
     let outer = at_path(&document, &["ä"]);
     assert_eq!(
@@ -90,7 +101,7 @@ fn every_value_and_every_key_knows_its_line_and_its_column_in_characters() {
 
 #[test]
 fn an_empty_text_is_nothing_at_its_first_place() {
-    for text in ["", "\n\n", "# a comment\n", "---\n", "\u{feff}", "..."] {
+    for text in ["", "\n\n", "# a comment\n", "---\n", "..."] {
         let document = read(text);
         assert_eq!(document.root.value, Tree::Null, "{text:?}");
         assert_eq!(place(&document, document.root.at).split(':').nth(1), Some("1"), "{text:?}");
@@ -321,7 +332,7 @@ fn what_is_quoted_or_a_block_is_text() {
 
 /// Why nothing can be read.
 fn refused(text: &str) -> String {
-    content_of(text, "f").expect_err(text).to_string()
+    content_of(text, "f").err().expect(text).to_string()
 }
 
 /// What is wrong in a text that can be read.
@@ -414,6 +425,12 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
             "1:1",
             "a directive that cannot be read; remove the line that begins with %",
         ),
+        (
+            "a: *b\nb: &b 1\n",
+            "1:4",
+            "an alias of nothing; mark its value with & before; text that begins with * needs quotes",
+        ),
+        ("a: &a [1, *a]\n", "1:11", "an alias inside of the value that it stands for; write the value out"),
         ("a: !x!y 1\n", "1:4", "a tag that cannot be read; remove it; text that begins with ! needs quotes"),
     ];
     for (text, place, expected) in table {
@@ -486,24 +503,6 @@ fn only_tables_can_be_merged() {
 }
 
 #[test]
-fn an_alias_without_an_anchor_spoils_its_place_only() {
-    let document = content_of("a: *b\nb: &b 1\nc: *b\n", "f").unwrap();
-    assert_eq!(shown(&document.root), "{a: null, b: 1, c: 1}");
-    let said: Vec<String> = document.mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect();
-    let fix = "mark its value with & before; text that begins with * needs quotes";
-    assert_eq!(said, [format!("f:1:4: a: an alias of nothing; {fix}")]);
-    assert!(document.places.is_spoilt(document.root.get("a").unwrap().node.at));
-    assert!(!document.places.is_spoilt(document.root.get("b").unwrap().node.at));
-    assert_eq!(mistakes("*b : 1\n").len(), 1, "no echo about the key");
-}
-
-#[test]
-fn an_alias_of_what_it_is_part_of_is_a_mistake() {
-    let said = mistakes("a: &a [1, *a]\n");
-    assert_eq!(said, ["f:1:11: a: an alias inside of the value that it stands for; write the value out"]);
-}
-
-#[test]
 fn other_tags_are_mistakes_at_the_tag() {
     let unknown = "an unknown tag; remove it, or write !!str for text; text that begins with ! needs quotes";
     assert_eq!(mistakes("a: !secret x\n"), [format!("f:1:4: a: {unknown}")]);
@@ -511,6 +510,9 @@ fn other_tags_are_mistakes_at_the_tag() {
     assert_eq!(mistakes("a: !vault\n  b: 1\n"), [format!("f:1:4: a: {unknown}")]);
     assert_eq!(mistakes("a: !!int 1\n"), [format!("f:1:4: a: {unknown}")]);
     assert_eq!(mistakes("a: !!map {}\n"), [format!("f:1:4: a: {unknown}")]);
+    let document = parse("f", "a: !x 1\nb: 1\n");
+    assert!(document.places.is_spoilt(document.root.get("a").unwrap().node.at));
+    assert!(!document.places.is_spoilt(document.root.get("b").unwrap().node.at));
 }
 
 #[test]
@@ -524,16 +526,6 @@ fn only_the_first_document_is_read_and_a_warning_says_so() {
         "warning: f:3:1: only the first document of a file is read, this one is not; put it into a file of its own"
     );
     assert_eq!(mistakes("a: 1\n...\n"), [""; 0]);
-}
-
-#[test]
-fn mistakes_come_in_the_order_of_the_file_and_endless_ones_are_counted() {
-    let text = "a:\n  <<: 1\n  b: *x\n".to_owned() + &"a: 1\n".repeat(150);
-    let said = mistakes(&text);
-    assert_eq!(said.len(), 101);
-    assert!(said[0].starts_with("f:2:7: a.\"<<\": "), "{}", said[0]);
-    assert!(said[1].starts_with("f:3:6: a.b: "), "{}", said[1]);
-    assert_eq!(said[100], "f:102:1: 52 more mistakes from here on");
 }
 
 #[test]
@@ -562,7 +554,7 @@ fn filled_with(part: &str) -> String {
 }
 
 /// How it ends; it must do so in time.
-fn outcome(name: &str, text: &str) -> Result<Content, String> {
+fn outcome<'d>(name: &str, text: &'d str) -> Result<Document<'d>, String> {
     let (before, start) = (on_processor(), Instant::now());
     let read = content_of(text, "f").map_err(|diagnostic| diagnostic.to_string());
     let took = match (before, on_processor()) {
@@ -583,14 +575,14 @@ fn on_processor() -> Option<Duration> {
 }
 
 fn assert_refused(name: &str, text: &str, expected: &str) {
-    let said = outcome(name, text).expect_err(name);
+    let said = outcome(name, text).err().expect(name);
     assert!(said.contains(expected), "{name}: {said}");
 }
 
 #[test]
 fn nesting_beyond_the_limit_is_refused_at_once() {
     for part in ["[", "{", "- ", "? ", ": ", "[{a: ", "- ? ", "- - -\t", "[?", "{? "] {
-        let said = outcome(part, &full_of(part)).expect_err(part);
+        let said = outcome(part, &full_of(part)).err().expect(part);
         println!("{said}");
     }
     for part in ["[", "{", "- ", "? ", ": "] {
@@ -667,7 +659,7 @@ fn anchors_in_anchors_are_charged_for_what_is_kept() {
 fn many_values_are_refused_and_some_are_fine() {
     for part in ["1,", "[],", "a: 1, ", "? a : b, ", "&a 1, ", "!!str 1, ", "\"\","] {
         let text = format!("[{}]", full_of(part));
-        let said = outcome(part, &text).expect_err(part);
+        let said = outcome(part, &text).err().expect(part);
         assert!(said.contains("more than 20000 values"), "{part}: {said}");
     }
     for part in ["- a\n", "- &a x\n", "- !!str x\n", "-\n"] {
@@ -681,12 +673,11 @@ fn many_values_are_refused_and_some_are_fine() {
 }
 
 #[test]
-fn references_to_themselves_and_endless_duplicates_are_only_mistakes_until_the_limit() {
-    let document = outcome("few of themselves", &"a: &a [*a]\n".repeat(1_000)).expect("a document");
-    assert_eq!(document.mistakes.len(), 101);
-    assert_refused("of themselves", &full_of("a: &a [*a]\n"), "more than 20000 values");
+fn endless_duplicates_are_only_mistakes_until_the_limit() {
+    let few = "a: 1\n".repeat(1_000);
+    let document = outcome("few duplicates", &few).expect("a document");
+    assert_eq!(document.mistakes.len(), 999);
     assert_refused("duplicates", &full_of("a: 1\n"), "more than 20000 values");
-    assert_refused("unknown aliases", &format!("- &a x\n{}", full_of("- *b\n")), "more than 20000 values");
     assert_refused("aliases", &format!("- &a x\n{}", full_of("- *a\n")), "more than 20000 values");
 }
 
@@ -866,7 +857,7 @@ fn part() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-fn assert_places(document: &Content, node: &Node, lines: usize) {
+fn assert_places(document: &Document<'_>, node: &Node, lines: usize) {
     let assert_known = |at: usize| {
         let location = document.places.location(at);
         assert!((1..=lines).contains(&location.line) && location.column > 0, "{location}");

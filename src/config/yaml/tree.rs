@@ -7,9 +7,8 @@ use std::mem;
 
 use granit_parser::{ScalarStyle, Tag};
 
-use super::Marks;
 use crate::config::error::Fault;
-use crate::config::node::{Field, Integer, Node, Places as _, Tree};
+use crate::config::node::{Field, Integer, Node, Places, Tree};
 
 /// Values and keys of a document, those that aliases repeat and those kept for aliases included. A hundred times what
 /// any configuration needs, and read in a few hundredths of a second.
@@ -79,17 +78,9 @@ pub(super) struct OpenTable {
     fields: Vec<Field>,
     /// Where each key stands.
     names: HashMap<String, usize>,
-    merge: Option<Merge>,
+    /// The index of the field `<<` that brings in other tables.
+    merge: Option<usize>,
     turn: Turn,
-}
-
-/// The tables that `<<` brings in.
-struct Merge {
-    key_at: usize,
-    /// How many fields stood before it.
-    position: usize,
-    /// Null until its value has come.
-    source: Node,
 }
 
 #[derive(Default)]
@@ -100,7 +91,6 @@ enum Turn {
         name: String,
         at: usize,
     },
-    MergedValue,
     /// The value is left out: the mistake in its key has been reported.
     RefusedValue,
 }
@@ -117,40 +107,32 @@ impl OpenTable {
     pub(super) fn current_name(&self) -> Option<&str> {
         match &self.turn {
             Turn::Value { name, .. } => Some(name),
-            Turn::MergedValue => Some(MERGE),
             Turn::RefusedValue | Turn::Key => None,
         }
     }
 
-    pub(super) fn take_merge_key(&mut self, at: usize, marks: &Marks) -> Result<(), RefusedKey> {
-        if let Some(first) = &self.merge {
-            self.turn = Turn::RefusedValue;
-            return Err(duplicate(MERGE.to_owned(), first.key_at, marks));
-        }
-        let source = Node { at, value: Tree::Null };
-        self.merge = Some(Merge { key_at: at, position: self.fields.len(), source });
-        self.turn = Turn::MergedValue;
-        Ok(())
-    }
-
-    pub(super) fn take_key(&mut self, node: Node, marks: &Marks) -> Result<(), RefusedKey> {
+    pub(super) fn take_key(&mut self, node: Node, places: &Places<'_>) -> Result<(), RefusedKey> {
         // until it is known to be good
         self.turn = Turn::RefusedValue;
         let at = node.at;
         let name = name_of(node).map_err(|fault| (None, fault))?;
         if let Some(&first_at) = self.names.get(&name) {
-            return Err(duplicate(name, first_at, marks));
+            let fault = Fault::duplicate_key(places.location(first_at).line);
+            return Err((Some(name), fault));
         }
         self.names.insert(name.clone(), at);
         self.turn = Turn::Value { name, at };
         Ok(())
     }
 
+    /// Makes the key just taken one that brings in other tables.
+    pub(super) fn merge_next(&mut self) {
+        self.merge.get_or_insert(self.fields.len());
+    }
+
     pub(super) fn take_value(&mut self, node: Node) {
-        match (mem::take(&mut self.turn), &mut self.merge) {
-            (Turn::Value { name, at }, _) => self.fields.push(Field { name, at, node }),
-            (Turn::MergedValue, Some(merge)) => merge.source = node,
-            _ => {}
+        if let Turn::Value { name, at } = mem::take(&mut self.turn) {
+            self.fields.push(Field { name, at, node });
         }
     }
 
@@ -159,9 +141,10 @@ impl OpenTable {
     /// A fault is about the value of `<<`, which is then left out, and comes with its place.
     pub(super) fn close(self) -> (Vec<Field>, Option<(usize, Fault)>) {
         let Self { mut fields, names, merge, .. } = self;
-        let Some(Merge { position, source, .. }) = merge else {
+        let Some(position) = merge else {
             return (fields, None);
         };
+        let source = fields.remove(position).node;
         let at = source.at;
         let Some(tables) = tables_of(source) else {
             let fault =
@@ -176,10 +159,6 @@ impl OpenTable {
     }
 }
 
-fn duplicate(name: String, first_at: usize, marks: &Marks) -> RefusedKey {
-    (Some(name), Fault::duplicate_key(marks.location(first_at).line))
-}
-
 fn name_of(key: Node) -> Result<String, Fault> {
     let kind = match key.value {
         Tree::Text(text) => return Ok(text),
@@ -189,7 +168,7 @@ fn name_of(key: Node) -> Result<String, Fault> {
         Tree::List(_) => "a list",
         _ => key.kind(),
     };
-    Err(Fault::new(format!("found {kind} as a key"), "write text"))
+    Fault::err(format!("found {kind} as a key"), "write text")
 }
 
 fn tables_of(source: Node) -> Option<Vec<Vec<Field>>> {
@@ -213,10 +192,7 @@ pub(super) fn asks_for_text(tag: Option<&Tag>) -> Result<bool, Fault> {
     if is_text || matches!((tag.handle(), tag.suffix()), ("", "!") | ("!", "")) {
         return Ok(true);
     }
-    Err(Fault::new(
-        "an unknown tag",
-        "remove it, or write !!str for text; text that begins with ! needs quotes",
-    ))
+    Fault::err("an unknown tag", "remove it, or write !!str for text; text that begins with ! needs quotes")
 }
 
 /// Reads a scalar. Only plain ones mean anything but text.

@@ -134,8 +134,7 @@ fn client_config(settings: &TlsSettings) -> Result<ClientConfig, SetupError> {
     let Some((pem, key)) = settings.client() else { return Ok(config.with_no_client_auth()) };
     let chain = certificates(pem, "client certificate")?;
     // An error of the PEM reader may quote the key, so it is not kept as the source.
-    let key = PrivateKeyDer::from_pem_slice(key.expose().as_bytes())
-        .map_err(|_| "client key: not a private key in PEM")?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "client key: not a private key in PEM")?;
     config.with_client_auth_cert(chain, key).map_err(|error| {
         let message = match error {
             Error::InconsistentKeys(_) => "client key: it does not belong to the client certificate",

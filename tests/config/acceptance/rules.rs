@@ -296,7 +296,7 @@ const KEYS: &[Row] = &[
         "with an underscore",
         "enable.log_exporter = true",
         &[
-            "warning: 4:1: tracer.otel.enable.log_exporter: unknown key; did you mean \"enable.log-exporter\"?",
+            "warning: 4:8: tracer.otel.enable.log_exporter: unknown key; did you mean \"enable.log-exporter\"?",
         ],
     ),
     row(

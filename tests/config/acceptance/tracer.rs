@@ -93,7 +93,7 @@ const KEYS: &[Row] = &[
     row(
         "the same in two forms",
         "enable.log-exporter = true\n\"enable.log-exporter\" = true",
-        &["error: 5:1: tracer.otel.\"enable.log-exporter\": duplicate key; it is already set in line 4; \
+        &["error: 5:1: tracer.otel.enable.log-exporter: duplicate key; it is already set in line 4; \
             remove one of the two"],
     ),
     row(

@@ -1,0 +1,426 @@
+//! Reads the tables of a document into exporters, and reports mistakes.
+//!
+//! [`SectionReader`] maps the keys of a section, whichever layout it has, onto the rows of the settings. [`Report`] collects
+//! the diagnostics, each with its place, and knows which sections they break.
+
+use std::collections::BTreeSet;
+
+use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Findings, Location, Words};
+use crate::config::node::{Field, Mistake, Node, Places, Tree};
+use crate::config::read::value::{self, Surroundings, Unusable};
+use crate::config::section::{ENABLE, ENABLE_TABLE, Owner, Section, is_known_somewhere};
+use crate::config::settings::kind::{Kind, SettingValue};
+use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
+use crate::config::summary::Few;
+use crate::config::text::dotted;
+use crate::config::values::units::MIN_PLAUSIBLE;
+use crate::config::{Exporter, SettingSource, header, text};
+
+/// The advice on a value where a table is expected.
+pub(super) const BELOW_IT: &str = "write its keys below it";
+
+pub(super) struct Report<'d> {
+    /// Where the values of the document get their secrets from.
+    pub(super) surroundings: &'d Surroundings,
+    places: &'d Places<'d>,
+    findings: Findings,
+    broken: BTreeSet<Section>,
+    /// Something is wrong that could concern any section.
+    all_broken: bool,
+    /// Places whose values were replaced by those of environment variables.
+    replaced: Few<usize, String>,
+}
+
+impl<'d> Report<'d> {
+    /// Mistakes in sections of other programs are warnings, as they break nothing, unless `is_foreign`: a document without
+    /// any known section has nothing else to report.
+    pub(super) fn new(
+        surroundings: &'d Surroundings,
+        places: &'d Places<'d>,
+        mistakes: Vec<Mistake>,
+        is_foreign: bool,
+    ) -> Self {
+        let (findings, broken) = (Findings::default(), BTreeSet::new());
+        let mut report =
+            Self { surroundings, places, findings, broken, all_broken: false, replaced: Few::default() };
+        for Mistake { owner, mut diagnostic } in mistakes {
+            match owner {
+                Owner::Section(section) => _ = report.broken.insert(section),
+                Owner::Unknown => report.all_broken = true,
+                Owner::Other if is_foreign => {}
+                Owner::Other => diagnostic.severity = diagnostic.severity.min(DiagnosticSeverity::Warning),
+            }
+            report.findings.push(diagnostic);
+        }
+        report
+    }
+
+    /// Reports an error that keeps a section from being started, or all of them.
+    pub(super) fn error(
+        &mut self,
+        section: Option<&Section>,
+        at: usize,
+        key: impl Into<String>,
+        fault: Fault,
+    ) {
+        match section {
+            Some(section) => _ = self.broken.insert(section.clone()),
+            None => self.all_broken = true,
+        }
+        self.push(DiagnosticSeverity::Error, at, key.into(), fault);
+    }
+
+    /// Reports an error where no exporter can be started anyway.
+    pub(super) fn lone_error(&mut self, at: usize, key: impl Into<String>, fault: Fault) {
+        self.push(DiagnosticSeverity::Error, at, key.into(), fault);
+    }
+
+    pub(super) fn warning(&mut self, at: usize, key: impl Into<String>, fault: Fault) {
+        self.push(DiagnosticSeverity::Warning, at, key.into(), fault);
+    }
+
+    /// Reports something that needs no change.
+    pub(super) fn note(&mut self, at: usize, key: impl Into<String>, what: impl Into<Words>) {
+        self.push(DiagnosticSeverity::Note, at, key.into(), Fault::new(what, ""));
+    }
+
+    /// Reports a value of another type than the key has.
+    pub(super) fn wrong_type(
+        &mut self,
+        section: Option<&Section>,
+        key: impl Into<String>,
+        node: &Node,
+        advice: &'static str,
+    ) {
+        self.error(section, node.at, key, Unusable::WrongType.into_fault(node, advice));
+    }
+
+    /// Reports a key that is not known where it stands; `name` is its last part.
+    pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
+        // the search for a similar key is costly, and its result would not be shown
+        let meant = if self.findings.has_room() { text::did_you_mean(name, known) } else { None };
+        self.warning(at, key, Fault::new("unknown key", meant.map_or("remove it".into(), Words::from)));
+    }
+
+    /// Returns the number of diagnostics.
+    pub(super) fn count(&self) -> usize {
+        self.findings.count()
+    }
+
+    pub(super) fn location(&self, at: usize) -> Location {
+        self.places.location(at)
+    }
+
+    /// Reports why a variable is ignored.
+    pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
+        self.findings.push(fault.of("ignored:").warning(None, variable));
+    }
+
+    /// Notes that the value at a place is that of an environment variable.
+    pub(super) fn replace(&mut self, at: usize, variable: String) {
+        self.replaced.insert(at, variable);
+    }
+
+    /// Returns the origin of the value at a place.
+    pub(super) fn source(&self, at: usize) -> SettingSource {
+        match self.replaced.get(&at) {
+            Some(variable) => SettingSource::Environment(variable.clone()),
+            None => SettingSource::File(self.location(at)),
+        }
+    }
+
+    pub(super) fn is_broken(&self, section: &Section) -> bool {
+        let is_unchosen = matches!(section, Section::Exporter(_)) && self.broken.contains(&Section::Server);
+        self.all_broken || is_unchosen || self.broken.contains(section)
+    }
+
+    pub(super) fn into_diagnostics(self) -> Vec<Diagnostic> {
+        self.findings.into_diagnostics()
+    }
+
+    pub(super) fn push(&mut self, severity: DiagnosticSeverity, at: usize, key: String, fault: Fault) {
+        if !self.places.is_spoilt(at) {
+            self.findings.push(match self.replaced.get(&at) {
+                Some(variable) => fault.found(severity, None, variable.as_str()),
+                None => fault.found(severity, Some(self.location(at)), key),
+            });
+        }
+    }
+}
+
+/// Transports that switch an exporter off.
+const OFF: [&str; 2] = ["disable", "disabled"];
+const TRUE_OR_FALSE: &str = "write true or false, without quotes";
+/// The one type of exporter that Tracetest and its kin know.
+const COLLECTOR: &str = "collector";
+
+/// Reads one section into an exporter.
+pub(super) struct SectionReader<'r, 'd, 't> {
+    pub(super) section: &'r Section,
+    pub(super) declared_at: usize,
+    pub(super) report: &'r mut Report<'d>,
+    pub(super) entries: Entries<'t>,
+}
+
+/// A key and its value, whichever way they were written.
+#[derive(Clone)]
+pub(super) struct Entry<'t> {
+    /// From the section on.
+    path: Vec<&'t str>,
+    key_at: usize,
+    pub(super) node: &'t Node,
+}
+
+impl Entry<'_> {
+    fn name(&self) -> String {
+        self.path.join(".")
+    }
+}
+
+/// All keys of a section in the order of the file.
+pub(super) struct Entries<'t>(Vec<Entry<'t>>);
+
+impl<'t> Entries<'t> {
+    pub(super) fn find(&self, name: &str) -> Option<&Entry<'t>> {
+        self.all(name).next()
+    }
+
+    /// Returns all entries of a name: one that the file has twice in different forms is two keys to the parser.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &Entry<'t>> {
+        self.0.iter().filter(move |entry| entry.path.iter().copied().eq(name.split('.')))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds the fields of a table below a path, and those of the tables in it that lead to a known key.
+    fn add(&mut self, fields: &'t [Field], path: &[&'t str], known: &[&'static str]) {
+        for field in fields {
+            // TOML keeps a tracer's table `enable` apart from its key `enable`
+            let (parent, name) = match field.name.strip_prefix(ENABLE_TABLE) {
+                Some("") => (None, ENABLE),
+                Some(leaf) => (Some(ENABLE), leaf),
+                None => (None, &*field.name),
+            };
+            let path: Vec<&'t str> = path.iter().copied().chain(parent).chain([name]).collect();
+            match field.node.as_table() {
+                Some(nested) if leads_on(&path, known) => self.add(nested, &path, known),
+                _ => self.0.push(Entry { path, key_at: field.at, node: &field.node }),
+            }
+        }
+    }
+}
+
+/// Returns whether a path is the beginning of a longer known key.
+fn leads_on(path: &[&str], known: &[&'static str]) -> bool {
+    let start = path.join(".") + ".";
+    known.iter().any(|known| known.starts_with(&start))
+}
+
+/// The transport of a section.
+pub(super) enum Switch {
+    Missing,
+    /// Switched off at this place.
+    Off(usize),
+    /// Switched on, as far as is known.
+    On,
+}
+
+impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
+    /// Begins to read a section, whose keys in nested tables have their path as a name; `None` if it is not a table.
+    pub(super) fn new(section: &'r Section, field: &'t Field, report: &'r mut Report<'d>) -> Option<Self> {
+        let Some(fields) = field.node.as_table() else {
+            report.wrong_type(Some(section), dotted(&section.path()), &field.node, section.example());
+            return None;
+        };
+        let mut entries = Entries(Vec::with_capacity(fields.len()));
+        entries.add(fields, &[], &section.names());
+        entries.0.sort_by_cached_key(|entry| entry.key_at);
+        Some(Self { section, declared_at: field.at, report, entries })
+    }
+
+    /// Returns whether the transport switches the section on. An unknown transport counts as on: it is reported with all
+    /// other errors.
+    pub(super) fn transport(&self) -> Switch {
+        let Some(transport) = self.entries.find(TRANSPORT.key) else {
+            return Switch::Missing;
+        };
+        let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));
+        match value::text(transport.node, self.report.surroundings) {
+            Ok(text) if is_off(&text.text) => Switch::Off(transport.node.at),
+            _ => Switch::On,
+        }
+    }
+
+    /// Sets every usable setting of an exporter; others are reported.
+    pub(super) fn settings(&mut self, exporter: &mut Exporter) {
+        // a clone, because every report needs `self`
+        for entry in self.entries.0.clone().iter().filter(|entry| !self.section.has_switch(&entry.name())) {
+            self.apply(entry, exporter);
+        }
+        self.warn_of_plain_https(exporter);
+    }
+
+    fn apply(&mut self, entry: &Entry<'_>, exporter: &mut Exporter) {
+        let name = entry.name();
+        let is_of_tracetest = self.section.is_of_tracetest();
+        let is_open = is_of_tracetest && entry.node.value == Tree::Null;
+        let Some(row) = self.section.row(&name) else {
+            return match leads_on(&entry.path, &self.section.names()) {
+                true if is_open => {}
+                true => self.report.wrong_type(Some(self.section), self.path(entry), entry.node, BELOW_IT),
+                false => self.unknown(entry, &name),
+            };
+        };
+        if is_open {
+            return;
+        }
+        let (source, surroundings) = (self.report.source(entry.node.at), self.report.surroundings);
+        let (_, advice) = self.section.spelling(row);
+        let taken = match &row.kind {
+            Kind::Headers => {
+                self.headers(entry, exporter).map(|()| exporter.record(row, source.clone(), None))
+            }
+            _ if is_of_tracetest && *row == TRANSPORT => {
+                value::text(entry.node, surroundings).and_then(|text| {
+                    if text.text != COLLECTOR {
+                        return Err(text.fault(Fault::new("is not known", advice)).into());
+                    }
+                    exporter.record(row, source.clone(), None);
+                    Ok(())
+                })
+            }
+            Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, surroundings)
+                .map(|time| exporter.apply(row, SettingValue::Duration(time), source.clone())),
+            kind => kind.read(entry.node, surroundings, advice).map(|value| {
+                self.warn_of_milliseconds(entry, &value);
+                exporter.apply(row, value, source.clone());
+            }),
+        };
+        if let Err(unusable) = taken {
+            // it is not set, so that mistakes in the environment are reported as well; but it is not missing either
+            if row.partner.is_some() {
+                exporter.record(row, source, None);
+            }
+            self.refuse(entry, entry.node, advice, unusable);
+        }
+    }
+
+    /// Warns of a number without a unit that is so small that seconds were probably meant.
+    fn warn_of_milliseconds(&mut self, entry: &Entry<'_>, value: &SettingValue) {
+        let SettingValue::Duration(duration) = value else { return };
+        let is_bare = entry.node.as_text().is_none_or(|text| text.trim().parse::<u64>().is_ok());
+        if is_bare && !duration.is_zero() && *duration < MIN_PLAUSIBLE {
+            let number = duration.as_millis();
+            let what = format!("is {number} ms: a number without a unit is milliseconds");
+            let fault = Fault::new(what, format!("write \"{number}s\" for seconds, or \"{number}ms\""));
+            self.report.warning(entry.node.at, self.path(entry), fault);
+        }
+    }
+
+    /// Reads a list of lines, one line, or a table of names and values.
+    fn headers(&mut self, entry: &Entry<'_>, exporter: &mut Exporter) -> Result<(), Unusable> {
+        let lines: Vec<(Option<&str>, &Node)> = match &entry.node.value {
+            Tree::Text(_) => vec![(None, entry.node)],
+            Tree::List(lines) => lines.iter().map(|line| (None, line)).collect(),
+            Tree::Table(fields) => fields.iter().map(|field| (Some(&*field.name), &field.node)).collect(),
+            _ => return Err(Unusable::WrongType),
+        };
+        header::check_count(lines.len())?;
+        for (name, node) in lines {
+            let added = value::text(node, self.report.surroundings).and_then(|text| {
+                exporter.connection.has_secret_header |= text.is_secret;
+                let (name, value) = match name {
+                    Some(name) => (name, &*text.text),
+                    None => header::split(&text.text)?,
+                };
+                exporter.add_header(name, value, self.report.source(node.at));
+                Ok(())
+            });
+            if let Err(unusable) = added {
+                self.refuse(entry, node, HEADERS.advice, unusable);
+            }
+        }
+        Ok(())
+    }
+
+    fn unknown(&mut self, entry: &Entry<'_>, name: &str) {
+        let path = self.path(entry);
+        if self.section.is_of_tracetest() {
+            let Some((last, parents)) = entry.path.split_last() else { return };
+            let start: String = parents.iter().flat_map(|part| [part, "."]).collect();
+            let names = self.section.names();
+            let below = names.iter().filter_map(|name| name.strip_prefix(&start)?.split('.').next());
+            return self.report.unknown_key(entry.key_at, path, last, &below.collect::<Vec<_>>());
+        }
+        let fault = if is_known_somewhere(name) {
+            Fault::new("has no effect here", self.section.advice_on_misplaced(name))
+        } else if let Some(fix) = self.section.advice_on_expected(name) {
+            Fault::new("unknown key", fix)
+        } else {
+            return self.report.unknown_key(entry.key_at, path, name, &self.section.names());
+        };
+        self.report.warning(entry.key_at, path, fault);
+    }
+
+    /// Warns of `https` as a transport, which is `http`: the endpoint alone decides whether requests are encrypted.
+    fn warn_of_plain_https(&mut self, exporter: &Exporter) {
+        let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| self.entries.find(row.key));
+        let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };
+        let says_https = transport.node.as_text().is_some_and(|word| word.eq_ignore_ascii_case("https"));
+        if says_https && exporter.connection.parsed().is_ok_and(|endpoint| !endpoint.tls) {
+            let fault = Fault::new("is not encrypted, whatever the transport says", "begin it with https://");
+            self.report.warning(endpoint.node.at, self.key(ENDPOINT.key), fault);
+        }
+    }
+
+    /// Returns the place and the value of a switch.
+    pub(super) fn bool(&mut self, name: &str) -> Option<(usize, bool)> {
+        let entry = self.entries.find(name)?.clone();
+        match value::bool(entry.node) {
+            Ok(value) => Some((entry.node.at, value)),
+            Err(unusable) => {
+                self.refuse(&entry, entry.node, TRUE_OR_FALSE, unusable);
+                None
+            }
+        }
+    }
+
+    /// Returns the text of a key that is not a setting of an exporter.
+    pub(super) fn text(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
+        let text = value::text(entry.node, self.report.surroundings);
+        text.map_err(|unusable| self.refuse(entry, entry.node, advice, unusable)).ok()
+    }
+
+    pub(super) fn duplicate(&mut self, first: &Entry<'_>, second: &Entry<'_>) {
+        let fault = Fault::duplicate_key(self.report.location(first.key_at).line);
+        self.report.error(Some(self.section), second.key_at, self.path(second), fault);
+    }
+
+    /// Returns whether an error of the section is known already.
+    pub(super) fn is_broken(&self) -> bool {
+        self.report.is_broken(self.section)
+    }
+
+    pub(super) fn missing(&mut self, name: &str, fix: &'static str) {
+        let fault = Fault::new("missing", fix);
+        self.report.error(Some(self.section), self.declared_at, self.key(name), fault);
+    }
+
+    /// Reports that the value of an entry, or the part of it at `node`, cannot be used.
+    fn refuse(&mut self, entry: &Entry<'_>, node: &Node, advice: &'static str, unusable: Unusable) {
+        let fault = unusable.into_fault(node, advice);
+        self.report.error(Some(self.section), node.at, self.path(entry), fault);
+    }
+
+    /// Returns the path of an entry in the document.
+    fn path(&self, entry: &Entry<'_>) -> String {
+        dotted(&[&self.section.path()[..], &entry.path].concat())
+    }
+
+    /// Returns the path of a key of the section in the document.
+    pub(super) fn key(&self, name: &str) -> String {
+        dotted(&self.section.path().into_iter().chain(name.split('.')).collect::<Vec<_>>())
+    }
+}
