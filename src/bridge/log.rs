@@ -59,11 +59,11 @@ use std::time::Duration;
 use log::kv::{self, VisitSource, VisitValue};
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
-use super::scope_cache::ScopeCache;
 use super::{OnPanic, shows_credentials};
 use crate::logs::{self, Logger};
 use crate::record::{IntoValue, Pool, Severity};
 use crate::telemetry::provider::Provider;
+use crate::telemetry::scope_cache::ScopeCache;
 
 /// As long as the drop of a [`Telemetry`](crate::Telemetry) may take.
 const FLUSH_BUDGET: Duration = Duration::from_secs(2);

@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use metrics::{CounterFn, GaugeFn, HistogramFn, Key};
 
-use crate::bridge::scope_cache::{AppendMap, ScopeCache};
 use crate::metrics::{
     BoundCounter, BoundGauge, BoundHistogram, Counter, Gauge, Histogram, InstrumentBuilder, Metadata,
 };
 use crate::process::atomic::AtomicU64;
 use crate::process::{self, PerProcess};
 use crate::record::Value;
+use crate::telemetry::scope_cache::{AppendMap, ScopeCache};
 
 /// Maximum number of names that are remembered. Programs that have more make them up at run time.
 const MAX_NAMES: usize = 10_000;
