@@ -64,7 +64,7 @@ pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
     if HOLDS_FORK_LOCK.get() {
         return work();
     }
-    let _held = lock();
+    let _held = lock(&STARTING);
     let _marked = ForkLockHeld::begin();
     work()
 }
@@ -164,8 +164,10 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-fn lock() -> MutexGuard<'static, ()> {
-    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks a mutex, even after a thread has panicked while it held the lock.
+#[inline]
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(unix)]

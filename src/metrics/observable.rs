@@ -5,13 +5,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
-use super::aggregator::lock;
 use super::handles::{Attributes, Measure, difference, is_negative, sum};
 use super::instrument::{Descriptor, InstrumentKind};
 use super::registry::MeterShared;
 use super::table::overflow;
 use crate::context::{self, unix_now};
-use crate::process::{Panic, PerProcess, contain_panic};
+use crate::process::{Panic, PerProcess, contain_panic, lock};
 use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};
 
 /// Takes what a callback observes. Given to the callbacks of [`InstrumentBuilder::observe_gauge`] and its like.

@@ -4,12 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::aggregator::lock;
 use super::collection::Collect;
 use super::instrument::{Descriptor, Instrument};
 use super::observable::Observable;
 use crate::config::PeriodicReaderSettings;
-use crate::process;
+use crate::process::{self, lock};
 use crate::record::{Scope, random};
 
 /// Names of more instruments than this are made up at run time; those instruments measure nothing.

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use super::aggregator::{AggregationKind, Aggregator, PointValue, lock};
+use super::aggregator::{AggregationKind, Aggregator, PointValue};
 use super::handles::sealed::Pair;
 use super::table::{Series, SeriesRequest, Table};
+use crate::process::lock;
 use crate::record::{AggregationTemporality, AttributeSet, Period};
 
 /// The series of an instrument for one exporter, and their temporality.

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::aggregator::{AggregationKind, Aggregator, lock};
+use super::aggregator::{AggregationKind, Aggregator};
 use super::handles::sealed::Pair;
 use crate::process::atomic::AtomicU64;
+use crate::process::lock;
 use crate::record::{AttributeSet, Pattern};
 
 /// A chain is this long when the table is as full as it may be.

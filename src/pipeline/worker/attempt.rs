@@ -1,7 +1,7 @@
 //! One attempt to send a part of a batch, and what follows from its verdict.
 
 use std::array;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::Worker;
@@ -11,7 +11,7 @@ use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::retry::{self, Attempt, NextStep, Pause};
 use crate::problem::ProblemKind;
-use crate::process::contain_panic;
+use crate::process::{contain_panic, lock};
 use crate::record::{Signal, random};
 use crate::transport::{Payload, Transport, Verdict};
 
@@ -34,14 +34,10 @@ impl CurrentAttempt {
     /// Ends the attempt by `cut` if it was begun before the stop and `is_in_the_way` is true of its signal.
     pub(crate) fn cut_if(&self, is_in_the_way: impl FnOnce(Signal) -> bool, cut: impl FnOnce()) {
         // held to the end: the attempt after this one must not be cut
-        let current_attempt = self.lock();
+        let current_attempt = lock(&self.0);
         if current_attempt.is_some_and(is_in_the_way) {
             cut();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Signal>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,13 +143,13 @@ impl Worker {
             false => send(),
         };
         self.transport = Some(transport);
-        *self.current_attempt.lock() = None;
+        *lock(&self.current_attempt.0) = None;
         verdict
     }
 
     fn begin_attempt(&self, signal: Signal, transport: &mut dyn Transport) {
         self.counters.attempted();
-        let mut current_attempt = self.current_attempt.lock();
+        let mut current_attempt = lock(&self.current_attempt.0);
         transport.forget_cut();
         // one that was begun in a stop has its share of the time
         *current_attempt = self.stop_by().is_none().then_some(signal);

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
@@ -15,7 +15,7 @@ use super::{Event, IDLE, Worker};
 use crate::context::{self, Owner};
 use crate::pipeline::clock;
 use crate::pipeline::queue::{Queue, RoomMaker};
-use crate::process;
+use crate::process::{self, lock};
 
 /// After this time it is worth asking again what is due, where another thread drives.
 const WHILE_BUSY: Duration = Duration::from_millis(10);
@@ -66,7 +66,7 @@ impl ManualWorker {
     }
 
     fn take(&self) -> Place {
-        let mut place = self.lock();
+        let mut place = lock(&self.place);
         match &mut *place {
             Place::Here(..) => mem::replace(&mut *place, Place::Taken { is_wanted: false }),
             Place::Taken { is_wanted } => {
@@ -78,7 +78,7 @@ impl ManualWorker {
     }
 
     fn put(&self, after: Place) {
-        let before = mem::replace(&mut *self.lock(), after);
+        let before = mem::replace(&mut *lock(&self.place), after);
         if matches!(before, Place::Taken { is_wanted: true }) {
             self.returned.notify_all();
             self.queues.iter().for_each(|queue| queue.notify_waiters());
@@ -95,12 +95,8 @@ impl ManualWorker {
             }
             Place::Here(..) | Place::Ended => false,
         };
-        let waited = self.returned.wait_timeout_while(self.lock(), time, is_taken);
+        let waited = self.returned.wait_timeout_while(lock(&self.place), time, is_taken);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,8 +17,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::process::lock;
 use crate::record::{
     Chunk, FREE, LOST, MAX_GUARDED, OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader,
     SlotOwner, SlotPlace, guard,
@@ -263,10 +264,6 @@ pub(super) fn note_spooled(path: &Path, records: [u64; Signal::COUNT]) -> io::Re
 /// The words that stand for numbers of records, or for the largest one that can be guarded.
 fn guarded(records: [u64; Signal::COUNT]) -> [u32; Signal::COUNT] {
     records.map(|records| guard(records.min(MAX_GUARDED.into()) as u32))
-}
-
-fn lock(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {
-    pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SlotOwner for Recorder {
