@@ -11,7 +11,7 @@ use crate::process::lock;
 use crate::record::Number;
 
 /// How a series aggregates its measurements.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum AggregationKind {
     Sum(NumberKind),
     Gauge(NumberKind),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use super::handles::{Attributes, Measure, difference, is_negative, sum};
 use super::instrument::{Descriptor, InstrumentKind};
@@ -11,7 +11,7 @@ use super::registry::MeterShared;
 use super::table::overflow;
 use crate::context::{self, unix_now};
 use crate::process::{Panic, PerProcess, contain_panic, lock};
-use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};
+use crate::record::{AggregationTemporality, AttributeSet, Number, Period};
 
 /// Takes what a callback observes. Given to the callbacks of [`InstrumentBuilder::observe_gauge`] and its like.
 ///
@@ -87,7 +87,6 @@ type Callback = Box<dyn Fn(&mut Observations) + Send + Sync>;
 /// An instrument with its callback.
 pub(super) struct Observable {
     pub(super) descriptor: Descriptor,
-    pub(super) scope: Arc<Scope>,
     callback: Callback,
     /// One for each exporter of metrics.
     state: PerProcess<Box<[Mutex<ExportState>]>>,
@@ -143,13 +142,12 @@ impl ExportState {
 impl Observable {
     pub(super) fn new<N: Measure>(
         descriptor: Descriptor,
-        scope: Arc<Scope>,
         shared: &MeterShared,
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Self {
         let callback: Callback =
             Box::new(move |observations| callback(&mut Observer { observations, measure: PhantomData }));
-        Self { descriptor, scope, callback, state: PerProcess::new(new_states(shared)) }
+        Self { descriptor, callback, state: PerProcess::new(new_states(shared)) }
     }
 
     /// Calls the callback, unless it is to be skipped, and gives `sink` the points that are pending for the exporter with

@@ -38,8 +38,8 @@ impl Instruments {
     }
 }
 
-fn identity(scope: &Arc<Scope>, name: &str) -> Identity {
-    (Arc::clone(scope), name.to_ascii_lowercase())
+fn identity(descriptor: &Descriptor) -> Identity {
+    (Arc::clone(&descriptor.scope), descriptor.name.to_ascii_lowercase())
 }
 
 impl Registry {
@@ -54,15 +54,14 @@ impl Registry {
     }
 
     /// The instrument of this descriptor: the existing one, or a new one.
-    pub(super) fn instrument(&self, scope: &Arc<Scope>, descriptor: Descriptor) -> Arc<Instrument> {
-        let fresh =
-            || Arc::new(Instrument::new(descriptor.clone(), Arc::clone(scope), Arc::clone(&self.shared)));
+    pub(super) fn instrument(&self, descriptor: Descriptor) -> Arc<Instrument> {
+        let fresh = || Arc::new(Instrument::new(descriptor.clone(), Arc::clone(&self.shared)));
         if self.shared.readers.is_empty() {
             return fresh();
         }
         process::with_fork_lock(|| {
             let mut instruments = lock(&self.instruments);
-            let identity = identity(scope, &descriptor.name);
+            let identity = identity(&descriptor);
             let same =
                 instruments.namesakes(&identity).filter(|known| is_same(known.descriptor(), &descriptor));
             if let Some(known) = same.cloned().find_map(Collect::synchronous) {
@@ -80,7 +79,7 @@ impl Registry {
             return;
         }
         process::with_fork_lock(|| {
-            let identity = identity(&observable.scope, &observable.descriptor.name);
+            let identity = identity(&observable.descriptor);
             self.enter(&mut lock(&self.instruments), identity, observable);
         });
     }
@@ -93,7 +92,7 @@ impl Registry {
             let Instruments { entries, by_name } = &mut *instruments;
             by_name.clear();
             for (index, entry) in entries.iter().enumerate() {
-                by_name.entry(identity(entry.scope(), &entry.descriptor().name)).or_default().push(index);
+                by_name.entry(identity(entry.descriptor())).or_default().push(index);
             }
         });
     }
@@ -129,8 +128,8 @@ impl fmt::Debug for Registry {
 
 /// Whether two descriptors mean the same stream of data; the first description is kept.
 fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
-    (known.kind, known.number_kind, &known.metadata.unit, &known.buckets, known.limit)
-        == (new.kind, new.number_kind, &new.metadata.unit, &new.buckets, new.limit)
+    (known.kind, known.number_kind, known.unit(), &known.buckets, known.limit)
+        == (new.kind, new.number_kind, new.unit(), &new.buckets, new.limit)
 }
 
 fn is_observed(entry: &Arc<dyn Collect>) -> bool {
@@ -140,7 +139,7 @@ fn is_observed(entry: &Arc<dyn Collect>) -> bool {
 fn conflict(known: &Arc<dyn Collect>, new: &Arc<dyn Collect>) -> String {
     let described = |entry: &Arc<dyn Collect>| {
         let kind = entry.descriptor().kind_name();
-        let unit = match entry.descriptor().metadata.unit.as_str() {
+        let unit = match entry.descriptor().unit() {
             "" => String::new(),
             unit => format!(" in {unit:?}"),
         };

@@ -110,25 +110,11 @@ impl MetricStorage {
         }
     }
 
-    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Aggregator)) {
+    /// Returns the series of these attributes, which is not forgotten as long as it is bound.
+    pub(super) fn bind(&self, attributes: AttributeSet) -> Arc<Series> {
         match &self.series {
-            SeriesTable::Cumulative(table) => update(&table.series_of(attributes.clone()).aggregator),
-            SeriesTable::Delta(table) => {
-                let series = bind_new(table, attributes.clone(), self.seed);
-                update(&series.aggregator);
-                series.unbind();
-            }
-        }
-    }
-
-    pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Arc<Series> {
-        match &self.series {
-            SeriesTable::Cumulative(table) => bound(table.series(pairs)),
-            SeriesTable::Delta(table) => {
-                // A series is not forgotten as long as it is bound.
-                let found = read(table).find(pairs).map(bound);
-                found.unwrap_or_else(|| bind_new(table, AttributeSet::new(pairs.iter().copied()), self.seed))
-            }
+            SeriesTable::Cumulative(table) => bound(table.series_of(attributes)),
+            SeriesTable::Delta(table) => bind_new(table, attributes, self.seed),
         }
     }
 
@@ -192,7 +178,7 @@ fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) 
     series.unbind();
 }
 
-/// Returns the series of attributes that are new, or were given in another order, and binds it.
+/// Binds the series of attributes that may be new.
 #[cold]
 fn bind_new(table: &RwLock<Table>, attributes: AttributeSet, seed: u64) -> Arc<Series> {
     make_room(table);

@@ -430,6 +430,16 @@ impl Series {
     }
 }
 
+/// Series that a handle is bound to, one for each exporter. Their tables do not forget them before this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct BoundSeries(pub(super) Box<[Arc<Series>]>);
+
+impl Drop for BoundSeries {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|series| series.unbind());
+    }
+}
+
 /// The attributes of everything beyond the limit.
 pub(super) fn overflow() -> AttributeSet {
     AttributeSet::new([("otel.metric.overflow", true.into())])

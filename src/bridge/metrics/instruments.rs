@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use metrics::{CounterFn, GaugeFn, HistogramFn, Key};
 
 use crate::metrics::{
-    BoundCounter, BoundGauge, BoundHistogram, Counter, Gauge, Histogram, InstrumentBuilder, Metadata,
+    BoundCounter, BoundGauge, BoundHistogram, Counter, Gauge, Histogram, InstrumentBuilder, LateMetadata,
+    Metadata,
 };
 use crate::process::atomic::AtomicU64;
 use crate::process::{self, PerProcess};
@@ -26,7 +27,7 @@ pub(super) struct Instruments<I: Instrument> {
 
 /// All handles of one name. Fields are set while no fork can happen: a child goes on using them.
 struct Family<I: Instrument> {
-    metadata: Arc<OnceLock<Metadata>>,
+    metadata: LateMetadata,
     instrument: OnceLock<I>,
     handles: AtomicUsize,
     /// The handle of all keys beyond the limit.
@@ -41,7 +42,7 @@ impl<I: Instrument> Instruments<I> {
         &self,
         key: &Key,
         limit: usize,
-        make: impl FnOnce(&Arc<OnceLock<Metadata>>) -> I,
+        make: impl FnOnce(&LateMetadata) -> I,
     ) -> Arc<Handle<I>> {
         match self.handles.find(key.get_hash(), |handle| handle.has(key)) {
             Some(handle) => Arc::clone(handle),
@@ -50,23 +51,18 @@ impl<I: Instrument> Instruments<I> {
     }
 
     #[cold]
-    fn new_handle(
-        &self,
-        key: &Key,
-        limit: usize,
-        make: impl FnOnce(&Arc<OnceLock<Metadata>>) -> I,
-    ) -> Arc<Handle<I>> {
+    fn new_handle(&self, key: &Key, limit: usize, make: impl FnOnce(&LateMetadata) -> I) -> Arc<Handle<I>> {
         let family = match self.family(key.name()) {
             Cow::Borrowed(family) => family,
-            Cow::Owned(family) => return Arc::new(Handle::new(make(&family.metadata), Some(key))),
+            Cow::Owned(family) => return Arc::new(Handle::new(&make(&family.metadata), Some(key))),
         };
         let instrument = get_or_set(&family.instrument, || make(&family.metadata));
         // One place is kept for the rest.
         if family.handles.load(Ordering::Relaxed) + 1 >= limit {
-            let rest = get_or_set(&family.rest, || Arc::new(Handle::new(instrument.clone(), None)));
+            let rest = get_or_set(&family.rest, || Arc::new(Handle::new(instrument, None)));
             return Arc::clone(rest);
         }
-        let fresh = Arc::new(Handle::new(instrument.clone(), Some(key)));
+        let fresh = Arc::new(Handle::new(instrument, Some(key)));
         let (kept, is_new) = self.handles.insert(key.get_hash(), fresh, |handle| handle.has(key));
         if is_new {
             family.handles.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +105,7 @@ fn get_or_set<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
 }
 
 /// What the three kinds of instruments have in common.
-pub(super) trait Instrument: Clone {
+pub(super) trait Instrument {
     /// The instrument with its attributes, and what it must know beside them.
     type Bound;
 
@@ -119,55 +115,42 @@ pub(super) trait Instrument: Clone {
 
 /// An instrument under the labels of a key.
 pub(super) struct Handle<I: Instrument> {
-    instrument: I,
-    /// None for whatever is beyond the limit.
+    /// `None` for the handle of all keys beyond the limit.
     key: Option<Key>,
-    /// A child's measurements are its own, and as fast as its parent's.
-    bound: PerProcess<I::Bound>,
+    bound: I::Bound,
 }
 
 impl<I: Instrument> Handle<I> {
-    fn new(instrument: I, key: Option<&Key>) -> Self {
-        let bound = PerProcess::new(bind(&instrument, key));
-        Self { instrument, key: key.map(Key::to_retained), bound }
+    fn new(instrument: &I, key: Option<&Key>) -> Self {
+        let bound = match key {
+            Some(key) => {
+                let labels = key.labels().map(|label| (label.key(), Value::from(label.value())));
+                instrument.bind(&labels.collect::<Vec<_>>())
+            }
+            None => instrument.bind(&[("otel.metric.overflow", true.into())]),
+        };
+        Self { key: key.map(Key::to_retained), bound }
     }
 
     fn has(&self, key: &Key) -> bool {
-        // in the same order first, as most callers give them: to sort many labels a key needs memory
+        // In the same order first, as most callers give them: to sort many labels a key needs memory.
         let is_as_given = |own: &Key| own.name() == key.name() && own.labels().eq(key.labels());
         self.key.as_ref().is_some_and(|own| is_as_given(own) || own == key)
-    }
-
-    #[inline]
-    fn bound(&self) -> &I::Bound {
-        match self.bound.get() {
-            Some(bound) => bound,
-            None => self.bound_in_child(),
-        }
-    }
-
-    #[cold]
-    fn bound_in_child(&self) -> &I::Bound {
-        // before, as no fork can happen while it is put in its place, and binding has that need itself
-        let bound = bind(&self.instrument, self.key.as_ref());
-        self.bound.get_or_renew(|| bound)
-    }
-}
-
-fn bind<I: Instrument>(instrument: &I, key: Option<&Key>) -> I::Bound {
-    match key {
-        Some(key) => {
-            let labels = key.labels().map(|label| (label.key(), Value::from(label.value())));
-            instrument.bind(&labels.collect::<Vec<_>>())
-        }
-        None => instrument.bind(&[("otel.metric.overflow", true.into())]),
     }
 }
 
 /// A counter knows how far it is, so that it can be set to where another one is.
 pub(super) struct Count {
     bound: BoundCounter<u64>,
-    total: AtomicU64,
+    /// The total in this process: a forked child starts at zero.
+    total: PerProcess<AtomicU64>,
+}
+
+impl Count {
+    #[inline]
+    fn total(&self) -> &AtomicU64 {
+        self.total.get_or_renew(AtomicU64::default)
+    }
 }
 
 impl Instrument for Counter<u64> {
@@ -178,24 +161,23 @@ impl Instrument for Counter<u64> {
     }
 
     fn bind(&self, attributes: &[(&str, Value<'_>)]) -> Count {
-        Count { bound: self.with(attributes), total: AtomicU64::new(0) }
+        Count { bound: self.with(attributes), total: PerProcess::new(AtomicU64::new(0)) }
     }
 }
 
 impl CounterFn for Handle<Counter<u64>> {
     fn increment(&self, value: u64) {
-        let Count { bound, total } = self.bound();
+        let total = self.bound.total();
         if total.fetch_add(value, Ordering::Relaxed).checked_add(value).is_none() {
             // at the end of the scale it stays there
             total.store(u64::MAX, Ordering::Relaxed);
         }
-        bound.add(value);
+        self.bound.bound.add(value);
     }
 
     fn absolute(&self, value: u64) {
-        let Count { bound, total } = self.bound();
-        let before = total.fetch_max(value, Ordering::Relaxed);
-        bound.add(value.saturating_sub(before));
+        let before = self.bound.total().fetch_max(value, Ordering::Relaxed);
+        self.bound.bound.add(value.saturating_sub(before));
     }
 }
 
@@ -213,15 +195,15 @@ impl Instrument for Gauge<f64> {
 
 impl GaugeFn for Handle<Gauge<f64>> {
     fn increment(&self, value: f64) {
-        self.bound().shift(value);
+        self.bound.shift(value);
     }
 
     fn decrement(&self, value: f64) {
-        self.bound().shift(-value);
+        self.bound.shift(-value);
     }
 
     fn set(&self, value: f64) {
-        self.bound().record(value);
+        self.bound.record(value);
     }
 }
 
@@ -239,10 +221,10 @@ impl Instrument for Histogram<f64> {
 
 impl HistogramFn for Handle<Histogram<f64>> {
     fn record(&self, value: f64) {
-        self.bound().record(value);
+        self.bound.record(value);
     }
 
     fn record_many(&self, value: f64, count: usize) {
-        self.bound().record_many(value, count as u64);
+        self.bound.record_many(value, count as u64);
     }
 }
