@@ -8,13 +8,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::config::BatchSettings;
+use crate::pipeline::ledger::Outcome;
 use crate::record::wire::encode_varint;
-use crate::record::{Chunk, Run, Scope, Signal, field_len, frames, records_in};
+use crate::record::{
+    Chunk, RESOURCE_RECORDS, Run, SCOPE_RECORDS, Scope, Signal, field_len, frames, records_in,
+};
 pub(crate) use limit::RequestLimit;
 
-/// Tag of `resource_spans` in a request, and of `scope_spans` in a resource; all signals alike.
-const RESOURCE_RECORDS: u8 = 0x0a;
-const SCOPE_RECORDS: u8 = 0x12;
 /// A tag and the longest length that a body below 4 GiB can have.
 const LONGEST_HEADER: usize = 6;
 
@@ -30,16 +30,9 @@ pub(crate) struct Backlog {
 #[derive(Debug)]
 pub(crate) enum Next {
     Batch(Batch),
-    /// What no request can hold: one record, or a metric with its points.
-    TooLarge {
-        records: u64,
-        bytes: usize,
-    },
-    /// What a chunk held that was lost with the file of the flight recorder.
-    Lost {
-        records: u64,
-        bytes: usize,
-    },
+    /// Records that are in no batch: one record, or a metric with its points, that no request can hold (`TooLarge`), or the
+    /// records of a chunk that was lost with the file of the flight recorder (`Damaged`).
+    Dropped(Outcome, u64, usize),
 }
 
 /// One request and what is in it. Its records stay in the chunks that came through the queue.
@@ -154,13 +147,13 @@ impl Backlog {
             let (records, bytes) = chunk.first_frame();
             if chunk.is_lost() {
                 let (records, bytes) = contents(&chunk);
-                return Some(Next::Lost { records, bytes });
+                return Some(Next::Dropped(Outcome::Damaged, records, bytes));
             }
             chunk.take_part(records, bytes);
             if !chunk.is_empty() {
                 chunks.push_front(chunk);
             }
-            return Some(Next::TooLarge { records: records as u64, bytes });
+            return Some(Next::Dropped(Outcome::TooLarge, records as u64, bytes));
         }
         let origin = if is_snapshot { Origin::Collection } else { Origin::Queue };
         Some(Next::Batch(Batch::assemble(signal, origin, plan, taken)))

@@ -126,19 +126,19 @@ impl Spool {
     ) -> io::Result<Option<Self>> {
         let Some(path) = &settings.directory else { return Ok(None) };
         let directory = if settings.drains { Directory::open_existing(path) } else { Directory::open(path) };
-        let opened =
-            directory.and_then(|found| Self::open_in(settings, exporter, resource, (slots, signals), found));
-        opened.map(Some).map_err(|error| {
+        let open = |directory| Self::open_in(directory, settings, exporter, resource, slots, signals);
+        directory.and_then(open).map(Some).map_err(|error| {
             io::Error::new(error.kind(), format!("the spool \"{}\": {error}", path.display()))
         })
     }
 
     fn open_in(
+        directory: Directory,
         settings: &SpoolSettings,
         exporter: &str,
         resource: &[u8],
-        (slots, signals): (usize, usize),
-        directory: Directory,
+        slots: usize,
+        signals: usize,
     ) -> io::Result<Self> {
         let limits = Limits {
             bytes: settings.bytes as u64,
@@ -314,10 +314,11 @@ impl Spool {
     /// have left of no single signal is taken from all.
     fn share_of(&self, signal: Signal) -> u64 {
         let sum = |bytes: &dyn Fn(&Estate) -> u64| self.estates.iter().map(bytes).sum::<u64>();
-        let of_signals: u64 = Signal::ALL.into_iter().map(|of| sum(&|estate| estate.bytes_of(of))).sum();
+        let of_signals: u64 =
+            Signal::ALL.into_iter().map(|of| sum(&|estate| estate.journal.bytes_of(of))).sum();
         let of_none = sum(&Estate::bytes).saturating_sub(of_signals);
         let share = self.search.limits.bytes.saturating_sub(of_none) / self.signals;
-        share.saturating_sub(sum(&|estate| estate.bytes_of(signal)))
+        share.saturating_sub(sum(&|estate| estate.journal.bytes_of(signal)))
     }
 
     /// Makes what was written safe from power loss, if that is due. A later call tries again if it fails.
@@ -392,7 +393,7 @@ impl Spool {
         let own = self.journal.expire(now);
         let mut dropped = Signal::ALL.map(|signal| Dropped { own: own[signal as usize], of_others: 0 });
         for estate in &mut self.estates {
-            let of_others = estate.expire(now);
+            let of_others = estate.journal.expire(now);
             dropped.iter_mut().zip(of_others).for_each(|(dropped, records)| dropped.of_others += records);
         }
         self.tidy();

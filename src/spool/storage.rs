@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ impl Files {
     /// When the segment cannot be read, or has a layout that is not known here.
     pub(super) fn owner_of(&self, segment: u64, len: u64) -> io::Result<(Option<Owner>, u64)> {
         let mut bytes = vec![0; MAX_SEGMENT_HEADER_LEN.min(len) as usize];
-        self.open(segment, OpenOptions::new().read(true))?.read_exact(&mut bytes)?;
+        self.open(segment, OpenOptions::new().read(true))?.read_exact_at(&mut bytes, 0)?;
         match Owner::of_segment(&bytes, &self.instance, segment) {
             Ok(Some((owner, start))) => Ok((Some(owner), start)),
             Ok(None) => Ok((self.owner.clone(), 0)),
@@ -240,38 +240,22 @@ impl Storage for Files {
 
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()> {
         self.check_access()?;
-        let mut file = self.open(segment, OpenOptions::new().write(true))?;
+        let mut file = self.open(segment, OpenOptions::new().append(true))?;
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
-        check_file_size(file.seek(SeekFrom::End(0))?.saturating_add(bytes))?;
-        let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-        let mut left = &mut slices[..];
-        // Empty pieces at the front are skipped: for them alone, zero written bytes are no failure.
-        IoSlice::advance_slices(&mut left, 0);
-        while !left.is_empty() {
-            match file.write_vectored(left) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => IoSlice::advance_slices(&mut left, written),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        check_file_size(file.metadata()?.len().saturating_add(bytes))?;
+        pieces.iter().try_for_each(|piece| file.write_all(piece))
     }
 
     fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()> {
         self.check_access()?;
-        let mut file = self.open(segment, OpenOptions::new().write(true))?;
         check_file_size(offset.saturating_add(1))?;
-        file.seek(SeekFrom::Start(offset))?;
-        file.write_all(&[byte])
+        self.open(segment, OpenOptions::new().write(true))?.write_all_at(&[byte], offset)
     }
 
     fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         #[cfg(test)]
         tests::faults::strike()?;
-        let mut file = self.open(segment, OpenOptions::new().read(true))?;
-        file.seek(SeekFrom::Start(offset))?;
-        file.read_exact(buffer)
+        self.open(segment, OpenOptions::new().read(true))?.read_exact_at(buffer, offset)
     }
 
     fn sync(&mut self, segment: u64) -> io::Result<()> {

@@ -54,7 +54,7 @@ const LAYERS: &[Row] = &[
     // one exporter from queue to verdict, and the fan-out over exporters
     row("pipeline",        &["process", "escape", "record", "context", "problem", "config", "metrics", "transport", "spool"], &["crossbeam_channel", "serde"]),
     // pure: what to send, when, and what follows from a verdict
-    row("pipeline/batch*", &["record", "config"],                             &[]),
+    row("pipeline/batch*", &["record", "config", "pipeline::ledger::Outcome"], &[]),
     row("pipeline/schedule*", &["record", "config"],                          &[]),
     row("pipeline/retry*", &["config", "transport::Verdict"],                 &[]),
     // spans and log records, at the call site

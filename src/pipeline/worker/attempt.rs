@@ -69,7 +69,6 @@ impl Worker {
             None => {
                 self.report_panic(at);
                 self.settle_part(at, part, Outcome::WorkerPanicked);
-                self.deliveries[at].part_is_over();
             }
         }
     }
@@ -96,19 +95,13 @@ impl Worker {
                 }
                 let signal = part.signal;
                 self.settle_part(at, part, Outcome::TooLarge);
-                self.deliveries[at].part_is_over();
                 let what = || "the collector finds every record of this size too large".to_owned();
                 self.reporter.report(signal, ProblemKind::TooLarge, what);
                 continue;
             }
             match delivery.next_batch(&self.batch, &self.resource)? {
                 Next::Batch(batch) => delivery.parts.push(batch),
-                Next::Lost { records, bytes } => self.settle_lost_chunk(at, records, bytes),
-                Next::TooLarge { records, bytes } => {
-                    delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
-                    let what = || format!("a record of {bytes} bytes is larger than a request may be");
-                    self.reporter.report(delivery.signal, ProblemKind::TooLarge, what);
-                }
+                Next::Dropped(outcome, records, bytes) => self.settle_dropped(at, outcome, records, bytes),
             }
         }
         None

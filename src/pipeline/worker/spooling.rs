@@ -67,7 +67,6 @@ impl Worker {
         let records = expired.iter().map(|part| part.records).sum();
         for part in expired {
             self.settle_part(at, part, Outcome::Expired);
-            self.deliveries[at].part_is_over();
         }
         records
     }
@@ -97,9 +96,8 @@ impl Worker {
             let delivery = &mut self.deliveries[at];
             match delivery.next_batch(&self.batch, &self.resource) {
                 None => return,
-                Some(Next::Lost { records, bytes }) => self.settle_lost_chunk(at, records, bytes),
-                Some(Next::TooLarge { records, bytes }) => {
-                    delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
+                Some(Next::Dropped(outcome, records, bytes)) => {
+                    self.settle_dropped(at, outcome, records, bytes);
                 }
                 Some(Next::Batch(batch)) => {
                     if let Some(batch) = self.append_to_spool(at, batch) {
@@ -160,10 +158,11 @@ impl Worker {
         }
     }
 
-    /// Counts the outcome of all records of a part.
+    /// Counts the outcome of all records of a part. The next part is another one.
     pub(super) fn settle_part(&mut self, at: usize, part: Batch, outcome: Outcome) {
         let is_spooled = part.is_spooled();
         self.deliveries[at].settle_batch(part, outcome);
+        self.deliveries[at].part_is_over();
         if is_spooled {
             self.settle_loaded(at);
         }
@@ -183,9 +182,13 @@ impl Worker {
         self.report_spool();
     }
 
-    /// Counts records in no part that were lost with the file of the flight recorder.
-    pub(super) fn settle_lost_chunk(&mut self, at: usize, records: u64, bytes: usize) {
-        self.deliveries[at].settle_all(vec![(records, bytes)], Outcome::Damaged);
+    /// Counts and reports records in no part that were dropped: see [`Next::Dropped`].
+    pub(super) fn settle_dropped(&mut self, at: usize, outcome: Outcome, records: u64, bytes: usize) {
+        self.deliveries[at].settle_all(vec![(records, bytes)], outcome);
+        if outcome == Outcome::TooLarge {
+            let what = || format!("a record of {bytes} bytes is larger than a request may be");
+            self.reporter.report(self.deliveries[at].signal, ProblemKind::TooLarge, what);
+        }
         self.report_spool();
     }
 

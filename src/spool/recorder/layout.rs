@@ -93,14 +93,17 @@ impl Header {
     /// Reads the first page and checks it with the resource at the start of `behind`. A single flipped bit is corrected.
     pub(super) fn read_corrected(page: &mut [u8; PAGE], behind: &mut [u8]) -> Result<Self, Unreadable> {
         let as_found = Self::read_checked(page, behind);
-        // Bits that decide which bytes are checked, and how, are tried one by one.
-        let tried = match as_found {
-            Err(Unreadable::Damaged) => RESOURCE_BYTES_AT..CHECKSUM_AT,
-            // A file that differs in more than a bit of magic or version is not a damaged recorder.
-            Err(Unreadable::NotARecorder | Unreadable::OtherVersion(_)) => 0..BYTE_ORDER_AT,
-            _ => return as_found,
-        };
-        for (at, bit) in tried.flat_map(|at| (0..8).map(move |bit| (at, 1 << bit))) {
+        // A file that differs in more than a bit of magic or version is not a damaged recorder.
+        let may_be_damaged = matches!(
+            as_found,
+            Err(Unreadable::Damaged | Unreadable::NotARecorder | Unreadable::OtherVersion(_))
+        );
+        if !may_be_damaged {
+            return as_found;
+        }
+        // The bits of the length decide which bytes are checked, so they are tried one by one.
+        for (at, bit) in (RESOURCE_BYTES_AT..CHECKSUM_AT).flat_map(|at| (0..8).map(move |bit| (at, 1 << bit)))
+        {
             page[at] ^= bit;
             let corrected = Self::read_checked(page, behind);
             if corrected.is_ok() {
