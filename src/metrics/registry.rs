@@ -101,13 +101,13 @@ impl Registry {
         if instruments.entries.len() >= MAX_INSTRUMENTS {
             let what =
                 format!("more than {MAX_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
-            return self.shared.report_misuse_locked(what);
+            return self.shared.report_misuse(what);
         }
         let contradicts = |known: &&Arc<dyn Collect>| {
             !is_same(known.descriptor(), entry.descriptor()) || is_observed(known) != is_observed(&entry)
         };
         if let Some(known) = instruments.namesakes(&identity).find(contradicts) {
-            self.shared.report_misuse_locked(conflict(known, &entry));
+            self.shared.report_misuse(conflict(known, &entry));
         }
         let index = instruments.entries.len();
         instruments.entries.push(entry);
@@ -189,15 +189,12 @@ impl MeterShared {
 
     #[cold]
     pub(super) fn report_misuse(&self, what: String) {
-        process::with_fork_lock(|| self.report_misuse_locked(what));
-    }
-
-    /// The same where no fork can happen already.
-    pub(super) fn report_misuse_locked(&self, what: String) {
-        let mut misuses = lock(&self.misuses);
-        if misuses.known.len() < MAX_MISUSES && misuses.known.insert(what.clone()) {
-            misuses.waiting.push(what);
-        }
+        process::with_fork_lock(|| {
+            let mut misuses = lock(&self.misuses);
+            if misuses.known.len() < MAX_MISUSES && misuses.known.insert(what.clone()) {
+                misuses.waiting.push(what);
+            }
+        });
     }
 
     pub(super) fn take_misuses(&self) -> Vec<String> {

@@ -299,13 +299,8 @@ pub struct Dropped {
 impl Dropped {
     /// All reasons added up.
     pub fn total(&self) -> u64 {
-        self.refused
-            + self.gave_up
-            + self.too_large
-            + self.shutdown
-            + self.worker_panicked
-            + self.expired
-            + self.damaged
+        let Self { refused, gave_up, too_large, shutdown, worker_panicked, expired, damaged } = self;
+        refused + gave_up + too_large + shutdown + worker_panicked + expired + damaged
     }
 }
 
@@ -331,12 +326,8 @@ pub struct NotEnqueued {
 impl NotEnqueued {
     /// All reasons added up.
     pub fn total(&self) -> u64 {
-        self.queue_full
-            + self.too_large
-            + self.after_shutdown
-            + self.suppressed
-            + self.no_worker
-            + self.panicked
+        let Self { queue_full, too_large, after_shutdown, suppressed, no_worker, panicked } = self;
+        queue_full + too_large + after_shutdown + suppressed + no_worker + panicked
     }
 }
 

@@ -290,16 +290,16 @@ impl Spool {
         }
     }
 
-    /// Writes a request to the disk. Just before, `note_entry` learns where that will be: the segment, and the offset there.
+    /// Writes a request to the disk. Just before, `note_entry` learns its segment and its offset there.
     ///
     /// # Errors
-    /// When it has no room there; then it is not there.
+    /// When the disk has no room for the request. Then no part of it is kept.
     pub(crate) fn append(
         &mut self,
         signal: Signal,
         records: u64,
         body: &[&[u8]],
-        note_entry: impl FnOnce(u32, u32),
+        note_entry: &dyn Fn(u32, u32),
     ) -> io::Result<()> {
         self.journal.limits.bytes = self.share_of(signal);
         let note = |Place { segment, offset }| {

@@ -1,14 +1,13 @@
 //! What a span or an event says, read from its fields while no lock is held: how a value looks is up to the program.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::error::Error;
 use std::fmt::{self, Write};
 use std::ops::Range;
 
 use tracing::field::{Field, Visit};
 
-use crate::record::Value;
+use crate::record::{Pool, Value};
 use crate::trace;
 
 /// Fields as they were recorded, in order. Reused on its thread.
@@ -61,24 +60,20 @@ impl<'a> ErrorText<'a> {
 }
 
 thread_local! {
-    static SPARE: Cell<Option<Box<Fields>>> = const { Cell::new(None) };
+    static POOL: Pool<Fields, 1> = const { Pool::new() };
 }
-
-/// Text and entries beyond this are not kept for the next time.
-const MAX_SPARE_BYTES: usize = 16 << 10;
 
 impl Fields {
     /// Reads the fields of `record` and gives them to `work`. A value that traces or logs while it is being formatted finds
     /// other storage than the one in use.
     pub(super) fn read<T>(record: impl FnOnce(&mut Self), work: impl FnOnce(&Self) -> T) -> T {
-        let mut fields = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
+        let mut fields = Pool::take(&POOL).unwrap_or_default();
         record(&mut fields);
         let result = work(&fields);
-        // now and not the next time, as a value may be of any size
+        // Now and not the next time, because a value may be of any size.
         fields.clear();
-        if fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>() <= MAX_SPARE_BYTES {
-            let _ = SPARE.try_with(|spare| spare.set(Some(fields)));
-        }
+        let bytes = fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>();
+        Pool::keep(&POOL, fields, bytes);
         result
     }
 
@@ -235,7 +230,7 @@ mod tests {
     fn storage_is_kept_but_no_value() {
         let bytes = || Entry { name: "body", value: Recorded::Bytes(vec![0; 1 << 20]) };
         let seen = Fields::read(|fields| fields.entries.push(bytes()), |fields| fields.entries.len());
-        let kept = SPARE.take().expect("little storage is kept");
+        let kept = Pool::take(&POOL).expect("little storage is kept");
         assert_eq!((seen, kept.entries.len()), (1, 0));
         assert!(kept.entries.capacity() > 0);
     }

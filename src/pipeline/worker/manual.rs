@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
 
-use super::{Event, IDLE, Worker};
+use super::{IDLE, Worker};
 use crate::context::{self, Owner};
 use crate::pipeline::clock;
 use crate::pipeline::queue::{Queue, RoomMaker};
-use crate::process::{self, lock};
+use crate::process::{self, contain_panic, lock};
 
 /// After this time it is worth asking again what is due, where another thread drives.
 const WHILE_BUSY: Duration = Duration::from_millis(10);
@@ -49,18 +49,25 @@ impl ManualWorker {
 
     /// Lets the worker do one thing on this thread; `None` if another thread has it.
     fn take_turn(&self, turn: Turn) -> Option<Progress> {
-        let (worker, on_end) = match self.take() {
+        let (mut worker, on_end) = match self.take() {
             Place::Here(worker, on_end) => (worker, on_end),
             Place::Taken { .. } => return None,
             Place::Ended => return Some(Progress::Ended),
         };
         let generation = process::generation();
-        let mut taken = Taken { from: self, worker: Some((worker, on_end)) };
-        let progress = context::while_exporting_for(self.owner, || taken.take_turn(turn));
+        // After a panic the worker is put back all the same.
+        let turned = context::while_exporting_for(self.owner, || contain_panic(|| worker.take_turn(turn)));
+        let progress = turned.unwrap_or(Progress::DueAt(None));
         if generation != process::generation() {
-            // code of the program has forked here, and this is the child: the worker is the parent's
-            mem::forget(taken);
+            // Code of the program has forked here, and this is the child: the worker is the parent's.
+            mem::forget((worker, on_end));
             return Some(Progress::Ended);
+        }
+        if progress == Progress::Ended {
+            on_end();
+            self.put(Place::Ended);
+        } else {
+            self.put(Place::Here(worker, on_end));
         }
         Some(progress)
     }
@@ -103,33 +110,6 @@ impl ManualWorker {
 impl fmt::Debug for ManualWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ManualWorker").finish_non_exhaustive()
-    }
-}
-
-/// A worker that this thread has taken; it is put back when this is dropped.
-struct Taken<'a> {
-    from: &'a ManualWorker,
-    /// `None` once it has ended.
-    worker: Option<(Box<Worker>, OnEnd)>,
-}
-
-impl Taken<'_> {
-    fn take_turn(&mut self, turn: Turn) -> Progress {
-        let Some((worker, _)) = &mut self.worker else { return Progress::Ended };
-        let progress = worker.take_turn(turn);
-        if progress == Progress::Ended {
-            self.worker.take().into_iter().for_each(|(_, on_end)| on_end());
-        }
-        progress
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        self.from.put(match self.worker.take() {
-            Some((worker, on_end)) => Place::Here(worker, on_end),
-            None => Place::Ended,
-        });
     }
 }
 
@@ -284,16 +264,12 @@ impl Worker {
         }
         self.report_flushed();
         let now = clock::now();
-        let event = self.next_event(now);
+        let due = self.next_event(now);
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
-        Progress::DueAt(match event {
-            Event::Now => Some(now),
-            Event::At(Some(then)) => Some(then),
-            Event::At(None) => {
-                self.trim_if_idle(now);
-                None
-            }
-        })
+        if due.is_none() {
+            self.trim_if_idle(now);
+        }
+        Progress::DueAt(due)
     }
 
     /// Frees memory after some time without work.

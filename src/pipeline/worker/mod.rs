@@ -122,12 +122,6 @@ enum Command {
     TimedOut,
 }
 
-/// When the worker has something to do.
-enum Event {
-    Now,
-    At(Option<Instant>),
-}
-
 impl Worker {
     /// Works on this thread until it is stopped. False in a child that code of the program has forked here: this thread is all
     /// that lives on in it, and the worker is the parent's.
@@ -259,9 +253,8 @@ impl Worker {
         }
         let now = clock::now();
         let command = match self.next_event(now) {
-            Event::Now => Command::Woken,
-            Event::At(Some(then)) => self.wait_for_command(then),
-            Event::At(None) => self.wait_idle(now),
+            Some(then) => self.wait_for_command(then),
+            None => self.wait_idle(now),
         };
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
         match command {
@@ -271,20 +264,20 @@ impl Worker {
         true
     }
 
-    /// When something is due; sets the level at which each queue wakes the worker before.
-    fn next_event(&mut self, now: Instant) -> Event {
-        let tick = self.spool.as_ref().and_then(Spool::next_tick);
+    /// Returns when something is due, if that is known, and sets the level at which each queue wakes the worker before.
+    fn next_event(&mut self, now: Instant) -> Option<Instant> {
+        let tick = self.spool.as_ref().and_then(|spool| spool.next_tick());
         let mut until = self.next_collection().into_iter().chain(self.stop_by()).chain(tick).min();
         for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_finished) {
             let then = match delivery.readiness(&self.batch, now) {
-                Readiness::Due => return Event::Now,
+                Readiness::Due => return Some(now),
                 Readiness::Until(then) => Some(then),
-                Readiness::Records(wake_at, _) if delivery.queue.wake_at(wake_at) => return Event::Now,
+                Readiness::Records(wake_at, _) if delivery.queue.wake_at(wake_at) => return Some(now),
                 Readiness::Records(_, then) => then,
             };
             until = until.into_iter().chain(then).min();
         }
-        Event::At(until)
+        until
     }
 
     /// Receives a stop that was requested while the worker was busy.

@@ -46,7 +46,7 @@ impl Worker {
 
     /// Counts the records that the spool found damaged since the last call. No flush waits for them.
     fn count_damaged(&mut self) {
-        let Some(damaged) = self.spool.as_mut().map(Spool::take_damaged) else { return };
+        let Some(damaged) = self.spool.as_mut().map(|spool| spool.take_damaged()) else { return };
         for delivery in &mut self.deliveries {
             delivery.settled += damaged[delivery.signal as usize].own;
         }
@@ -54,7 +54,7 @@ impl Worker {
     }
 
     fn report_spool(&mut self) {
-        for note in self.spool.as_mut().map_or_else(Vec::new, Spool::take_notes) {
+        for note in self.spool.as_mut().map_or_else(Vec::new, |spool| spool.take_notes()) {
             self.reporter.report_once(Signal::Traces, ProblemKind::Spool, note);
         }
     }
@@ -73,7 +73,7 @@ impl Worker {
 
     /// Whether a flush waits for all that others have left.
     pub(super) fn drains(&self) -> bool {
-        self.spool.as_ref().is_some_and(Spool::drains)
+        self.spool.as_ref().is_some_and(|spool| spool.drains())
     }
 
     /// Moves what cannot be sent now to the spool, oldest first, and then all that has left the queue. What the spool cannot
@@ -158,10 +158,16 @@ impl Worker {
         }
     }
 
-    /// Counts the outcome of all records of a part. The next part is another one.
+    /// Counts the outcome of all records of a part, and frees it.
     pub(super) fn settle_part(&mut self, at: usize, part: Batch, outcome: Outcome) {
+        self.deliveries[at].settle(part.origin, outcome, part.records);
+        self.release_part(at, part);
+    }
+
+    /// Frees a part whose outcome is counted. The next part is another one.
+    pub(super) fn release_part(&mut self, at: usize, part: Batch) {
         let is_spooled = part.is_spooled();
-        self.deliveries[at].settle_batch(part, outcome);
+        self.deliveries[at].release_batch(part);
         self.deliveries[at].part_is_over();
         if is_spooled {
             self.settle_loaded(at);
@@ -190,15 +196,6 @@ impl Worker {
             self.reporter.report(self.deliveries[at].signal, ProblemKind::TooLarge, what);
         }
         self.report_spool();
-    }
-
-    /// Frees a part whose outcome is counted.
-    pub(super) fn release_part(&mut self, at: usize, part: Batch) {
-        let is_spooled = part.is_spooled();
-        self.deliveries[at].release_batch(part);
-        if is_spooled {
-            self.settle_loaded(at);
-        }
     }
 
     /// After a panic: what was loaded from the spool is lost like all that had left the queue.
@@ -274,7 +271,7 @@ pub(super) fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
     if batch.is_lost() {
         return Err(io::Error::other("its records were lost with the flight recorder"));
     }
-    spool.append(batch.signal, batch.records, &[&body], note_entry)?;
+    spool.append(batch.signal, batch.records, &[&body], &note_entry)?;
     batch.settle_recorded();
     Ok(())
 }
