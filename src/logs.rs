@@ -126,7 +126,9 @@ impl Logger {
     /// ```
     #[inline]
     pub fn is_enabled(&self, severity: Severity) -> bool {
-        self.shared.exporters.takes_log(severity) && !(context::may_be_suppressed() && self.is_suppressed())
+        let exporters = &self.shared.exporters;
+        exporters.takes_log(severity)
+            && (!context::may_be_suppressed() || exporters.suppression() == Suppression::None)
     }
 
     /// Whether a record of this severity would go anywhere or be counted.
@@ -150,11 +152,6 @@ impl Logger {
     #[cold]
     pub(crate) fn count_panic(&self, severity: Severity) {
         self.shared.exporters.count_log_not_enqueued(severity, NotEnqueuedReason::Panicked);
-    }
-
-    #[cold]
-    fn is_suppressed(&self) -> bool {
-        self.shared.exporters.suppression() != Suppression::None
     }
 }
 

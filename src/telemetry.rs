@@ -385,7 +385,22 @@ fn provider_spec(
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
         match opener(exporter, driver) {
             Ok(transport) => {
-                specs.push(exporter_spec(exporter, transport, driver, config, &resource, reader));
+                let connects = exporter.connection.transport.connects() || exporter.spool.drains;
+                specs.push(ExporterSpec {
+                    name: exporter.name().to_owned(),
+                    filter: RecordFilter { signals: exporter.signals, level: exporter.level },
+                    queue: exporter.queue,
+                    batch: exporter.batch,
+                    pace: exporter.pace,
+                    retry: exporter.retry,
+                    spool: if connects { exporter.spool.clone() } else { SpoolSettings::default() },
+                    attempt_timeout: exporter.attempt_timeout(),
+                    resource: resource.clone(),
+                    metrics: reader.map(|reader| (reader, exporter.reader.interval)),
+                    hook: config.on_problem.clone(),
+                    transport,
+                    driver,
+                });
             }
             Err(error) => faults.push((exporter.name().to_owned(), error.to_string())),
         }
@@ -434,35 +449,6 @@ fn check_waits(exporter: &Exporter) -> Result<(), &'static str> {
         "without a thread that sends, callers may not wait for room without limit: set block-timeout, or lossy = true \
          to drop what finds none (Exporter::block_timeout, WhenFull::DropNewest)",
     )
-}
-
-fn exporter_spec(
-    exporter: &Exporter,
-    transport: Opener,
-    driver: Driver,
-    config: &Config,
-    resource: &[u8],
-    reader: Option<Reader>,
-) -> ExporterSpec {
-    ExporterSpec {
-        name: exporter.name().to_owned(),
-        filter: RecordFilter { signals: exporter.signals, level: exporter.level },
-        queue: exporter.queue,
-        batch: exporter.batch,
-        pace: exporter.pace,
-        retry: exporter.retry,
-        spool: if exporter.connection.transport.connects() || exporter.spool.drains {
-            exporter.spool.clone()
-        } else {
-            SpoolSettings::default()
-        },
-        attempt_timeout: exporter.attempt_timeout(),
-        resource: resource.to_vec(),
-        metrics: reader.map(|reader| (reader, exporter.reader.interval)),
-        hook: config.on_problem.clone(),
-        transport,
-        driver,
-    }
 }
 
 #[cfg(test)]

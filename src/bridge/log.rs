@@ -121,15 +121,13 @@ impl LogBridge {
     }
 
     /// Takes nothing finer than this, whatever the exporters take. Chained loggers are not concerned.
-    pub fn level(mut self, finest: LevelFilter) -> Self {
-        self.level = finest;
-        self
+    pub fn level(self, finest: LevelFilter) -> Self {
+        Self { level: finest, ..self }
     }
 
     /// Whether a record has its source location as attributes; it does unless set to false.
-    pub fn location(mut self, location: bool) -> Self {
-        self.location = location;
-        self
+    pub fn location(self, location: bool) -> Self {
+        Self { location, ..self }
     }
 
     /// The finest level that the exporters or a chained logger take: everything finer can be filtered where it is logged, at no cost.

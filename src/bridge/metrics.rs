@@ -108,9 +108,8 @@ impl MetricsRecorder {
     }
 
     /// The most sets of labels that each metric may have, 2000 unless set.
-    pub fn cardinality_limit(mut self, most: usize) -> Self {
-        self.limit = most;
-        self
+    pub fn cardinality_limit(self, most: usize) -> Self {
+        Self { limit: most, ..self }
     }
 
     /// Makes it the recorder of the whole program. Do it early: what was measured before is lost, and so is what is

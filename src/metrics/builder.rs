@@ -48,23 +48,20 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// What it is measured in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`. A histogram in `s` has other
     /// [default bounds](Self::histogram).
-    pub fn unit(mut self, unit: &'a str) -> Self {
-        self.unit = unit;
-        self
+    pub fn unit(self, unit: &'a str) -> Self {
+        Self { unit, ..self }
     }
 
     /// Takes unit and description from a place that may be filled later, instead of those that are set here. A unit that is
     /// there already determines the default bounds.
     #[cfg(feature = "metrics")]
-    pub(crate) fn late_metadata(mut self, late: &'a LateMetadata) -> Self {
-        self.late_metadata = Some(late);
-        self
+    pub(crate) fn late_metadata(self, late: &'a LateMetadata) -> Self {
+        Self { late_metadata: Some(late), ..self }
     }
 
     /// What it means, for people.
-    pub fn description(mut self, description: &'a str) -> Self {
-        self.description = description;
-        self
+    pub fn description(self, description: &'a str) -> Self {
+        Self { description, ..self }
     }
 
     /// Divides the values of a histogram at these bounds: each bucket ends with its bound, included. Bounds that are
@@ -88,9 +85,8 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// The most sets of attributes it may have, 2000 unless set. What comes beyond is put together under
     /// `otel.metric.overflow`.
-    pub fn cardinality_limit(mut self, most: usize) -> Self {
-        self.limit = most;
-        self
+    pub fn cardinality_limit(self, most: usize) -> Self {
+        Self { limit: most, ..self }
     }
 
     /// A sum that only rises.

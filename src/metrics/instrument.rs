@@ -197,7 +197,7 @@ impl Instrument {
         let storages = self.storages.get_or_renew(|| new_storages(&self.descriptor, &self.shared));
         // a child that only measures needs its exporters, too; unless none of them sends metrics
         if !storages.is_empty() {
-            self.shared.measured_in_child();
+            self.shared.start_in_child.get().into_iter().for_each(|start| start());
         }
         storages
     }

@@ -165,7 +165,8 @@ pub(super) struct MeterShared {
     pub(super) seed: u64,
     // locked only while no fork can happen, as a child goes on using it
     misuses: Mutex<Misuses>,
-    start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Called at the first measurement in a forked child.
+    pub(super) start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// How the program misuses instruments: reported with the next collection, each once.
@@ -178,13 +179,6 @@ struct Misuses {
 impl MeterShared {
     pub(super) fn new(readers: Vec<PeriodicReaderSettings>) -> Self {
         Self { readers, seed: random(), misuses: Mutex::default(), start_in_child: OnceLock::new() }
-    }
-
-    /// The first measurement in a forked child.
-    pub(super) fn measured_in_child(&self) {
-        if let Some(start) = self.start_in_child.get() {
-            start();
-        }
     }
 
     #[cold]

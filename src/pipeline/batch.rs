@@ -182,10 +182,13 @@ impl Batch {
     fn assemble(signal: Signal, origin: Origin, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>) -> Self {
         let Plan { mut groups, resource, records, .. } = plan;
         let (records, mut queued_bytes, mut framing) = (records as u64, 0, Vec::new());
-        for groups in of_resources(&mut groups) {
+        // The groups of one resource stand together; usually there is one resource.
+        for groups in groups.chunk_by_mut(|group, next| group.has_resource_of(&next.scope)) {
             let mut start = framing.len();
-            write_header(&mut framing, RESOURCE_RECORDS, resource_len(groups, resource));
-            framing.extend_from_slice(resource_of(groups, resource));
+            let resource = groups.first().and_then(|group| group.scope.resource()).unwrap_or(resource);
+            let scopes: usize = groups.iter().map(|group| field_len(group.len())).sum();
+            write_header(&mut framing, RESOURCE_RECORDS, resource.len() + scopes);
+            framing.extend_from_slice(resource);
             for group in groups {
                 write_header(&mut framing, SCOPE_RECORDS, group.len());
                 framing.extend_from_slice(group.scope.field());
@@ -403,21 +406,6 @@ impl<'a> Plan<'a> {
             .insert(index, Group { scope: Arc::clone(scope), framing: 0..0, pieces: Vec::new(), bytes: 0 });
         index
     }
-}
-
-/// The groups of each resource; usually there is one.
-fn of_resources(groups: &mut [Group]) -> impl Iterator<Item = &mut [Group]> {
-    groups.chunk_by_mut(|group, next| group.has_resource_of(&next.scope))
-}
-
-/// The resource of groups that have the same one, as it stands in front of them.
-fn resource_of<'a>(groups: &'a [Group], usual: &'a [u8]) -> &'a [u8] {
-    groups.first().and_then(|group| group.scope.resource()).unwrap_or(usual)
-}
-
-/// Bytes of the `ResourceSpans` message itself.
-fn resource_len(groups: &[Group], usual: &[u8]) -> usize {
-    resource_of(groups, usual).len() + groups.iter().map(|group| field_len(group.len())).sum::<usize>()
 }
 
 fn write_header(body: &mut Vec<u8>, tag: u8, len: usize) {

@@ -34,8 +34,12 @@ pub(crate) fn observe(exporter_sets: &[Weak<ExporterSet>], meter: &Meter, export
         if signal != Signal::Metrics {
             watch.processed(meter.build(&format!("otel.sdk.processor.{record}.processed")).unit(unit));
             let queue = format!("otel.sdk.processor.{record}.queue");
-            watch.queue_size(meter.build(&format!("{queue}.size")).unit(unit));
-            watch.queue_capacity(meter.build(&format!("{queue}.capacity")).unit(unit));
+            let (size, capacity) = (format!("{queue}.size"), format!("{queue}.capacity"));
+            let size = meter.build(&size).unit(unit).description("records that are queued or being sent");
+            watch.observe_level(size, |_, counts| counts.in_flight);
+            let description = "records that the queue of this signal can hold";
+            let capacity = meter.build(&capacity).unit(unit).description(description);
+            watch.observe_level(capacity, |exporter, _| exporter.queue.records as u64);
         }
     }
 }
@@ -91,16 +95,6 @@ impl Watch {
                 (counts.finished(), failures)
             },
         );
-    }
-
-    fn queue_size(&self, builder: InstrumentBuilder<'_>) {
-        let builder = builder.description("records that are queued or being sent");
-        self.observe_level(builder, |_, counts| counts.in_flight);
-    }
-
-    fn queue_capacity(&self, builder: InstrumentBuilder<'_>) {
-        let builder = builder.description("records that the queue of this signal can hold");
-        self.observe_level(builder, |exporter, _| exporter.queue.records as u64);
     }
 
     /// Makes a counter of successes, and of failures by their reason as far as there are any.

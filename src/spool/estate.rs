@@ -250,7 +250,7 @@ impl Estate {
         }
         let is_damaged = match &self.recorder {
             Ok(recorder) => recorder.damaged > 0,
-            Err(unreadable) if unreadable.is_damage() => true,
+            Err(Unreadable::Blank | Unreadable::Damaged) => true,
             Err(_) => return,
         };
         let removed = if is_damaged { set_aside(&self.path) } else { fs::remove_file(&self.path) };

@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::Worker;
+use super::background_send::run_beside;
 use crate::config::RetrySettings;
+use crate::context;
 use crate::pipeline::batch::{Batch, Next};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
@@ -13,7 +15,7 @@ use crate::pipeline::retry::{self, Attempt, NextStep, Pause};
 use crate::problem::ProblemKind;
 use crate::process::{contain_panic, lock};
 use crate::record::{Signal, random};
-use crate::transport::{Payload, Transport, Verdict};
+use crate::transport::{Payload, Verdict};
 
 /// Longest back-off in a stop. Several attempts fit into its budget.
 const MAX_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
@@ -53,7 +55,9 @@ impl Worker {
             return self.apply_verdict(at, part, &Verdict::ProxyRefused { reason: String::new() });
         }
         let deadline = self.attempt_deadline(at, give_up, now);
-        let deadline = self.attempts_end_by().map_or(deadline, |by| deadline.min(by));
+        // On a caller's thread, the attempt must end when the caller has to go on.
+        let ends_by = self.state.turn.and_then(|turn| turn.attempts_by);
+        let deadline = ends_by.map_or(deadline, |by| deadline.min(by));
         let verdict = self.send(at, &part, deadline);
         verdict.iter().for_each(|verdict| self.state.proxy_pause.note(verdict, clock::now()));
         self.adopt_entry(at, &mut part);
@@ -128,24 +132,25 @@ impl Worker {
     /// One attempt; `None` if the transport panicked.
     fn send(&mut self, at: usize, batch: &Batch, deadline: Instant) -> Option<Verdict> {
         let mut transport = self.transport.take()?;
-        self.begin_attempt(batch.signal, &mut *transport);
+        self.counters.attempted();
+        let mut current_attempt = lock(&self.current_attempt.0);
+        transport.forget_cut();
+        // An attempt that begins in a stop has its share of the time, and is not cut.
+        *current_attempt = self.stop_by().is_none().then_some(batch.signal);
+        drop(current_attempt);
         let payload = Payload { signal: batch.signal, body: &batch.body() };
         let mut send = || contain_panic(|| transport.send(&payload, deadline)).ok();
         let verdict = match self.state.turn.is_none() && self.spool.is_some() {
-            true => self.send_in_background(at, batch, send),
+            true => {
+                let owner = self.owner;
+                let send = || context::while_exporting_for(owner, &mut send);
+                run_beside(send, || self.relieve_queues(at, batch))
+            }
             false => send(),
         };
         self.transport = Some(transport);
         *lock(&self.current_attempt.0) = None;
         verdict
-    }
-
-    fn begin_attempt(&self, signal: Signal, transport: &mut dyn Transport) {
-        self.counters.attempted();
-        let mut current_attempt = lock(&self.current_attempt.0);
-        transport.forget_cut();
-        // one that was begun in a stop has its share of the time
-        *current_attempt = self.stop_by().is_none().then_some(signal);
     }
 
     fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {

@@ -19,7 +19,6 @@ use crossbeam_channel::{RecvTimeoutError, bounded};
 use super::Worker;
 use super::attempt::NO_DEADLINE;
 use super::spooling::write;
-use crate::context;
 use crate::pipeline::batch::Batch;
 use crate::pipeline::clock;
 #[cfg(test)]
@@ -30,17 +29,6 @@ use crate::process::{contain_panic, spawn_scoped};
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Worker {
-    /// Calls `send` on another thread, and meanwhile relieves the queues. `batch` is what is being sent.
-    pub(super) fn send_in_background<T: Send>(
-        &mut self,
-        at: usize,
-        batch: &Batch,
-        mut send: impl FnMut() -> Option<T> + Send,
-    ) -> Option<T> {
-        let owner = self.owner;
-        run_beside(|| context::while_exporting_for(owner, &mut send), || self.relieve_queues(at, batch))
-    }
-
     /// Moves queues to the disk that are close to being full. After a panic, the records that had left the queue are lost, but
     /// not the batch that is being sent.
     pub(super) fn relieve_queues(&mut self, sending: usize, batch: &Batch) {
@@ -91,7 +79,10 @@ impl Worker {
 }
 
 /// Runs `work` on another thread, and meanwhile calls `look` every [`LOOK`]. Returns `None` if `work` panicked.
-fn run_beside<T: Send>(mut work: impl FnMut() -> Option<T> + Send, mut look: impl FnMut()) -> Option<T> {
+pub(super) fn run_beside<T: Send>(
+    mut work: impl FnMut() -> Option<T> + Send,
+    mut look: impl FnMut(),
+) -> Option<T> {
     #[cfg(test)]
     if let Some(worked) = simulation::run_beside(LOOK, &mut work, &mut look) {
         return worked;

@@ -266,18 +266,10 @@ impl Worker {
         let now = clock::now();
         let due = self.next_event(now);
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
-        if due.is_none() {
-            self.trim_if_idle(now);
-        }
-        Progress::DueAt(due)
-    }
-
-    /// Frees memory after some time without work.
-    fn trim_if_idle(&mut self, now: Instant) {
-        let since = *self.state.idle_since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= IDLE {
+        if due.is_none() && now - *self.state.idle_since.get_or_insert(now) >= IDLE {
             self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
         }
+        Progress::DueAt(due)
     }
 
     /// Whether this thread may sleep until something is due: a caller's only does so in a stop, in the middle of the last
@@ -289,11 +281,6 @@ impl Worker {
     /// Whether the program's own code may be called on this thread.
     pub(super) fn may_call_program(&self) -> bool {
         self.state.turn.is_none_or(|turn| turn.may_call_program)
-    }
-
-    /// By when an attempt must end so that this thread can go its way.
-    pub(super) fn attempts_end_by(&self) -> Option<Instant> {
-        self.state.turn.and_then(|turn| turn.attempts_by)
     }
 }
 

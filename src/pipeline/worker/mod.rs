@@ -25,8 +25,9 @@ use crossbeam_channel::{Receiver, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context::{self, Owner};
+use crate::pipeline::batch::Batch;
 use crate::pipeline::clock;
-use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
+use crate::pipeline::ledger::{Counters, NotEnqueuedReason, Outcome};
 use crate::pipeline::retry::ProxyPause;
 use crate::pipeline::schedule::FairShare;
 use crate::process::{self, contain_panic};
@@ -207,7 +208,10 @@ impl Worker {
         if self.may_collect(at, now) {
             self.collect_metrics(at);
         } else {
-            self.attempt_caught(at);
+            // A panic costs the batch in hand of one signal, not the worker.
+            if contain_panic(|| self.try_once(at)).is_err() {
+                self.write_off(at);
+            }
             self.report_not_enqueued();
             // A stop that began during the attempt shares only the time since then.
             self.receive_stop();
@@ -217,17 +221,12 @@ impl Worker {
         true
     }
 
-    /// A panic costs what was in hand of one signal, not the worker.
-    fn attempt_caught(&mut self, at: usize) {
-        if contain_panic(|| self.try_once(at)).is_err() {
-            self.write_off(at);
-        }
-    }
-
     /// After a panic outside of the transport: all that had left the queue is lost.
     fn write_off(&mut self, at: usize) {
         self.report_panic(at);
-        self.write_off_spooled(at);
+        for part in self.deliveries[at].take_parts(Batch::is_spooled) {
+            self.settle_part(at, part, Outcome::WorkerPanicked);
+        }
         self.deliveries[at].write_off();
     }
 
@@ -354,19 +353,17 @@ impl Worker {
     }
 
     fn report_not_enqueued(&mut self) {
+        const REASONS: [(NotEnqueuedReason, ProblemKind, &str); 2] = [
+            (NotEnqueuedReason::QueueFull, ProblemKind::QueueFull, "the queue is full"),
+            (NotEnqueuedReason::TooLarge, ProblemKind::TooLarge, "larger than a request or the queue may be"),
+        ];
         for signal in self.deliveries.iter().map(|delivery| delivery.signal) {
-            let now = [NotEnqueuedReason::QueueFull, NotEnqueuedReason::TooLarge]
-                .map(|reason| self.counters.not_enqueued(signal, reason));
-            let before = std::mem::replace(&mut self.state.reported_not_enqueued[signal as usize], now);
-            if now[0] > before[0] {
-                self.reporter.report(signal, ProblemKind::QueueFull, || {
-                    format!("the queue is full: {} lost so far", records(now[0]))
-                });
-            }
-            if now[1] > before[1] {
-                self.reporter.report(signal, ProblemKind::TooLarge, || {
-                    format!("larger than a request or the queue may be: {} lost so far", records(now[1]))
-                });
+            let reported = &mut self.state.reported_not_enqueued[signal as usize];
+            for (reported, (reason, kind, why)) in reported.iter_mut().zip(REASONS) {
+                let now = self.counters.not_enqueued(signal, reason);
+                if now > mem::replace(reported, now) {
+                    self.reporter.report(signal, kind, || format!("{why}: {} lost so far", records(now)));
+                }
             }
         }
     }

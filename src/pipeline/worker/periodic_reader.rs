@@ -241,7 +241,8 @@ impl Worker {
         if delivery.parts.last().is_some_and(Batch::is_snapshot) {
             delivery.part_is_over();
             for part in std::mem::take(&mut delivery.parts) {
-                delivery.settle_batch(part, Outcome::Superseded);
+                delivery.settle(part.origin, Outcome::Superseded, part.records);
+                delivery.release_batch(part);
             }
         }
         let rest = delivery.backlog.write_off_snapshot();

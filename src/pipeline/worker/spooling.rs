@@ -198,13 +198,6 @@ impl Worker {
         self.report_spool();
     }
 
-    /// After a panic: what was loaded from the spool is lost like all that had left the queue.
-    pub(super) fn write_off_spooled(&mut self, at: usize) {
-        for part in self.deliveries[at].take_parts(Batch::is_spooled) {
-            self.settle_part(at, part, Outcome::WorkerPanicked);
-        }
-    }
-
     /// Removes the request that was loaded from the spool, once all its parts are settled.
     fn settle_loaded(&mut self, at: usize) {
         if !self.deliveries[at].parts.iter().any(Batch::is_spooled) {

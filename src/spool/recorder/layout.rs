@@ -56,7 +56,7 @@ pub(crate) struct Header {
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     Missing,
-    /// It is empty, or its first page is all zero.
+    /// It is empty, or its first page is all zero: it was a recorder, and no version can read it.
     Blank,
     NotARecorder,
     OtherVersion(u32),
@@ -186,13 +186,6 @@ fn correct_bit(page: &mut [u8; PAGE], behind: &mut [u8]) -> Option<()> {
 /// Of the first page and the resource, but for what changes.
 fn checksum_of(page: &[u8], resource: &[u8]) -> u32 {
     checksum([&page[..CHECKSUM_AT], &page[CHECKSUM_AT + 4..READY_AT], &page[OWNER_AT..], resource])
-}
-
-impl Unreadable {
-    /// Whether the file was a recorder of this library, and no version of it can read the file any more.
-    pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, Self::Blank | Self::Damaged)
-    }
 }
 
 impl From<io::Error> for Unreadable {

@@ -195,7 +195,8 @@ impl Recorder {
     #[allow(unsafe_code)]
     fn store(&self, at: usize, value: u32) {
         assert!(at % align_of::<AtomicU32>() == 0 && at < PAGE, "it is a word of the first page");
-        if self.fork_flag.is_set() && self.has_header() {
+        // The disk may have had no room for the first page.
+        if self.fork_flag.is_set() && self.map.bytes >= PAGE {
             // SAFETY: it lies within the mapping, is aligned, and used as this type alone
             unsafe { self.map.start.add(at).cast::<AtomicU32>().as_ref() }.store(value, Ordering::Release);
         }
@@ -236,11 +237,6 @@ impl Recorder {
             guarded(spooled).into_iter().flat_map(u32::to_ne_bytes),
         );
         page
-    }
-
-    /// Whether the disk had room for its first page.
-    fn has_header(&self) -> bool {
-        self.map.bytes >= PAGE
     }
 
     /// How many slots there are.
