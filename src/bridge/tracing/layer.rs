@@ -11,9 +11,8 @@ use tracing_subscriber::layer::Context;
 use super::TracingLayer;
 use super::entered::{self, Innermost};
 use super::event::{CodeLocation, EventRecord, SpanOf, set_thread, severity};
-use super::fields::Fields;
+use super::fields::{Fields, FieldsOf, StartingSpan, set_fields};
 use super::open::{Activity, SpanState};
-use super::span::{FieldsOf, StartingSpan, set_fields};
 
 use crate::bridge::{OnPanic, shows_credentials};
 use crate::context;

@@ -75,7 +75,6 @@ mod event;
 mod fields;
 mod layer;
 mod open;
-mod span;
 
 use std::fmt;
 

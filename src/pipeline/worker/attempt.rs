@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use super::background_send::run_beside;
+use super::spooling::run_beside;
 use crate::config::RetrySettings;
 use crate::context;
 use crate::pipeline::batch::{Batch, Next};

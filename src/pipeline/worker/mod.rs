@@ -5,7 +5,6 @@
 //! ([`manual`]), which goes its way then.
 
 mod attempt;
-mod background_send;
 mod delivery;
 mod flush;
 pub(crate) mod manual;
@@ -54,7 +53,7 @@ pub(crate) struct Worker {
     /// One for each signal that it sends.
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) counters: Arc<Counters>,
-    /// `None` only while another thread sends: see [`background_send`].
+    /// `None` only while another thread sends: see [`spooling`].
     pub(crate) transport: Option<Box<dyn Transport>>,
     /// Which telemetry it exports for.
     pub(crate) owner: Option<Owner>,
@@ -103,7 +102,7 @@ pub(crate) struct State {
     /// The first request to stop. Later ones do not change its deadline.
     stop: OnceCell<Stop>,
     reader: ReaderState,
-    /// True while the batch in flight also has an entry in the spool: see [`background_send`].
+    /// True while the batch in flight also has an entry in the spool: see [`spooling`].
     is_copied_to_spool: bool,
     proxy_pause: ProxyPause,
     /// Whether any attempt had another end than that there is no server.
