@@ -7,7 +7,7 @@ use super::aggregator::{AggregationKind, Aggregator};
 use super::handles::sealed::Pair;
 use super::registry::MeterShared;
 use super::storage::MetricStorage;
-use super::table::BoundSeries;
+use super::table::{BoundSeries, Table};
 use crate::config::{Histograms, PeriodicReaderSettings, Temporality};
 use crate::context::unix_now;
 use crate::process::PerProcess;
@@ -137,7 +137,6 @@ impl Descriptor {
 }
 
 /// An instrument that the program measures with.
-#[derive(Debug)]
 pub(super) struct Instrument {
     pub(super) descriptor: Descriptor,
     pub(super) shared: Arc<MeterShared>,
@@ -212,13 +211,8 @@ fn new_storages(descriptor: &Descriptor, shared: &MeterShared) -> Box<[MetricSto
     let now = unix_now();
     let storage = |reader: &PeriodicReaderSettings| {
         let temporality = descriptor.temporality(reader.temporality, false);
-        MetricStorage::new(
-            descriptor.aggregation(reader.histograms),
-            temporality,
-            descriptor.limit,
-            shared.seed,
-            now,
-        )
+        let aggregation = descriptor.aggregation(reader.histograms);
+        MetricStorage::new(Table::new(aggregation, descriptor.limit, shared.seed), temporality, now)
     };
     shared.readers.iter().map(storage).collect()
 }

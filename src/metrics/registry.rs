@@ -122,7 +122,7 @@ impl Registry {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("Registry").field("readers", &self.shared.readers).finish_non_exhaustive()
     }
 }
 
@@ -193,11 +193,5 @@ impl MeterShared {
 
     pub(super) fn take_misuses(&self) -> Vec<String> {
         process::with_fork_lock(|| std::mem::take(&mut lock(&self.misuses).waiting))
-    }
-}
-
-impl fmt::Debug for MeterShared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MeterShared").field("readers", &self.readers).finish_non_exhaustive()
     }
 }

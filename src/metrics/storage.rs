@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use super::aggregator::{AggregationKind, Aggregator, PointValue};
+use super::aggregator::{Aggregator, PointValue};
 use super::handles::sealed::Pair;
 use super::table::{Series, SeriesRequest, Table};
 use crate::process::lock;
@@ -78,14 +78,8 @@ impl Drop for PendingPoint {
 }
 
 impl MetricStorage {
-    pub(super) fn new(
-        aggregation: AggregationKind,
-        temporality: AggregationTemporality,
-        limit: usize,
-        seed: u64,
-        now: u64,
-    ) -> Self {
-        let table = Table::new(aggregation, limit, seed);
+    pub(super) fn new(table: Table, temporality: AggregationTemporality, now: u64) -> Self {
+        let seed = table.seed;
         let series = match temporality {
             AggregationTemporality::Cumulative => SeriesTable::Cumulative(table),
             AggregationTemporality::Delta => SeriesTable::Delta(RwLock::new(table)),

@@ -21,7 +21,8 @@ pub(super) struct Table {
     aggregation: AggregationKind,
     /// The most series there may be, the one for all the rest included.
     limit: usize,
-    seed: u64,
+    /// Seed of the hashes of attributes.
+    pub(super) seed: u64,
     /// The series without attributes, which most instruments have alone.
     bare: OnceLock<Arc<Series>>,
     /// Preallocated with the first series that has attributes.

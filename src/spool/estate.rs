@@ -99,18 +99,18 @@ impl Estate {
     ) -> io::Result<Self> {
         let (mut journal, Found { cut, cut_records, left_alone }) = Journal::open(files, limits)?;
         let may_change = !journal.storage.is_read_only && !journal.storage.is_in_use;
-        let segment_path = |segment| journal.storage.path(segment);
-        let cut = cut.iter().map(|(segment, bytes)| {
+        let mut notes = Vec::new();
+        for (segment, bytes) in cut {
+            let path = journal.storage.path(segment);
             if may_change {
                 // Nothing can be read there, and the next start is not to report it again.
-                let _ = shorten(&segment_path(*segment), *bytes);
+                let _ = shorten(&path, bytes);
             }
-            format!("{}: {bytes} bytes at the end are cut off", segment_path(*segment).display())
-        });
-        let left_alone_notes = left_alone
-            .iter()
-            .map(|(segment, error)| format!("{}: left alone: {error}", segment_path(*segment).display()));
-        let mut notes: Vec<_> = cut.chain(left_alone_notes).collect();
+            notes.push(format!("{}: {bytes} bytes at the end are cut off", path.display()));
+        }
+        for (segment, error) in &left_alone {
+            notes.push(format!("{}: left alone: {error}", journal.storage.path(*segment).display()));
+        }
         let has_pending = Signal::ALL.into_iter().any(|signal| journal.pending(signal) > 0);
         let mut lost = [0; Signal::COUNT];
         match &mut recorder {
