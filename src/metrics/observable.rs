@@ -40,7 +40,7 @@ impl<N: Measure> Observer<'_, N> {
 }
 
 /// What one call of a callback observed, in its order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Observations {
     values: Vec<(AttributeSet, Number)>,
     by_set: HashMap<AttributeSet, usize>,
@@ -166,13 +166,10 @@ impl Observable {
         sink: impl FnOnce(&[ObservedPoint]) -> usize,
     ) -> Result<bool, Panic> {
         let mut observations = Observations {
-            values: Vec::new(),
-            by_set: HashMap::new(),
             limit: self.descriptor.limit,
             adds_up: self.descriptor.kind != InstrumentKind::Gauge,
             only_rises: self.descriptor.kind == InstrumentKind::Counter,
-            rest: None,
-            refused: None,
+            ..Observations::default()
         };
         let outcome = match callbacks {
             Callbacks::Run => contain_panic(|| context::in_program(|| (self.callback)(&mut observations))),

@@ -14,7 +14,7 @@ use super::journal::{Entry, Journal, Limits};
 use super::lane::{Jump, now_ms};
 use super::recorder::{Leftover, Map, Place, Unreadable};
 use super::segment::{Found, Owner};
-use super::storage::{DAMAGED, Files, not_ours, set_aside, shorten};
+use super::storage::{DAMAGED, Files, not_ours, retire, shorten};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
@@ -253,8 +253,7 @@ impl Estate {
             Err(Unreadable::Blank | Unreadable::Damaged) => true,
             Err(_) => return,
         };
-        let removed = if is_damaged { set_aside(&self.path) } else { fs::remove_file(&self.path) };
-        if let Err(error) = removed {
+        if let Err(error) = retire(&self.path, is_damaged) {
             notes.push(format!("{}: it cannot be removed: {error}", self.path.display()));
         }
     }

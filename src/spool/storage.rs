@@ -37,9 +37,8 @@ pub(crate) trait Storage {
     fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
     /// Returns once the segment, its name included, would survive power loss.
     fn sync(&mut self, segment: u64) -> io::Result<()>;
-    fn remove(&mut self, segment: u64) -> io::Result<()>;
-    /// Keeps a segment under another name, so that it is not listed any more.
-    fn set_aside(&mut self, segment: u64) -> io::Result<()>;
+    /// Removes a segment. A damaged one is kept under another name, so that it is not listed any more.
+    fn retire(&mut self, segment: u64, is_damaged: bool) -> io::Result<()>;
     /// Notes how many records are in all segments, by signal: later than they come, and earlier than they go.
     fn note_records(&mut self, _records: [u64; Signal::COUNT]) {}
 }
@@ -183,8 +182,11 @@ pub(super) fn shorten(path: &Path, bytes: u64) -> io::Result<()> {
     file.set_len(file.metadata()?.len().saturating_sub(bytes))
 }
 
-/// Gives a damaged file a name that nothing looks for: it can be examined, and nothing of it is lost for good.
-pub(super) fn set_aside(path: &Path) -> io::Result<()> {
+/// Removes a file. A damaged one gets a name that nothing looks for instead, so that it can be examined.
+pub(super) fn retire(path: &Path, is_damaged: bool) -> io::Result<()> {
+    if !is_damaged {
+        return fs::remove_file(path);
+    }
     let mut name = path.as_os_str().to_owned();
     name.push(DAMAGED);
     fs::rename(path, name)
@@ -265,16 +267,9 @@ impl Storage for Files {
         File::open(&self.directory)?.sync_all()
     }
 
-    fn remove(&mut self, segment: u64) -> io::Result<()> {
+    fn retire(&mut self, segment: u64, is_damaged: bool) -> io::Result<()> {
         self.check_access()?;
-        fs::remove_file(self.path(segment))?;
-        self.locks.remove(&segment);
-        Ok(())
-    }
-
-    fn set_aside(&mut self, segment: u64) -> io::Result<()> {
-        self.check_access()?;
-        set_aside(&self.path(segment))?;
+        retire(&self.path(segment), is_damaged)?;
         self.locks.remove(&segment);
         Ok(())
     }

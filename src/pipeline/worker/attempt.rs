@@ -4,8 +4,8 @@ use std::array;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::Worker;
 use super::spooling::run_beside;
+use super::{Worker, records};
 use crate::config::RetrySettings;
 use crate::context;
 use crate::pipeline::batch::{Batch, Next};
@@ -260,18 +260,15 @@ impl Worker {
         if matches!(verdict, Verdict::Accepted | Verdict::AcceptedPartly { .. }) {
             self.reporter.note_taken(signal);
         }
-        let warns = |message: &str| format!("the collector warns: {message}");
-        let rejects = |rejected: u64, message: &str| {
-            let records = if rejected == 1 { "record" } else { "records" };
-            // a server may give the number without a reason
-            let (colon, message) = if message.is_empty() { ("", "") } else { (": ", message) };
-            format!("{rejected} {records} rejected{colon}{message}")
-        };
         let (kind, message) = match verdict {
             Verdict::Accepted => return,
-            Verdict::AcceptedPartly { rejected: 0, message } => (ProblemKind::PartialSuccess, warns(message)),
+            Verdict::AcceptedPartly { rejected: 0, message } => {
+                (ProblemKind::PartialSuccess, format!("the collector warns: {message}"))
+            }
             Verdict::AcceptedPartly { rejected, message } => {
-                (ProblemKind::PartialSuccess, rejects(*rejected, message))
+                // A server may give the number without a reason.
+                let colon = if message.is_empty() { "" } else { ": " };
+                (ProblemKind::PartialSuccess, format!("{} rejected{colon}{message}", records(*rejected)))
             }
             Verdict::TryLater { reason, .. } | Verdict::Unreachable { reason } => {
                 (ProblemKind::Unavailable, reason.clone())
