@@ -1,5 +1,5 @@
-//! Forks: the state of one process and the lock that keeps forks away. Also the start of threads, the containment of panics, and
-//! the atomics that a machine may lack.
+//! Forks: the state of one process and the lock that keeps forks away. Also locks that ignore poisoning, the start of threads, the
+//! containment of panics, and the atomics that a machine may lack.
 //!
 //! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that

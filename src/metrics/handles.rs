@@ -196,11 +196,7 @@ struct Bound<N> {
 impl<N> Bound<N> {
     #[inline]
     fn on_aggregators(&self, update: impl Fn(&Aggregator)) {
-        let series = match self.series.get() {
-            Some(series) => series,
-            None => self.series_of_child(),
-        };
-        for series in &series.0 {
+        for series in &self.series.get().unwrap_or_else(|| self.series_of_child()).0 {
             update(&series.aggregator);
         }
     }

@@ -15,7 +15,7 @@
 //! | `rejected` | `pipeline/worker/attempt`: `Worker::apply_verdict` | read the collector's message in the problem hook |
 //! | `dropped.refused` | `pipeline/worker/attempt`: `Worker::apply_verdict` | mend endpoint or credentials: the collector refused the request for good |
 //! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | reach the collector; a longer time to give up |
-//! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part` | raise the collector's limit, or smaller records |
+//! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part`; `worker/spooling`: `settle_dropped` | raise the collector's limit, or smaller records |
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
 //! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | reach the collector; a larger `spool-bytes` or `spool-age` |
 //! | `dropped.damaged` | `pipeline/worker/spooling`: what `Spool::take_damaged` gives | look at the disk; the file is kept as `*.damaged` |

@@ -44,6 +44,9 @@ pub(crate) fn observe(exporter_sets: &[Weak<ExporterSet>], meter: &Meter, export
     }
 }
 
+/// Successes, and failures by their reason.
+type Outcomes = (u64, Vec<(&'static str, u64)>);
+
 /// One signal of all exporters that send it.
 #[derive(Clone)]
 struct Watch {
@@ -102,7 +105,7 @@ impl Watch {
         &self,
         builder: InstrumentBuilder<'_>,
         component_type: fn(&Self, &Exporter) -> String,
-        outcomes: fn(&Counts) -> (u64, Vec<(&'static str, u64)>),
+        outcomes: fn(&Counts) -> Outcomes,
     ) {
         let watch = self.clone();
         builder.observe_counter(move |observer| {

@@ -286,10 +286,7 @@ pub(super) fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [
     for mut estate in mem::take(estates) {
         let records = estate.take_damage(notes);
         add(&mut damaged, records);
-        match estate.is_settled() {
-            true => estate.remove(notes),
-            false => estates.push_back(estate),
-        }
+        if estate.is_settled() { estate.remove(notes) } else { estates.push_back(estate) }
     }
     damaged
 }

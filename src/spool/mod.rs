@@ -1,4 +1,4 @@
-//! What has been left in the directory of a spool? [`inspect`] looks without changing anything, as `standpipe spool` does; the
+//! Inspection of a spool's directory: [`inspect`] reads it without changing anything, as `standpipe spool` does. The
 //! [guide](crate::guide::spool) describes what a spool is.
 //!
 //! ```

@@ -291,10 +291,7 @@ impl Visit for FieldsOf<'_> {
     #[inline]
     fn record_str(&mut self, field: &Field, value: &str) {
         let name = field.name();
-        match is_order(name) {
-            true => obey(self.span, name, value),
-            false => self.span.set_at_start(name, value),
-        }
+        if is_order(name) { obey(self.span, name, value) } else { self.span.set_at_start(name, value) }
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
@@ -311,7 +308,7 @@ impl Visit for FieldsOf<'_> {
 /// Sets what the fields say.
 pub(super) fn set_fields(span: &mut DetachedSpan, fields: &Fields, exceptions: bool) {
     fields.each(|name, value| match value {
-        FieldValue::Plain(Value::Str(text)) => set_text(span, name, text),
+        FieldValue::Plain(Value::Str(text)) if is_order(name) => obey(span, name, text),
         FieldValue::Plain(value) => _ = span.set(name, value),
         FieldValue::Error(error) => {
             if exceptions {
@@ -342,13 +339,6 @@ fn chain_key(field: &str) -> Cow<'_, str> {
     match field {
         "error" => Cow::Borrowed("error.chain"),
         field => Cow::Owned(format!("{field}.chain")),
-    }
-}
-
-fn set_text(span: &mut DetachedSpan, name: &str, text: &str) {
-    match is_order(name) {
-        true => obey(span, name, text),
-        false => _ = span.set(name, text),
     }
 }
 
