@@ -1,4 +1,4 @@
-//! How does a program record logs? A [`Logger`] begins a record, [`Log`] takes its attributes, and `emit` sends it.
+//! Log records: a [`Logger`] begins a record, [`Log`] takes its attributes, and `emit` sends it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -126,7 +126,9 @@ impl Logger {
     /// ```
     #[inline]
     pub fn is_enabled(&self, severity: Severity) -> bool {
-        self.shared.exporters.takes_log(severity) && !(context::may_be_suppressed() && self.is_suppressed())
+        let exporters = &self.shared.exporters;
+        exporters.takes_log(severity)
+            && (!context::may_be_suppressed() || exporters.suppression() == Suppression::None)
     }
 
     /// Whether a record of this severity would go anywhere or be counted.
@@ -150,11 +152,6 @@ impl Logger {
     #[cold]
     pub(crate) fn count_panic(&self, severity: Severity) {
         self.shared.exporters.count_log_not_enqueued(severity, NotEnqueuedReason::Panicked);
-    }
-
-    #[cold]
-    fn is_suppressed(&self) -> bool {
-        self.shared.exporters.suppression() != Suppression::None
     }
 }
 
@@ -200,45 +197,38 @@ impl Log<'_> {
 
     /// Names the kind of event that this record is one of: all records of a name have the same attributes.
     #[inline]
-    pub fn event_name(mut self, name: &str) -> Self {
-        if let Some(open) = &mut self.open {
-            open.record.set_event_name(name);
-        }
-        self
+    pub fn event_name(self, name: &str) -> Self {
+        self.change(|open| open.record.set_event_name(name))
     }
 
     /// When it happened, if not now.
     #[inline]
-    pub fn time(mut self, time: SystemTime) -> Self {
-        if let Some(open) = &mut self.open {
-            open.time = Some(unix_nanos(time));
-        }
-        self
+    pub fn time(self, time: SystemTime) -> Self {
+        self.change(|open| open.time = Some(unix_nanos(time)))
     }
 
     /// The span that it belongs to, instead of the thread's current one.
     #[inline]
-    pub fn context(mut self, context: &SpanContext) -> Self {
-        if let Some(open) = &mut self.open {
-            open.span = SpanChoice::Given(context.span_ref());
-        }
-        self
+    pub fn context(self, context: &SpanContext) -> Self {
+        self.change(|open| open.span = SpanChoice::Given(context.span_ref()))
     }
 
     /// It belongs to no span, whatever the thread is in.
     #[inline]
-    pub fn without_context(mut self) -> Self {
-        if let Some(open) = &mut self.open {
-            open.span = SpanChoice::None;
-        }
-        self
+    pub fn without_context(self) -> Self {
+        self.change(|open| open.span = SpanChoice::None)
     }
 
     /// The severity text of the source; [`Severity::name`] unless set.
     #[inline]
-    pub fn severity_text(mut self, text: &str) -> Self {
+    pub fn severity_text(self, text: &str) -> Self {
+        self.change(|open| open.record.set_severity_text(text))
+    }
+
+    #[inline]
+    fn change(mut self, change: impl FnOnce(&mut OpenLog)) -> Self {
         if let Some(open) = &mut self.open {
-            open.record.set_severity_text(text);
+            change(open);
         }
         self
     }

@@ -1,5 +1,5 @@
-//! Forks: the state of one process and the lock that keeps forks away. Also the start of threads, the containment of panics, and
-//! the atomics that a machine may lack.
+//! Forks: the state of one process and the lock that keeps forks away. Also locks that ignore poisoning, the start of threads, the
+//! containment of panics, and the atomics that a machine may lack.
 //!
 //! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
 //! half-changed by threads that no longer exist, so the child must not touch them: everything that
@@ -65,7 +65,7 @@ pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
     if HOLDS_FORK_LOCK.get() {
         return work();
     }
-    let _held = lock();
+    let _held = lock(&STARTING);
     HOLDS_FORK_LOCK.set(true);
     let _marked = ForkLockHeld;
     work()
@@ -159,8 +159,10 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-fn lock() -> MutexGuard<'static, ()> {
-    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks a mutex, even after a thread has panicked while it held the lock.
+#[inline]
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(unix)]

@@ -2,9 +2,9 @@
 
 pub(crate) mod global;
 pub(crate) mod provider;
+pub(crate) mod scope_cache;
 
 use std::error::Error;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use crate::pipeline::exporter_handle::{ExporterSpec, RecordFilter, StartError};
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::problems::ProblemReporter;
-use crate::pipeline::self_observation::{self, Observed};
+use crate::pipeline::self_observation;
 use crate::problem::ProblemKind;
 use crate::process::Driver;
 use crate::record::Signal;
@@ -93,9 +93,9 @@ impl Telemetry {
             config.exporters.clear();
         }
         let config = config.validate()?;
-        let specs = ProviderSpecs::of(&config, driver);
-        if !specs.faults.is_empty() {
-            return Err(ConfigError::at_start(specs.faults, config));
+        let (specs, faults) = provider_specs(&config, driver);
+        if !faults.is_empty() {
+            return Err(ConfigError::at_start(faults, config));
         }
         match Self::start_providers(specs, config.end.drop_budget) {
             Ok(telemetry) => {
@@ -159,10 +159,10 @@ impl Telemetry {
         Self::start_driven_by(Driver::Caller, config)
     }
 
-    fn start_providers(specs: ProviderSpecs, drop_budget: Duration) -> Result<Self, StartError> {
+    fn start_providers(specs: [Parts; 2], drop_budget: Duration) -> Result<Self, StartError> {
         let open_marks = OpenMarks::new();
         let start = |(spec, registry)| Provider::start(spec, registry, open_marks.clone());
-        let [main, application] = specs.providers.map(start);
+        let [main, application] = specs.map(start);
         Ok(Self { main: main?, application: application?, drop_budget, pumps: AtomicUsize::new(0) })
     }
 
@@ -171,7 +171,7 @@ impl Telemetry {
             // the health of the exporters is the program's own telemetry, whichever provider they belong to
             let own = self.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
             let exporter_sets = self.providers().map(|provider| Arc::downgrade(provider.exporters()));
-            self_observation::observe(&exporter_sets, &own, observed(config));
+            self_observation::observe(&exporter_sets, &own, &config.exporters);
         }
     }
 
@@ -355,32 +355,18 @@ fn no_thread(config: &Config, error: &io::Error) -> Vec<Fault> {
     config.exporters.iter().map(fault).collect()
 }
 
-fn observed(config: &Config) -> Vec<Observed> {
-    let observed = |exporter: &Exporter| Observed {
-        name: exporter.name().to_owned(),
-        signals: exporter.signals,
-        transport: exporter.connection.transport,
-        capacity: exporter.queue.records,
-    };
-    config.exporters.iter().map(observed).collect()
-}
+/// What a provider is built from: its exporters, and the instruments that they read.
+type Parts = (ProviderSpec, Arc<Registry>);
 
-/// What the providers are built from: first the main one, then the application's.
-struct ProviderSpecs {
-    providers: [(ProviderSpec, Arc<Registry>); 2],
-    faults: Vec<Fault>,
-}
-
-impl ProviderSpecs {
-    fn of(config: &Config, driver: Driver) -> Self {
-        let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
-        let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
-        let (owner, mut faults) = (Owner::new(), Vec::new());
-        let main = provider_spec(&config.main, &main, config, driver, owner, &mut faults);
-        let application =
-            provider_spec(&config.application, &application, config, driver, owner, &mut faults);
-        Self { providers: [main, application], faults }
-    }
+/// Returns the parts of the main provider and of the application's, and which exporters cannot be started.
+fn provider_specs(config: &Config, driver: Driver) -> ([Parts; 2], Vec<Fault>) {
+    let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
+    let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
+    let (owner, mut faults) = (Owner::new(), Vec::new());
+    let providers = [(&config.main, main), (&config.application, application)];
+    let specs = providers
+        .map(|(settings, exporters)| provider_spec(settings, &exporters, config, driver, owner, &mut faults));
+    (specs, faults)
 }
 
 fn provider_spec(
@@ -390,7 +376,7 @@ fn provider_spec(
     driver: Driver,
     owner: Owner,
     faults: &mut Vec<Fault>,
-) -> (ProviderSpec, Arc<Registry>) {
+) -> Parts {
     let resource = settings.complete_resource().field();
     let registry = Arc::new(Registry::new(readers(exporters)));
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(&registry), number));
@@ -399,7 +385,22 @@ fn provider_spec(
         let reader = exporter.signals.contain(Signal::Metrics).then(|| readers.next()).flatten();
         match opener(exporter, driver) {
             Ok(transport) => {
-                specs.push(exporter_spec(exporter, transport, driver, config, &resource, reader));
+                let connects = exporter.connection.transport.connects() || exporter.spool.drains;
+                specs.push(ExporterSpec {
+                    name: exporter.name().to_owned(),
+                    filter: RecordFilter { signals: exporter.signals, level: exporter.level },
+                    queue: exporter.queue,
+                    batch: exporter.batch,
+                    pace: exporter.pace,
+                    retry: exporter.retry,
+                    spool: if connects { exporter.spool.clone() } else { SpoolSettings::default() },
+                    attempt_timeout: exporter.attempt_timeout(),
+                    resource: resource.clone(),
+                    metrics: reader.map(|reader| (reader, exporter.reader.interval)),
+                    hook: config.on_problem.clone(),
+                    transport,
+                    driver,
+                });
             }
             Err(error) => faults.push((exporter.name().to_owned(), error.to_string())),
         }
@@ -437,54 +438,17 @@ fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, Box<dyn Error +
     }
 }
 
-/// Callers would wait without limit, and with them the whole program, as no thread sends.
-#[derive(Debug)]
-struct EndlessWait;
-
-impl fmt::Display for EndlessWait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "without a thread that sends, callers may not wait for room without limit: set block-timeout, or lossy = true \
-             to drop what finds none (Exporter::block_timeout, WhenFull::DropNewest)",
-        )
-    }
-}
-
-impl Error for EndlessWait {}
-
-fn check_waits(exporter: &Exporter) -> Result<(), EndlessWait> {
+/// Refuses callers that wait without limit where no thread sends: the whole program would wait with them.
+fn check_waits(exporter: &Exporter) -> Result<(), &'static str> {
     let is_endless = exporter.queue.when_full == WhenFull::Block && exporter.queue.block_timeout.is_none();
     let has_callers = [Signal::Traces, Signal::Logs].iter().any(|&signal| exporter.signals.contain(signal));
-    if is_endless && has_callers { Err(EndlessWait) } else { Ok(()) }
-}
-
-fn exporter_spec(
-    exporter: &Exporter,
-    transport: Opener,
-    driver: Driver,
-    config: &Config,
-    resource: &[u8],
-    reader: Option<Reader>,
-) -> ExporterSpec {
-    ExporterSpec {
-        name: exporter.name().to_owned(),
-        filter: RecordFilter { signals: exporter.signals, level: exporter.level },
-        queue: exporter.queue,
-        batch: exporter.batch,
-        pace: exporter.pace,
-        retry: exporter.retry,
-        spool: if exporter.connection.transport.connects() || exporter.spool.drains {
-            exporter.spool.clone()
-        } else {
-            SpoolSettings::default()
-        },
-        attempt_timeout: exporter.attempt_timeout(),
-        resource: resource.to_vec(),
-        metrics: reader.map(|reader| (reader, exporter.reader.interval)),
-        hook: config.on_problem.clone(),
-        transport,
-        driver,
+    if !is_endless || !has_callers {
+        return Ok(());
     }
+    Err(
+        "without a thread that sends, callers may not wait for room without limit: set block-timeout, or lossy = true \
+         to drop what finds none (Exporter::block_timeout, WhenFull::DropNewest)",
+    )
 }
 
 #[cfg(test)]

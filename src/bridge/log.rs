@@ -59,11 +59,11 @@ use std::time::Duration;
 use log::kv::{self, VisitSource, VisitValue};
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
-use super::scope_cache::ScopeCache;
 use super::{OnPanic, shows_credentials};
 use crate::logs::{self, Logger};
 use crate::record::{IntoValue, Pool, Severity};
 use crate::telemetry::provider::Provider;
+use crate::telemetry::scope_cache::ScopeCache;
 
 /// As long as the drop of a [`Telemetry`](crate::Telemetry) may take.
 const FLUSH_BUDGET: Duration = Duration::from_secs(2);
@@ -121,15 +121,13 @@ impl LogBridge {
     }
 
     /// Takes nothing finer than this, whatever the exporters take. Chained loggers are not concerned.
-    pub fn level(mut self, finest: LevelFilter) -> Self {
-        self.level = finest;
-        self
+    pub fn level(self, finest: LevelFilter) -> Self {
+        Self { level: finest, ..self }
     }
 
     /// Whether a record has its source location as attributes; it does unless set to false.
-    pub fn location(mut self, location: bool) -> Self {
-        self.location = location;
-        self
+    pub fn location(self, location: bool) -> Self {
+        Self { location, ..self }
     }
 
     /// The finest level that the exporters or a chained logger take: everything finer can be filtered where it is logged, at no cost.
@@ -168,10 +166,10 @@ impl LogBridge {
 
     fn emit(&self, record: &Record<'_>) {
         // the user's code formats, and may log itself: nothing is borrowed or locked meanwhile
-        let mut scratch = Scratch::take();
+        let mut scratch = Pool::take(&POOL).unwrap_or_default();
         let body = match record.args().as_str() {
             Some(literal) => literal,
-            None => scratch.format(record.args()),
+            None => format(&mut scratch, record.args()),
         };
         let logger = self.logger(record.target());
         let mut log = logger.record(severity(record.level()), body);
@@ -181,7 +179,8 @@ impl LogBridge {
         // Where the program's own source fails, the key-values before count.
         let _ = record.key_values().visit(&mut Setter { key: "", log: &mut log, scratch: &mut scratch });
         log.emit();
-        scratch.keep();
+        let bytes = scratch.capacity();
+        Pool::keep(&POOL, scratch, bytes);
     }
 }
 
@@ -243,7 +242,7 @@ fn set_location(log: &mut logs::Log<'_>, record: &Record<'_>) {
 struct Setter<'a, 'l> {
     key: &'a str,
     log: &'a mut logs::Log<'l>,
-    scratch: &'a mut Scratch,
+    scratch: &'a mut String,
 }
 
 impl<'kvs> VisitSource<'kvs> for Setter<'_, '_> {
@@ -260,7 +259,7 @@ impl Setter<'_, '_> {
     }
 
     fn set_text(&mut self, value: &dyn fmt::Display) -> Result<(), kv::Error> {
-        self.log.set_in_place(self.key, self.scratch.format(value));
+        self.log.set_in_place(self.key, format(self.scratch, value));
         Ok(())
     }
 
@@ -329,28 +328,14 @@ fn severity(level: Level) -> Severity {
 }
 
 thread_local! {
-    static POOL: Pool<Scratch, 2> = const { Pool::new() };
+    /// Room for text that has to be put together first. It is taken from the thread, not borrowed, so that formatted values
+    /// may log themselves. Room that is lost to a panic is made anew.
+    static POOL: Pool<String, 2> = const { Pool::new() };
 }
 
-/// Room for text that has to be put together first. It is taken from the thread, not borrowed, so that what is
-/// formatted may log itself; one that is lost to a panic is made anew.
-#[derive(Default)]
-struct Scratch(String);
-
-impl Scratch {
-    fn take() -> Box<Self> {
-        Pool::take(&POOL).unwrap_or_default()
-    }
-
-    /// The text of `value`; of one that fails, what it wrote until then.
-    fn format(&mut self, value: &dyn fmt::Display) -> &str {
-        self.0.clear();
-        let _ = write!(self.0, "{value}");
-        &self.0
-    }
-
-    fn keep(self: Box<Self>) {
-        let bytes = self.0.capacity();
-        Pool::keep(&POOL, self, bytes);
-    }
+/// Returns the text of `value`, or the part that was written before an error.
+fn format<'a>(scratch: &'a mut String, value: &dyn fmt::Display) -> &'a str {
+    scratch.clear();
+    let _ = write!(scratch, "{value}");
+    scratch
 }

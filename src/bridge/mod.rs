@@ -12,8 +12,6 @@ pub mod log;
 pub mod metrics;
 #[cfg(feature = "opentelemetry")]
 pub mod opentelemetry;
-#[cfg(any(feature = "log", feature = "metrics", feature = "opentelemetry", feature = "tracing"))]
-mod scope_cache;
 #[cfg(feature = "tracing")]
 pub mod tracing;
 

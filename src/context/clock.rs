@@ -1,4 +1,4 @@
-//! Which time does a span record? The wall clock's at the start of its trace, and monotonic time from there on.
+//! The time that spans record: the wall clock's at the start of a trace, and monotonic time from there on.
 
 use std::num::NonZeroU64;
 use std::time::SystemTime;
@@ -36,10 +36,8 @@ impl Clock {
     #[inline(always)]
     pub(crate) fn go_on(self) -> (Self, u64) {
         let moment = monotonic_nanos();
-        match moment.wrapping_sub(self.since) < CLOCK_AGE {
-            true => (self, self.at(moment)),
-            false => Self::start(),
-        }
+        let is_young = moment.wrapping_sub(self.since) < CLOCK_AGE;
+        if is_young { (self, self.at(moment)) } else { Self::start() }
     }
 
     /// This moment in nanoseconds since 1970.

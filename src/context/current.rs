@@ -1,4 +1,4 @@
-//! Which span is a thread in? A stack of spans and their clocks, thread-local; its top is the current span.
+//! The spans that a thread is in: a thread-local stack of spans and their clocks, with the current span on top.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -48,37 +48,38 @@ impl Frame {
     }
 }
 
-/// The innermost span of this thread, and its clock.
+/// Looks at the thread's stack, unless the thread ends or the stack is in use.
 #[inline]
-pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
-    STACK
-        .try_with(|stack| {
-            let stack = stack.try_borrow().ok()?;
-            let frame = stack.top()?;
-            Some((frame.span()?.clone(), frame.clock))
-        })
-        .ok()
-        .flatten()
+fn look<T>(look: impl FnOnce(&Stack) -> Option<T>) -> Option<T> {
+    STACK.try_with(|stack| look(&*stack.try_borrow().ok()?)).ok().flatten()
 }
 
-/// The innermost span of this thread, if there is one, and the time: of its clock, so that it agrees with the span's.
+/// Returns the innermost span of this thread, and its clock.
+#[inline]
+pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
+    look(|stack| {
+        let frame = stack.top()?;
+        Some((frame.span()?.clone(), frame.clock))
+    })
+}
+
+/// Returns the innermost span of this thread, if there is one, and the time by the span's clock.
 #[inline]
 pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
-    let current = STACK.try_with(|stack| {
-        let stack = stack.try_borrow().ok()?;
+    let current = look(|stack| {
         let frame = stack.top()?;
         match frame.clock {
             Some(clock) => Some((frame.context.span_ref(), clock.go_on().1)),
             None => Some((frame.span()?.span_ref(), unix_now())),
         }
     });
-    match current.ok().flatten() {
+    match current {
         Some((span, now)) => (Some(span), now),
         None => (None, unix_now()),
     }
 }
 
-/// The innermost span of this thread, and its clock, apart from those that `others` keep current.
+/// Returns the innermost span of this thread, and its clock, apart from those that `others` keep current.
 #[cfg(feature = "tracing")]
 pub(crate) fn current_without<'a>(
     others: impl Iterator<Item = &'a ContextGuard> + Clone,
@@ -86,12 +87,10 @@ pub(crate) fn current_without<'a>(
     let is_other = |frame: &Frame| {
         others.clone().any(|guard| guard.entered.as_ref().is_some_and(|entered| entered.0 == frame.id))
     };
-    let current = STACK.try_with(|stack| {
-        let stack = stack.try_borrow().ok()?;
+    look(|stack| {
         let frame = stack.frames[..stack.depth].iter().rfind(|frame| !is_other(frame))?;
         Some((frame.context.clone(), frame.clock))
-    });
-    current.ok().flatten()
+    })
 }
 
 /// Proof that a span is on this thread's stack, until it leaves.

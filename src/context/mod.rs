@@ -193,11 +193,8 @@ impl Context {
 
     /// This thread's context.
     pub fn current() -> Self {
-        let (span, clock) = match current::current() {
-            Some((span, clock)) => (Some(span), clock),
-            None => (None, None),
-        };
-        Self { span, clock, baggage: Baggage::current() }
+        let (span, clock) = current::current().unzip();
+        Self { span, clock: clock.flatten(), baggage: Baggage::current() }
     }
 
     /// The caller's context, from the headers of a request; what is not there or cannot be used is left out.
@@ -289,10 +286,8 @@ impl Context {
             Some(span) => ContextGuard::enter(span, self.clock),
             None => ContextGuard::enter_no_span(),
         };
-        match self.baggage.is_empty() && Baggage::current().is_empty() {
-            true => entered,
-            false => entered.and_baggage(&self.baggage),
-        }
+        let has_baggage = !self.baggage.is_empty() || !Baggage::current().is_empty();
+        if has_baggage { entered.and_baggage(&self.baggage) } else { entered }
     }
 
     /// Does `work` in this context. A thread pool such as rayon's gets it by reference:

@@ -1,4 +1,4 @@
-//! How does an exporter avoid recording itself? Its threads suppress instrumentation while they send.
+//! Suppression of instrumentation: an exporter's threads record nothing about their own sending.
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -33,14 +33,9 @@ pub(crate) fn export_for(owner: Owner) {
 
 /// Makes this thread one that exports for a telemetry, with its instrumentation suppressed, for as long as `work` takes.
 pub(crate) fn while_exporting_for<T>(owner: Option<Owner>, work: impl FnOnce() -> T) -> T {
-    struct Restore(Option<Owner>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            EXPORTS_FOR.set(self.0);
-        }
-    }
-    let _before = Restore(EXPORTS_FOR.replace(owner));
-    suppress_instrumentation(work)
+    let _before = Before::put(owner, true, false);
+    let _suppressed = sdk::suppress();
+    work()
 }
 
 /// Whether this thread exports for the telemetry: it must not wait for its own work.
@@ -57,16 +52,14 @@ pub(crate) fn suppress_for_ever() {
 
 /// As [`suppress_for_ever`], for as long as `work` takes: for what a caller's own thread does to an exporter.
 pub(crate) fn suppress_instrumentation<T>(work: impl FnOnce() -> T) -> T {
-    let _before = Before::put(true, false);
-    let _suppressed = sdk::suppress();
-    work()
+    while_exporting_for(EXPORTS_FOR.get(), work)
 }
 
 /// Runs the program's own code on an exporter's thread. What it records for the same telemetry is not enqueued and
 /// counted; it may record for any other. The OpenTelemetry SDK stays suppressed: it may send what it is given from a
 /// thread of its own, where nothing shows where it came from.
 pub(crate) fn in_program<T>(work: impl FnOnce() -> T) -> T {
-    let _before = Before::put(may_be_suppressed(), true);
+    let _before = Before::put(EXPORTS_FOR.get(), may_be_suppressed(), true);
     work()
 }
 
@@ -103,15 +96,17 @@ pub(crate) fn suppression(owner: Owner) -> Suppression {
     }
 }
 
-/// What the thread was before; it is that again when this is dropped.
+/// The state of the thread before a change, restored on drop.
 struct Before {
+    exports_for: Option<Owner>,
     may_be_suppressed: bool,
     in_program: bool,
 }
 
 impl Before {
-    fn put(may_be_suppressed: bool, in_program: bool) -> Self {
+    fn put(exports_for: Option<Owner>, may_be_suppressed: bool, in_program: bool) -> Self {
         Self {
+            exports_for: EXPORTS_FOR.replace(exports_for),
             may_be_suppressed: MAY_BE_SUPPRESSED.replace(may_be_suppressed),
             in_program: IN_PROGRAM.replace(in_program),
         }
@@ -120,6 +115,7 @@ impl Before {
 
 impl Drop for Before {
     fn drop(&mut self) {
+        EXPORTS_FOR.set(self.exports_for);
         MAY_BE_SUPPRESSED.set(self.may_be_suppressed);
         IN_PROGRAM.set(self.in_program);
     }

@@ -1,16 +1,17 @@
 //! The state of one series between two collections, updated by many threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::{iter, thread};
 
 use super::instrument::NumberKind;
 use crate::metrics::aggregation::{ExplicitHistogram, ExponentialHistogram, Mergeable, NeumaierSum};
 use crate::process::atomic::{AtomicI64, AtomicU64};
+use crate::process::lock;
 use crate::record::Number;
 
 /// How a series aggregates its measurements.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum AggregationKind {
     Sum(NumberKind),
     Gauge(NumberKind),
@@ -276,10 +277,4 @@ impl<T: Mergeable> Striped<T> {
         }
         sum
     }
-}
-
-/// Locks a mutex, whether or not a thread panicked while it held the lock.
-#[inline]
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
+use super::aggregator::AggregationKind;
 use super::handles::{Counter, Gauge, Histogram, Measure, UpDownCounter};
-use super::instrument::{
-    Descriptor, HistogramBuckets, Instrument, InstrumentKind, LateMetadata, Metadata, NumberKind,
-};
+use super::instrument::{Descriptor, Instrument, InstrumentKind, LateMetadata, Metadata, NumberKind};
 use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
 use crate::metrics::aggregation::{DEFAULT_BOUNDS, SECONDS_BOUNDS, check_bounds};
-use crate::process;
 
 /// Series of an instrument, unless set.
 const CARDINALITY: usize = 2000;
@@ -37,7 +35,7 @@ pub struct InstrumentBuilder<'a> {
     name: &'a str,
     unit: &'a str,
     description: &'a str,
-    buckets: Option<HistogramBuckets>,
+    buckets: Option<AggregationKind>,
     limit: usize,
     late_metadata: Option<&'a LateMetadata>,
 }
@@ -50,30 +48,27 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// What it is measured in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`. A histogram in `s` has other
     /// [default bounds](Self::histogram).
-    pub fn unit(mut self, unit: &'a str) -> Self {
-        self.unit = unit;
-        self
+    pub fn unit(self, unit: &'a str) -> Self {
+        Self { unit, ..self }
     }
 
-    /// Takes unit and description, unless they are set here, from a place that may be filled later. A unit that is there
-    /// already determines the default bounds.
+    /// Takes unit and description from a place that may be filled later, instead of those that are set here. A unit that is
+    /// there already determines the default bounds.
     #[cfg(feature = "metrics")]
-    pub(crate) fn late_metadata(mut self, late: &'a LateMetadata) -> Self {
-        self.late_metadata = Some(late);
-        self
+    pub(crate) fn late_metadata(self, late: &'a LateMetadata) -> Self {
+        Self { late_metadata: Some(late), ..self }
     }
 
     /// What it means, for people.
-    pub fn description(mut self, description: &'a str) -> Self {
-        self.description = description;
-        self
+    pub fn description(self, description: &'a str) -> Self {
+        Self { description, ..self }
     }
 
     /// Divides the values of a histogram at these bounds: each bucket ends with its bound, included. Bounds that are
     /// not finite or do not rise are reported to [`Config::on_problem`](crate::Config::on_problem), and the default ones used.
     pub fn bounds(mut self, bounds: &[f64]) -> Self {
         match check_bounds(bounds) {
-            Ok(()) => self.buckets = Some(HistogramBuckets::Explicit(bounds.into())),
+            Ok(()) => self.buckets = Some(AggregationKind::Explicit(bounds.into())),
             Err(error) => {
                 let what = format!("metric {:?}: its bounds are not used: {error}", self.name);
                 self.meter.registry.shared.report_misuse(what);
@@ -84,15 +79,14 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// Divides the values of a histogram into at most 160 buckets of equal ratio, as fine as the values allow.
     pub fn exponential(mut self) -> Self {
-        self.buckets = Some(HistogramBuckets::Exponential);
+        self.buckets = Some(AggregationKind::Exponential);
         self
     }
 
     /// The most sets of attributes it may have, 2000 unless set. What comes beyond is put together under
     /// `otel.metric.overflow`.
-    pub fn cardinality_limit(mut self, most: usize) -> Self {
-        self.limit = most;
-        self
+    pub fn cardinality_limit(self, most: usize) -> Self {
+        Self { limit: most, ..self }
     }
 
     /// A sum that only rises.
@@ -213,11 +207,7 @@ impl<'a> InstrumentBuilder<'a> {
 
     fn make(self, kind: InstrumentKind, number_kind: NumberKind) -> Arc<Instrument> {
         let descriptor = self.descriptor(kind, number_kind);
-        let instrument = self.meter.registry.instrument(&self.meter.scope, descriptor);
-        if let Some(late) = self.late_metadata {
-            process::with_fork_lock(|| _ = instrument.late_metadata.set(Arc::clone(late)));
-        }
-        instrument
+        self.meter.registry.instrument(descriptor)
     }
 
     fn observe<N: Measure>(
@@ -227,8 +217,8 @@ impl<'a> InstrumentBuilder<'a> {
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Observation {
         let descriptor = self.descriptor(kind, number_kind);
-        let (registry, scope) = (&self.meter.registry, &self.meter.scope);
-        let observable = Arc::new(Observable::new(descriptor, Arc::clone(scope), &registry.shared, callback));
+        let registry = &self.meter.registry;
+        let observable = Arc::new(Observable::new(descriptor, &registry.shared, callback));
         registry.observe(Arc::clone(&observable));
         Observation { observable, registry: Arc::clone(registry) }
     }
@@ -239,24 +229,29 @@ impl<'a> InstrumentBuilder<'a> {
             let what = format!("metric {:?} is not named as the specification says: {advice}", self.name);
             self.meter.registry.shared.report_misuse(what);
         }
+        let given = || Metadata { unit: self.unit.to_owned(), description: self.description.to_owned() };
+        let metadata = self.late_metadata.cloned().unwrap_or_else(|| Arc::new(given().into()));
+        let unit = metadata.get().map_or("", |metadata| &metadata.unit);
+        let default_bounds =
+            if measures_seconds(self.name, unit) { &SECONDS_BOUNDS[..] } else { &DEFAULT_BOUNDS };
         Descriptor {
+            scope: Arc::clone(&self.meter.scope),
             name: self.name.to_owned(),
-            metadata: Metadata { unit: self.unit.to_owned(), description: self.description.to_owned() },
+            metadata,
             kind,
             number_kind,
             buckets: self.buckets.clone().filter(|_| kind == InstrumentKind::Histogram),
-            default_bounds: if self.measures_seconds() { &SECONDS_BOUNDS } else { &DEFAULT_BOUNDS },
+            default_bounds,
             limit: self.limit,
         }
     }
+}
 
-    fn measures_seconds(&self) -> bool {
-        let late = self.late_metadata.and_then(|late| late.get());
-        match (self.unit, late.map_or("", |late| &late.unit)) {
-            // a name says less than a unit
-            ("", "") => self.name.ends_with(".seconds") || self.name.ends_with("_seconds"),
-            ("", unit) | (unit, _) => matches!(unit, "s" | "seconds"),
-        }
+fn measures_seconds(name: &str, unit: &str) -> bool {
+    match unit {
+        // A name says less than a unit.
+        "" => name.ends_with(".seconds") || name.ends_with("_seconds"),
+        unit => matches!(unit, "s" | "seconds"),
     }
 }
 

@@ -13,8 +13,7 @@ use crate::config::{PeriodicReaderSettings, Temporality};
 use crate::context::unix_now;
 use crate::problem::ProblemKind;
 use crate::record::{
-    AttributeSet, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, Number, Period,
-    PointKind, Scope,
+    AttributeSet, FrameLimits, FramedPoints, MetricFramer, MetricRecord, Number, Period, PointKind, Scope,
 };
 
 /// One exporter's view of the instruments.
@@ -106,8 +105,6 @@ pub(super) struct Pass<'a> {
 pub(super) trait Collect: Send + Sync {
     fn descriptor(&self) -> &Descriptor;
 
-    fn scope(&self) -> &Arc<Scope>;
-
     /// The instrument, if the program measures with it.
     fn synchronous(self: Arc<Self>) -> Option<Arc<Instrument>>;
 
@@ -120,10 +117,6 @@ impl Collect for Instrument {
         &self.descriptor
     }
 
-    fn scope(&self) -> &Arc<Scope> {
-        &self.scope
-    }
-
     fn synchronous(self: Arc<Self>) -> Option<Arc<Instrument>> {
         Some(self)
     }
@@ -134,7 +127,7 @@ impl Collect for Instrument {
         let temporality = descriptor.temporality(settings.temporality, false);
         let point_kind = descriptor.point_kind(settings.histograms, temporality);
         let progress = Progress::new();
-        let mut framer = framed(self.head(point_kind), &self.scope, pass, &progress);
+        let mut framer = framed(descriptor, point_kind, pass, &progress);
         let storage = &self.storages()[reader.exporter];
         // points whose part is not accepted yet, in their order
         let mut held = VecDeque::new();
@@ -159,10 +152,6 @@ impl Collect for Observable {
         &self.descriptor
     }
 
-    fn scope(&self) -> &Arc<Scope> {
-        &self.scope
-    }
-
     fn synchronous(self: Arc<Self>) -> Option<Arc<Instrument>> {
         None
     }
@@ -176,7 +165,7 @@ impl Collect for Observable {
         let progress = Progress::new();
         let outcome =
             self.observe(reader.exporter, temporality, &reader.registry.shared, callbacks, |pending| {
-                let mut framer = framed(descriptor.head(point_kind), &self.scope, pass, &progress);
+                let mut framer = framed(descriptor, point_kind, pass, &progress);
                 for ObservedPoint { attributes, period, number } in pending {
                     let value = PointValue::Number(*number);
                     framer.add(|record| write(record, point_kind, attributes, *period, &value));
@@ -236,12 +225,12 @@ impl Progress {
 
 /// Frames a metric in parts and gives them to `sink`, one after the other, until it stops.
 fn framed<'a>(
-    head: MetricHead<'a>,
-    scope: &'a Arc<Scope>,
+    descriptor: &'a Descriptor,
+    point_kind: PointKind,
     pass: &'a mut Pass<'_>,
     progress: &'a Progress,
 ) -> MetricFramer<'a, impl FnMut(FramedPoints<'_>)> {
-    let Pass { limits, record, sink, .. } = pass;
+    let (Pass { limits, record, sink, .. }, scope) = (pass, &descriptor.scope);
     let forward = move |part: FramedPoints<'_>| {
         if progress.status() != SinkStatus::Accepted {
             return;
@@ -252,7 +241,7 @@ fn framed<'a>(
         };
         progress.note(points, sink(collected));
     };
-    MetricFramer::begin(head, record, limits.beside(scope), forward)
+    MetricFramer::begin(descriptor.head(point_kind), record, limits.beside(scope), forward)
 }
 
 /// False if the point does not fit beside what is there.

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use super::aggregator::Aggregator;
 use super::instrument::Instrument;
-use super::table::Series;
-use crate::process;
-use crate::record::{Number, Value};
+use super::table::{BoundSeries, Series};
+use crate::process::PerProcess;
+use crate::record::{AttributeSet, Number, Value};
 use sealed::{Pair, Pairs, ToNumber};
 
 /// A sum that only rises: requests, bytes, orders. From [`Meter::counter`](crate::Meter::counter).
@@ -173,11 +173,10 @@ impl<N: Measure> Handle<N> {
     }
 
     fn bind(&self, attributes: impl Attributes) -> Bound<N> {
-        attributes.with(|pairs| Bound {
-            series: self.instrument.bind(pairs),
-            generation: process::generation(),
-            handle: Handle { instrument: Arc::clone(&self.instrument), measure: PhantomData },
-        })
+        let attributes = attributes.with(|pairs| AttributeSet::new(pairs.iter().copied()));
+        let series = self.instrument.bind(&attributes);
+        let handle = Handle { instrument: Arc::clone(&self.instrument), measure: PhantomData };
+        Bound { first: series.0.first().cloned(), series: PerProcess::new(series), handle }
     }
 }
 
@@ -188,35 +187,24 @@ impl<N> fmt::Debug for Handle<N> {
 }
 
 struct Bound<N> {
-    /// One for each exporter of metrics.
-    series: Box<[Arc<Series>]>,
-    generation: u32,
+    series: PerProcess<BoundSeries>,
+    /// One of the series of the process that bound them: a forked child binds its own by the same attributes.
+    first: Option<Arc<Series>>,
     handle: Handle<N>,
 }
 
 impl<N> Bound<N> {
     #[inline]
     fn on_aggregators(&self, update: impl Fn(&Aggregator)) {
-        if self.generation != process::generation() {
-            return self.on_aggregators_of_child(update);
-        }
-        for series in &self.series {
+        for series in &self.series.get().unwrap_or_else(|| self.series_of_child()).0 {
             update(&series.aggregator);
         }
     }
 
-    /// Its series are the parent's; a child looks its own up.
     #[cold]
-    fn on_aggregators_of_child(&self, update: impl Fn(&Aggregator)) {
-        if let Some(series) = self.series.first() {
-            self.handle.instrument.update_set(&series.attributes, update);
-        }
-    }
-}
-
-impl<N> Drop for Bound<N> {
-    fn drop(&mut self) {
-        self.series.iter().for_each(|series| series.unbind());
+    fn series_of_child(&self) -> &BoundSeries {
+        let bind = |first: &Arc<Series>| self.handle.instrument.bind(&first.attributes);
+        self.series.get_or_renew(|| self.first.as_ref().map(bind).unwrap_or_default())
     }
 }
 

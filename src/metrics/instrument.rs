@@ -7,7 +7,7 @@ use super::aggregator::{AggregationKind, Aggregator};
 use super::handles::sealed::Pair;
 use super::registry::MeterShared;
 use super::storage::MetricStorage;
-use super::table::Series;
+use super::table::{BoundSeries, Table};
 use crate::config::{Histograms, PeriodicReaderSettings, Temporality};
 use crate::context::unix_now;
 use crate::process::PerProcess;
@@ -39,33 +39,28 @@ impl NumberKind {
     }
 }
 
-/// The buckets of a histogram, if the instrument has a say in them.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum HistogramBuckets {
-    Explicit(Arc<[f64]>),
-    Exponential,
-}
-
-/// The unit of an instrument and what it means; empty if not given.
-#[derive(Debug, Clone)]
+/// The unit of an instrument and its description; empty if not given.
+#[derive(Debug)]
 pub(crate) struct Metadata {
     pub(crate) unit: String,
     pub(crate) description: String,
 }
 
-/// Metadata that the program may give after it has created the instrument. Set while no fork can happen, as a child goes on
-/// using it.
-pub(super) type LateMetadata = Arc<OnceLock<Metadata>>;
+/// Metadata that the program may give after it has created the instrument. Set while no fork can happen, because a child goes
+/// on using it.
+pub(crate) type LateMetadata = Arc<OnceLock<Metadata>>;
 
 /// Everything that identifies and describes an instrument when it is created.
 #[derive(Debug, Clone)]
 pub(super) struct Descriptor {
+    pub(super) scope: Arc<Scope>,
     pub(super) name: String,
-    pub(super) metadata: Metadata,
+    pub(super) metadata: LateMetadata,
     pub(super) kind: InstrumentKind,
     pub(super) number_kind: NumberKind,
-    pub(super) buckets: Option<HistogramBuckets>,
-    /// The bounds of an explicit histogram that has none of its own.
+    /// Buckets that the program has chosen for a histogram.
+    pub(super) buckets: Option<AggregationKind>,
+    /// Bounds of an explicit histogram that has none of its own.
     pub(super) default_bounds: &'static [f64],
     /// The most series it may have.
     pub(super) limit: usize,
@@ -87,18 +82,11 @@ impl Descriptor {
         match self.kind {
             InstrumentKind::Counter | InstrumentKind::UpDownCounter => AggregationKind::Sum(self.number_kind),
             InstrumentKind::Gauge => AggregationKind::Gauge(self.number_kind),
-            InstrumentKind::Histogram => match &self.buckets {
-                Some(HistogramBuckets::Explicit(bounds)) => AggregationKind::Explicit(Arc::clone(bounds)),
-                _ if self.is_exponential(histograms) => AggregationKind::Exponential,
-                _ => AggregationKind::Explicit(self.default_bounds.into()),
+            InstrumentKind::Histogram => match (&self.buckets, histograms) {
+                (Some(buckets), _) => buckets.clone(),
+                (None, Histograms::Exponential) => AggregationKind::Exponential,
+                (None, _) => AggregationKind::Explicit(self.default_bounds.into()),
             },
-        }
-    }
-
-    fn is_exponential(&self, histograms: Histograms) -> bool {
-        match &self.buckets {
-            Some(buckets) => *buckets == HistogramBuckets::Exponential,
-            None => histograms == Histograms::Exponential,
         }
     }
 
@@ -121,9 +109,15 @@ impl Descriptor {
         }
     }
 
+    /// Returns the unit, or an empty text while it is not given.
+    pub(super) fn unit(&self) -> &str {
+        self.metadata.get().map_or("", |metadata| &metadata.unit)
+    }
+
+    /// Returns the part of the metric in front of its points.
     pub(super) fn head(&self, point_kind: PointKind) -> MetricHead<'_> {
-        let Metadata { unit, description } = &self.metadata;
-        MetricHead { name: &self.name, description, unit, point_kind }
+        let description = self.metadata.get().map_or("", |metadata| &metadata.description);
+        MetricHead { name: &self.name, description, unit: self.unit(), point_kind }
     }
 
     pub(super) fn point_kind(
@@ -131,24 +125,20 @@ impl Descriptor {
         histograms: Histograms,
         temporality: AggregationTemporality,
     ) -> PointKind {
-        match self.kind {
-            InstrumentKind::Gauge => PointKind::Gauge,
-            InstrumentKind::Histogram if self.is_exponential(histograms) => {
-                PointKind::ExponentialHistogram { temporality }
+        match self.aggregation(histograms) {
+            AggregationKind::Gauge(_) => PointKind::Gauge,
+            AggregationKind::Sum(_) => {
+                PointKind::Sum { monotonic: self.kind == InstrumentKind::Counter, temporality }
             }
-            InstrumentKind::Histogram => PointKind::Histogram { temporality },
-            kind => PointKind::Sum { monotonic: kind == InstrumentKind::Counter, temporality },
+            AggregationKind::Explicit(_) => PointKind::Histogram { temporality },
+            AggregationKind::Exponential => PointKind::ExponentialHistogram { temporality },
         }
     }
 }
 
 /// An instrument that the program measures with.
-#[derive(Debug)]
 pub(super) struct Instrument {
     pub(super) descriptor: Descriptor,
-    /// Read by collections. Set like its content.
-    pub(super) late_metadata: OnceLock<LateMetadata>,
-    pub(super) scope: Arc<Scope>,
     pub(super) shared: Arc<MeterShared>,
     /// Whether a value was left out: that is reported once.
     pub(super) has_refused: AtomicBool,
@@ -157,23 +147,9 @@ pub(super) struct Instrument {
 }
 
 impl Instrument {
-    pub(super) fn new(descriptor: Descriptor, scope: Arc<Scope>, shared: Arc<MeterShared>) -> Self {
+    pub(super) fn new(descriptor: Descriptor, shared: Arc<MeterShared>) -> Self {
         let storages = PerProcess::new(new_storages(&descriptor, &shared));
-        let late_metadata = OnceLock::new();
-        Self { descriptor, late_metadata, scope, shared, has_refused: AtomicBool::new(false), storages }
-    }
-
-    /// What OTLP has ahead of its points.
-    pub(super) fn head(&self, point_kind: PointKind) -> MetricHead<'_> {
-        let head = self.descriptor.head(point_kind);
-        match self.late_metadata.get().and_then(|late| late.get()) {
-            Some(Metadata { unit, description }) => MetricHead {
-                unit: first_given(head.unit, unit),
-                description: first_given(head.description, description),
-                ..head
-            },
-            None => head,
-        }
+        Self { descriptor, shared, has_refused: AtomicBool::new(false), storages }
     }
 
     /// Aggregates a measurement, given by the bits that its aggregators know it by.
@@ -201,14 +177,9 @@ impl Instrument {
         }
     }
 
-    /// The same for attributes that are put together already.
-    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Aggregator)) {
-        self.storages().iter().for_each(|storage| storage.update_set(attributes, &update));
-    }
-
-    /// The series of these attributes, one for each exporter.
-    pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Box<[Arc<Series>]> {
-        self.storages().iter().map(|storage| storage.bind(pairs)).collect()
+    /// Binds the series of these attributes, one for each exporter.
+    pub(super) fn bind(&self, attributes: &AttributeSet) -> BoundSeries {
+        BoundSeries(self.storages().iter().map(|storage| storage.bind(attributes.clone())).collect())
     }
 
     /// This process's storages, in the order of the exporters.
@@ -225,7 +196,7 @@ impl Instrument {
         let storages = self.storages.get_or_renew(|| new_storages(&self.descriptor, &self.shared));
         // a child that only measures needs its exporters, too; unless none of them sends metrics
         if !storages.is_empty() {
-            self.shared.measured_in_child();
+            self.shared.start_in_child.get().into_iter().for_each(|start| start());
         }
         storages
     }
@@ -236,21 +207,12 @@ fn update_all(storages: &[MetricStorage], bits: u64, pairs: &[Pair<'_>]) {
     storages.iter().for_each(|storage| storage.update(pairs, bits));
 }
 
-fn first_given<'a>(early: &'a str, late: &'a str) -> &'a str {
-    if early.is_empty() { late } else { early }
-}
-
 fn new_storages(descriptor: &Descriptor, shared: &MeterShared) -> Box<[MetricStorage]> {
     let now = unix_now();
     let storage = |reader: &PeriodicReaderSettings| {
         let temporality = descriptor.temporality(reader.temporality, false);
-        MetricStorage::new(
-            descriptor.aggregation(reader.histograms),
-            temporality,
-            descriptor.limit,
-            shared.seed,
-            now,
-        )
+        let aggregation = descriptor.aggregation(reader.histograms);
+        MetricStorage::new(Table::new(aggregation, descriptor.limit, shared.seed), temporality, now)
     };
     shared.readers.iter().map(storage).collect()
 }

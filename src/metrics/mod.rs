@@ -58,7 +58,7 @@ pub use handles::{
     Measure, UpDownCounter,
 };
 #[cfg(feature = "metrics")]
-pub(crate) use instrument::Metadata;
+pub(crate) use instrument::{LateMetadata, Metadata};
 use observable::Observable;
 pub use observable::Observer;
 pub(crate) use registry::Registry;

@@ -3,16 +3,15 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use super::aggregator::lock;
 use super::handles::{Attributes, Measure, difference, is_negative, sum};
 use super::instrument::{Descriptor, InstrumentKind};
 use super::registry::MeterShared;
 use super::table::overflow;
 use crate::context::{self, unix_now};
-use crate::process::{Panic, PerProcess, contain_panic};
-use crate::record::{AggregationTemporality, AttributeSet, Number, Period, Scope};
+use crate::process::{Panic, PerProcess, contain_panic, lock};
+use crate::record::{AggregationTemporality, AttributeSet, Number, Period};
 
 /// Takes what a callback observes. Given to the callbacks of [`InstrumentBuilder::observe_gauge`] and its like.
 ///
@@ -41,7 +40,7 @@ impl<N: Measure> Observer<'_, N> {
 }
 
 /// What one call of a callback observed, in its order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Observations {
     values: Vec<(AttributeSet, Number)>,
     by_set: HashMap<AttributeSet, usize>,
@@ -88,7 +87,6 @@ type Callback = Box<dyn Fn(&mut Observations) + Send + Sync>;
 /// An instrument with its callback.
 pub(super) struct Observable {
     pub(super) descriptor: Descriptor,
-    pub(super) scope: Arc<Scope>,
     callback: Callback,
     /// One for each exporter of metrics.
     state: PerProcess<Box<[Mutex<ExportState>]>>,
@@ -144,13 +142,12 @@ impl ExportState {
 impl Observable {
     pub(super) fn new<N: Measure>(
         descriptor: Descriptor,
-        scope: Arc<Scope>,
         shared: &MeterShared,
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Self {
         let callback: Callback =
             Box::new(move |observations| callback(&mut Observer { observations, measure: PhantomData }));
-        Self { descriptor, scope, callback, state: PerProcess::new(new_states(shared)) }
+        Self { descriptor, callback, state: PerProcess::new(new_states(shared)) }
     }
 
     /// Calls the callback, unless it is to be skipped, and gives `sink` the points that are pending for the exporter with
@@ -169,13 +166,10 @@ impl Observable {
         sink: impl FnOnce(&[ObservedPoint]) -> usize,
     ) -> Result<bool, Panic> {
         let mut observations = Observations {
-            values: Vec::new(),
-            by_set: HashMap::new(),
             limit: self.descriptor.limit,
             adds_up: self.descriptor.kind != InstrumentKind::Gauge,
             only_rises: self.descriptor.kind == InstrumentKind::Counter,
-            rest: None,
-            refused: None,
+            ..Observations::default()
         };
         let outcome = match callbacks {
             Callbacks::Run => contain_panic(|| context::in_program(|| (self.callback)(&mut observations))),

@@ -4,12 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::aggregator::lock;
 use super::collection::Collect;
 use super::instrument::{Descriptor, Instrument};
 use super::observable::Observable;
 use crate::config::PeriodicReaderSettings;
-use crate::process;
+use crate::process::{self, lock};
 use crate::record::{Scope, random};
 
 /// Names of more instruments than this are made up at run time; those instruments measure nothing.
@@ -39,8 +38,8 @@ impl Instruments {
     }
 }
 
-fn identity(scope: &Arc<Scope>, name: &str) -> Identity {
-    (Arc::clone(scope), name.to_ascii_lowercase())
+fn identity(descriptor: &Descriptor) -> Identity {
+    (Arc::clone(&descriptor.scope), descriptor.name.to_ascii_lowercase())
 }
 
 impl Registry {
@@ -55,15 +54,14 @@ impl Registry {
     }
 
     /// The instrument of this descriptor: the existing one, or a new one.
-    pub(super) fn instrument(&self, scope: &Arc<Scope>, descriptor: Descriptor) -> Arc<Instrument> {
-        let fresh =
-            || Arc::new(Instrument::new(descriptor.clone(), Arc::clone(scope), Arc::clone(&self.shared)));
+    pub(super) fn instrument(&self, descriptor: Descriptor) -> Arc<Instrument> {
+        let fresh = || Arc::new(Instrument::new(descriptor.clone(), Arc::clone(&self.shared)));
         if self.shared.readers.is_empty() {
             return fresh();
         }
         process::with_fork_lock(|| {
             let mut instruments = lock(&self.instruments);
-            let identity = identity(scope, &descriptor.name);
+            let identity = identity(&descriptor);
             let same =
                 instruments.namesakes(&identity).filter(|known| is_same(known.descriptor(), &descriptor));
             if let Some(known) = same.cloned().find_map(Collect::synchronous) {
@@ -81,7 +79,7 @@ impl Registry {
             return;
         }
         process::with_fork_lock(|| {
-            let identity = identity(&observable.scope, &observable.descriptor.name);
+            let identity = identity(&observable.descriptor);
             self.enter(&mut lock(&self.instruments), identity, observable);
         });
     }
@@ -94,7 +92,7 @@ impl Registry {
             let Instruments { entries, by_name } = &mut *instruments;
             by_name.clear();
             for (index, entry) in entries.iter().enumerate() {
-                by_name.entry(identity(entry.scope(), &entry.descriptor().name)).or_default().push(index);
+                by_name.entry(identity(entry.descriptor())).or_default().push(index);
             }
         });
     }
@@ -103,13 +101,13 @@ impl Registry {
         if instruments.entries.len() >= MAX_INSTRUMENTS {
             let what =
                 format!("more than {MAX_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
-            return self.shared.report_misuse_locked(what);
+            return self.shared.report_misuse(what);
         }
         let contradicts = |known: &&Arc<dyn Collect>| {
             !is_same(known.descriptor(), entry.descriptor()) || is_observed(known) != is_observed(&entry)
         };
         if let Some(known) = instruments.namesakes(&identity).find(contradicts) {
-            self.shared.report_misuse_locked(conflict(known, &entry));
+            self.shared.report_misuse(conflict(known, &entry));
         }
         let index = instruments.entries.len();
         instruments.entries.push(entry);
@@ -124,14 +122,14 @@ impl Registry {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("Registry").field("readers", &self.shared.readers).finish_non_exhaustive()
     }
 }
 
 /// Whether two descriptors mean the same stream of data; the first description is kept.
 fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
-    (known.kind, known.number_kind, &known.metadata.unit, &known.buckets, known.limit)
-        == (new.kind, new.number_kind, &new.metadata.unit, &new.buckets, new.limit)
+    (known.kind, known.number_kind, known.unit(), &known.buckets, known.limit)
+        == (new.kind, new.number_kind, new.unit(), &new.buckets, new.limit)
 }
 
 fn is_observed(entry: &Arc<dyn Collect>) -> bool {
@@ -141,7 +139,7 @@ fn is_observed(entry: &Arc<dyn Collect>) -> bool {
 fn conflict(known: &Arc<dyn Collect>, new: &Arc<dyn Collect>) -> String {
     let described = |entry: &Arc<dyn Collect>| {
         let kind = entry.descriptor().kind_name();
-        let unit = match entry.descriptor().metadata.unit.as_str() {
+        let unit = match entry.descriptor().unit() {
             "" => String::new(),
             unit => format!(" in {unit:?}"),
         };
@@ -167,7 +165,8 @@ pub(super) struct MeterShared {
     pub(super) seed: u64,
     // locked only while no fork can happen, as a child goes on using it
     misuses: Mutex<Misuses>,
-    start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Called at the first measurement in a forked child.
+    pub(super) start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// How the program misuses instruments: reported with the next collection, each once.
@@ -182,33 +181,17 @@ impl MeterShared {
         Self { readers, seed: random(), misuses: Mutex::default(), start_in_child: OnceLock::new() }
     }
 
-    /// The first measurement in a forked child.
-    pub(super) fn measured_in_child(&self) {
-        if let Some(start) = self.start_in_child.get() {
-            start();
-        }
-    }
-
     #[cold]
     pub(super) fn report_misuse(&self, what: String) {
-        process::with_fork_lock(|| self.report_misuse_locked(what));
-    }
-
-    /// The same where no fork can happen already.
-    pub(super) fn report_misuse_locked(&self, what: String) {
-        let mut misuses = lock(&self.misuses);
-        if misuses.known.len() < MAX_MISUSES && misuses.known.insert(what.clone()) {
-            misuses.waiting.push(what);
-        }
+        process::with_fork_lock(|| {
+            let mut misuses = lock(&self.misuses);
+            if misuses.known.len() < MAX_MISUSES && misuses.known.insert(what.clone()) {
+                misuses.waiting.push(what);
+            }
+        });
     }
 
     pub(super) fn take_misuses(&self) -> Vec<String> {
         process::with_fork_lock(|| std::mem::take(&mut lock(&self.misuses).waiting))
-    }
-}
-
-impl fmt::Debug for MeterShared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MeterShared").field("readers", &self.readers).finish_non_exhaustive()
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use super::aggregator::{AggregationKind, Aggregator, PointValue, lock};
+use super::aggregator::{Aggregator, PointValue};
 use super::handles::sealed::Pair;
 use super::table::{Series, SeriesRequest, Table};
+use crate::process::lock;
 use crate::record::{AggregationTemporality, AttributeSet, Period};
 
 /// The series of an instrument for one exporter, and their temporality.
@@ -77,14 +78,8 @@ impl Drop for PendingPoint {
 }
 
 impl MetricStorage {
-    pub(super) fn new(
-        aggregation: AggregationKind,
-        temporality: AggregationTemporality,
-        limit: usize,
-        seed: u64,
-        now: u64,
-    ) -> Self {
-        let table = Table::new(aggregation, limit, seed);
+    pub(super) fn new(table: Table, temporality: AggregationTemporality, now: u64) -> Self {
+        let seed = table.seed;
         let series = match temporality {
             AggregationTemporality::Cumulative => SeriesTable::Cumulative(table),
             AggregationTemporality::Delta => SeriesTable::Delta(RwLock::new(table)),
@@ -109,25 +104,11 @@ impl MetricStorage {
         }
     }
 
-    pub(super) fn update_set(&self, attributes: &AttributeSet, update: impl Fn(&Aggregator)) {
+    /// Returns the series of these attributes, which is not forgotten as long as it is bound.
+    pub(super) fn bind(&self, attributes: AttributeSet) -> Arc<Series> {
         match &self.series {
-            SeriesTable::Cumulative(table) => update(&table.series_of(attributes.clone()).aggregator),
-            SeriesTable::Delta(table) => {
-                let series = bind_new(table, attributes.clone(), self.seed);
-                update(&series.aggregator);
-                series.unbind();
-            }
-        }
-    }
-
-    pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> Arc<Series> {
-        match &self.series {
-            SeriesTable::Cumulative(table) => bound(table.series(pairs)),
-            SeriesTable::Delta(table) => {
-                // A series is not forgotten as long as it is bound.
-                let found = read(table).find(pairs).map(bound);
-                found.unwrap_or_else(|| bind_new(table, AttributeSet::new(pairs.iter().copied()), self.seed))
-            }
+            SeriesTable::Cumulative(table) => bound(table.series_of(attributes)),
+            SeriesTable::Delta(table) => bind_new(table, attributes, self.seed),
         }
     }
 
@@ -191,7 +172,7 @@ fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) 
     series.unbind();
 }
 
-/// Returns the series of attributes that are new, or were given in another order, and binds it.
+/// Binds the series of attributes that may be new.
 #[cold]
 fn bind_new(table: &RwLock<Table>, attributes: AttributeSet, seed: u64) -> Arc<Series> {
     make_room(table);

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::aggregator::{AggregationKind, Aggregator, lock};
+use super::aggregator::{AggregationKind, Aggregator};
 use super::handles::sealed::Pair;
 use crate::process::atomic::AtomicU64;
+use crate::process::lock;
 use crate::record::{AttributeSet, Pattern};
 
 /// A chain is this long when the table is as full as it may be.
@@ -20,7 +21,8 @@ pub(super) struct Table {
     aggregation: AggregationKind,
     /// The most series there may be, the one for all the rest included.
     limit: usize,
-    seed: u64,
+    /// Seed of the hashes of attributes.
+    pub(super) seed: u64,
     /// The series without attributes, which most instruments have alone.
     bare: OnceLock<Arc<Series>>,
     /// Preallocated with the first series that has attributes.
@@ -151,10 +153,7 @@ impl Table {
     /// The series of these attributes.
     #[inline(always)]
     pub(super) fn series(&self, pairs: &[Pair<'_>]) -> &Arc<Series> {
-        match self.find(pairs) {
-            Some(series) => series,
-            None => self.new_series(pairs),
-        }
+        self.find(pairs).unwrap_or_else(|| self.new_series(pairs))
     }
 
     #[cold]
@@ -186,16 +185,16 @@ impl Table {
     /// # Errors
     /// What must be allocated first, while no lock is held.
     pub(super) fn try_series(&self, request: &mut SeriesRequest) -> Result<&Arc<Series>, Missing> {
-        let SeriesRequest { attributes, preallocated, .. } = request;
+        let attributes = &request.attributes;
         // the series without attributes needs none
         let buckets = match (attributes.is_empty(), self.buckets.get()) {
             (true, _) => None,
             (false, Some(buckets)) => Some(buckets),
             (false, None) => {
                 let missing = Missing::Buckets { limit: self.limit, seed: self.seed };
-                let buckets = preallocated.buckets.take().ok_or(missing)?;
+                let buckets = request.buckets.take().ok_or(missing)?;
                 // another thread may have been faster
-                preallocated.buckets = self.buckets.set(buckets).err();
+                request.buckets = self.buckets.set(buckets).err();
                 self.buckets.get()
             }
         };
@@ -205,7 +204,7 @@ impl Table {
             return Ok(series);
         }
         if all.len() == all.capacity() {
-            match &mut preallocated.list {
+            match &mut request.list {
                 Some(list) if list.capacity() > all.len() => {
                     list.append(&mut all);
                     std::mem::swap(list, &mut all);
@@ -218,7 +217,7 @@ impl Table {
             if let Some(series) = self.overflow.get() {
                 return Ok(series);
             }
-            let overflow = preallocated
+            let overflow = request
                 .overflow
                 .take()
                 .ok_or_else(|| Missing::Overflow { aggregation: self.aggregation.clone() })?;
@@ -229,9 +228,9 @@ impl Table {
             is_patterned: buckets.is_some_and(|buckets| buckets.pattern.is_of(attributes)),
             aggregation: self.aggregation.clone(),
         };
-        let series = preallocated.series.take().ok_or_else(missing)?;
+        let series = request.series.take().ok_or_else(missing)?;
         all.push(Arc::clone(&series));
-        Ok(match (buckets, preallocated.node.take()) {
+        Ok(match (buckets, request.node.take()) {
             (Some(buckets), Some(node)) => buckets.place(node),
             _ => self.bare.get_or_init(|| series),
         })
@@ -309,20 +308,15 @@ impl Drop for RemovedSeries {
     }
 }
 
-/// A set of attributes whose series is requested, and what was preallocated for it. To be dropped while no lock is held.
+/// A set of attributes whose series is requested, and the allocations that a new series needs: they are made before a lock is
+/// taken. To be dropped while no lock is held.
 pub(super) struct SeriesRequest {
     attributes: AttributeSet,
     hash: u64,
     /// Whether it is the overflow series.
     is_overflow: bool,
-    preallocated: Preallocated,
-}
-
-/// The allocations that a new series needs, made before a lock is taken.
-#[derive(Default)]
-struct Preallocated {
     series: Option<Arc<Series>>,
-    /// Where it will be found, unless it is the one without attributes.
+    /// Where the series will be found, unless it is the one without attributes.
     node: Option<Box<Node>>,
     overflow: Option<Arc<Series>>,
     buckets: Option<Buckets>,
@@ -340,7 +334,8 @@ pub(super) enum Missing {
 impl SeriesRequest {
     pub(super) fn new(attributes: AttributeSet, seed: u64) -> Self {
         let (hash, is_overflow) = (attributes.hash_of(seed), attributes == overflow());
-        Self { attributes, hash, is_overflow, preallocated: Preallocated::default() }
+        let (series, node, overflow, buckets, list) = (None, None, None, None, None);
+        Self { attributes, hash, is_overflow, series, node, overflow, buckets, list }
     }
 
     /// Makes what was missing.
@@ -348,19 +343,19 @@ impl SeriesRequest {
         match missing {
             Missing::Buckets { limit, seed } => {
                 let pattern = Arc::new(Pattern::of(&self.attributes, seed));
-                self.preallocated.buckets = Some(Buckets::new(pattern, limit));
+                self.buckets = Some(Buckets::new(pattern, limit));
             }
             Missing::List { longer_than } => {
-                self.preallocated.list = Some(Vec::with_capacity(2 * longer_than + 4));
+                self.list = Some(Vec::with_capacity(2 * longer_than + 4));
             }
             Missing::Overflow { aggregation } => {
-                self.preallocated.overflow = Some(Series::new(overflow(), 0, false, &aggregation));
+                self.overflow = Some(Series::new(overflow(), 0, false, &aggregation));
             }
             Missing::Series { is_patterned, aggregation } => {
                 let series = Series::new(self.attributes.clone(), self.hash, is_patterned, &aggregation);
-                self.preallocated.node = (!self.attributes.is_empty())
+                self.node = (!self.attributes.is_empty())
                     .then(|| Box::new(Node { series: Arc::clone(&series), next: Slot::new() }));
-                self.preallocated.series = Some(series);
+                self.series = Some(series);
             }
         }
     }
@@ -405,13 +400,9 @@ impl Series {
         self.bound.fetch_sub(1, Ordering::Release);
     }
 
-    pub(super) fn is_bound(&self) -> bool {
-        self.bound.load(Ordering::Acquire) > 0
-    }
-
     /// Whether nothing was measured under it and no handle is bound to it.
     pub(super) fn is_idle(&self) -> bool {
-        !self.is_bound() && self.aggregator.is_empty()
+        self.bound.load(Ordering::Acquire) == 0 && self.aggregator.is_empty()
     }
 
     pub(super) fn is_forgotten(&self) -> bool {
@@ -426,6 +417,16 @@ impl Series {
     /// Notes that a collection has skipped it, or that nothing is left of an earlier one.
     pub(super) fn set_pending_since(&self, since: Option<u64>) {
         self.pending_since.store(since.unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+/// Series that a handle is bound to, one for each exporter. Their tables do not forget them before this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct BoundSeries(pub(super) Box<[Arc<Series>]>);
+
+impl Drop for BoundSeries {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|series| series.unbind());
     }
 }
 

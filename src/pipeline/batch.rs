@@ -8,13 +8,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::config::BatchSettings;
+use crate::pipeline::ledger::Outcome;
 use crate::record::wire::encode_varint;
-use crate::record::{Chunk, Run, Scope, Signal, field_len, frames, records_in};
+use crate::record::{
+    Chunk, RESOURCE_RECORDS, Run, SCOPE_RECORDS, Scope, Signal, field_len, frames, records_in,
+};
 pub(crate) use limit::RequestLimit;
 
-/// Tag of `resource_spans` in a request, and of `scope_spans` in a resource; all signals alike.
-const RESOURCE_RECORDS: u8 = 0x0a;
-const SCOPE_RECORDS: u8 = 0x12;
 /// A tag and the longest length that a body below 4 GiB can have.
 const LONGEST_HEADER: usize = 6;
 
@@ -30,16 +30,9 @@ pub(crate) struct Backlog {
 #[derive(Debug)]
 pub(crate) enum Next {
     Batch(Batch),
-    /// What no request can hold: one record, or a metric with its points.
-    TooLarge {
-        records: u64,
-        bytes: usize,
-    },
-    /// What a chunk held that was lost with the file of the flight recorder.
-    Lost {
-        records: u64,
-        bytes: usize,
-    },
+    /// Records that are in no batch: one record, or a metric with its points, that no request can hold (`TooLarge`), or the
+    /// records of a chunk that was lost with the file of the flight recorder (`Damaged`).
+    Dropped(Outcome, u64, usize),
 }
 
 /// One request and what is in it. Its records stay in the chunks that came through the queue.
@@ -154,13 +147,13 @@ impl Backlog {
             let (records, bytes) = chunk.first_frame();
             if chunk.is_lost() {
                 let (records, bytes) = contents(&chunk);
-                return Some(Next::Lost { records, bytes });
+                return Some(Next::Dropped(Outcome::Damaged, records, bytes));
             }
             chunk.take_part(records, bytes);
             if !chunk.is_empty() {
                 chunks.push_front(chunk);
             }
-            return Some(Next::TooLarge { records: records as u64, bytes });
+            return Some(Next::Dropped(Outcome::TooLarge, records as u64, bytes));
         }
         let origin = if is_snapshot { Origin::Collection } else { Origin::Queue };
         Some(Next::Batch(Batch::assemble(signal, origin, plan, taken)))
@@ -189,10 +182,13 @@ impl Batch {
     fn assemble(signal: Signal, origin: Origin, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>) -> Self {
         let Plan { mut groups, resource, records, .. } = plan;
         let (records, mut queued_bytes, mut framing) = (records as u64, 0, Vec::new());
-        for groups in of_resources(&mut groups) {
+        // The groups of one resource stand together; usually there is one resource.
+        for groups in groups.chunk_by_mut(|group, next| group.has_resource_of(&next.scope)) {
             let mut start = framing.len();
-            write_header(&mut framing, RESOURCE_RECORDS, resource_len(groups, resource));
-            framing.extend_from_slice(resource_of(groups, resource));
+            let resource = groups.first().and_then(|group| group.scope.resource()).unwrap_or(resource);
+            let scopes: usize = groups.iter().map(|group| field_len(group.len())).sum();
+            write_header(&mut framing, RESOURCE_RECORDS, resource.len() + scopes);
+            framing.extend_from_slice(resource);
             for group in groups {
                 write_header(&mut framing, SCOPE_RECORDS, group.len());
                 framing.extend_from_slice(group.scope.field());
@@ -410,21 +406,6 @@ impl<'a> Plan<'a> {
             .insert(index, Group { scope: Arc::clone(scope), framing: 0..0, pieces: Vec::new(), bytes: 0 });
         index
     }
-}
-
-/// The groups of each resource; usually there is one.
-fn of_resources(groups: &mut [Group]) -> impl Iterator<Item = &mut [Group]> {
-    groups.chunk_by_mut(|group, next| group.has_resource_of(&next.scope))
-}
-
-/// The resource of groups that have the same one, as it stands in front of them.
-fn resource_of<'a>(groups: &'a [Group], usual: &'a [u8]) -> &'a [u8] {
-    groups.first().and_then(|group| group.scope.resource()).unwrap_or(usual)
-}
-
-/// Bytes of the `ResourceSpans` message itself.
-fn resource_len(groups: &[Group], usual: &[u8]) -> usize {
-    resource_of(groups, usual).len() + groups.iter().map(|group| field_len(group.len())).sum::<usize>()
 }
 
 fn write_header(body: &mut Vec<u8>, tag: u8, len: usize) {

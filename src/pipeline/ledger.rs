@@ -15,7 +15,7 @@
 //! | `rejected` | `pipeline/worker/attempt`: `Worker::apply_verdict` | read the collector's message in the problem hook |
 //! | `dropped.refused` | `pipeline/worker/attempt`: `Worker::apply_verdict` | mend endpoint or credentials: the collector refused the request for good |
 //! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | reach the collector; a longer time to give up |
-//! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part` | raise the collector's limit, or smaller records |
+//! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part`; `worker/spooling`: `settle_dropped` | raise the collector's limit, or smaller records |
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
 //! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | reach the collector; a larger `spool-bytes` or `spool-age` |
 //! | `dropped.damaged` | `pipeline/worker/spooling`: what `Spool::take_damaged` gives | look at the disk; the file is kept as `*.damaged` |
@@ -299,13 +299,8 @@ pub struct Dropped {
 impl Dropped {
     /// All reasons added up.
     pub fn total(&self) -> u64 {
-        self.refused
-            + self.gave_up
-            + self.too_large
-            + self.shutdown
-            + self.worker_panicked
-            + self.expired
-            + self.damaged
+        let Self { refused, gave_up, too_large, shutdown, worker_panicked, expired, damaged } = self;
+        refused + gave_up + too_large + shutdown + worker_panicked + expired + damaged
     }
 }
 
@@ -331,12 +326,8 @@ pub struct NotEnqueued {
 impl NotEnqueued {
     /// All reasons added up.
     pub fn total(&self) -> u64 {
-        self.queue_full
-            + self.too_large
-            + self.after_shutdown
-            + self.suppressed
-            + self.no_worker
-            + self.panicked
+        let Self { queue_full, too_large, after_shutdown, suppressed, no_worker, panicked } = self;
+        queue_full + too_large + after_shutdown + suppressed + no_worker + panicked
     }
 }
 

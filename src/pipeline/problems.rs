@@ -1,29 +1,25 @@
-//! How problems at run time reach the program: its hook is called once per kind, signal and period. The library never prints.
+//! Reports problems at run time: the program's hook is called once per kind, signal and period. The library never prints.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::context::{self, Owner};
 use crate::escape::{escape_all_but, shows_itself};
 use crate::pipeline::clock;
 use crate::problem::{Problem, ProblemHook, ProblemKind};
-use crate::process::{Driver, contain_panic, spawn};
+use crate::process::{Driver, contain_panic, lock, spawn};
 use crate::record::Signal;
 
 /// Each kind of problem is reported once per period.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The most problems that are held back.
-const MOST_HELD: usize = 1000;
+/// Maximum number of problems that are held back.
+const MAX_HELD: usize = 1000;
 
-/// Lets each kind of problem of a signal through once per period and counts what it holds back.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    period: Duration,
-    /// Of each signal, and last of none.
-    kinds: [[Held; ProblemKind::COUNT]; Signal::COUNT + 1],
-}
+/// Lets each kind of problem of a signal through once per period, and counts the occurrences in between.
+#[derive(Debug, Default)]
+struct Gate([[Held; ProblemKind::COUNT]; Signal::COUNT]);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
@@ -32,17 +28,11 @@ struct Held {
 }
 
 impl Gate {
-    pub(crate) fn new(period: Duration) -> Self {
-        Self { period, kinds: [[Held::default(); ProblemKind::COUNT]; Signal::COUNT + 1] }
-    }
-
-    /// Counts an occurrence; `Some(occurrences)` when it is time to report.
-    pub(crate) fn pass(&mut self, signal: Option<Signal>, kind: ProblemKind, now: Instant) -> Option<u64> {
-        let held = &mut self.kinds[signal.map_or(Signal::COUNT, |signal| signal as usize)][kind as usize];
+    /// Counts an occurrence. Returns the number of occurrences when it is time to report.
+    fn pass(&mut self, signal: Signal, kind: ProblemKind, now: Instant) -> Option<u64> {
+        let held = &mut self.0[signal as usize][kind as usize];
         held.since += 1;
-        let due =
-            held.last_reported.is_none_or(|reported| now.saturating_duration_since(reported) >= self.period);
-        if !due {
+        if held.last_reported.is_some_and(|reported| now.saturating_duration_since(reported) < PERIOD) {
             return None;
         }
         held.last_reported = Some(now);
@@ -71,7 +61,7 @@ impl ProblemReporter {
             exporter: exporter.to_owned(),
             hook,
             owner,
-            gate: Mutex::new(Gate::new(PERIOD)),
+            gate: Mutex::default(),
             driver: Driver::OwnThread,
             held: Mutex::default(),
             holds_back: AtomicBool::new(false),
@@ -93,7 +83,7 @@ impl ProblemReporter {
     /// Reports what was held back, unless that is still so.
     pub(crate) fn report_held(&self) {
         if !self.holds_back.load(Ordering::Relaxed) {
-            let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+            let held = std::mem::take(&mut *lock(&self.held));
             held.iter().for_each(|problem| self.call_hook(problem));
         }
     }
@@ -101,7 +91,7 @@ impl ProblemReporter {
     /// The message is only made when it is reported.
     pub(crate) fn report(&self, signal: Signal, kind: ProblemKind, message: impl FnOnce() -> String) {
         if let Some(occurrences) = self.pass(signal, kind) {
-            self.pass_on(Some(signal), kind, message(), occurrences);
+            self.pass_on(self.problem(Some(signal), kind, &message(), occurrences));
         }
     }
 
@@ -114,7 +104,7 @@ impl ProblemReporter {
         message: impl FnOnce() -> String,
     ) {
         let Some(occurrences) = self.pass(signal, kind) else { return };
-        let problem = self.problem(Some(signal), kind, message(), occurrences);
+        let problem = self.problem(Some(signal), kind, &message(), occurrences);
         if self.driver == Driver::Caller {
             return self.hold(problem);
         }
@@ -130,13 +120,12 @@ impl ProblemReporter {
     /// The occurrences to be reported, if it is time to.
     fn pass(&self, signal: Signal, kind: ProblemKind) -> Option<u64> {
         self.hook.as_ref()?;
-        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        gate.pass(Some(signal), kind, clock::now())
+        lock(&self.gate).pass(signal, kind, clock::now())
     }
 
     /// Reports what happens once, even if others of its kind were reported within the period.
     pub(crate) fn report_once(&self, signal: impl Into<Option<Signal>>, kind: ProblemKind, message: String) {
-        self.pass_on(signal.into(), kind, message, 1);
+        self.pass_on(self.problem(signal.into(), kind, &message, 1));
     }
 
     /// Reports that the collector does not take a signal, once: it is a matter of configuration, and will not change by
@@ -146,7 +135,7 @@ impl ProblemReporter {
             let name = signal.name();
             let advice = format!("correct the endpoint or switch {name} off for this exporter");
             let message = format!("no {name} are taken here, {advice}: {reason}");
-            self.pass_on(Some(signal), ProblemKind::NotTaken, message, 1);
+            self.report_once(signal, ProblemKind::NotTaken, message);
         }
     }
 
@@ -155,28 +144,18 @@ impl ProblemReporter {
         self.not_taken[signal as usize].store(false, Ordering::Relaxed);
     }
 
-    fn pass_on(&self, signal: Option<Signal>, kind: ProblemKind, message: String, occurrences: u64) {
-        if self.hook.is_none() {
-            return;
-        }
-        let problem = self.problem(signal, kind, message, occurrences);
-        if self.holds_back.load(Ordering::Relaxed) { self.hold(problem) } else { self.call_hook(&problem) }
-    }
-
-    fn problem(
-        &self,
-        signal: Option<Signal>,
-        kind: ProblemKind,
-        message: String,
-        occurrences: u64,
-    ) -> Problem {
-        let message = escape_all_but(shows_itself, &message).into_owned();
+    fn problem(&self, signal: Option<Signal>, kind: ProblemKind, message: &str, occurrences: u64) -> Problem {
+        let message = escape_all_but(shows_itself, message).into_owned();
         Problem { exporter: self.exporter.clone(), kind, signal, message, occurrences }
     }
 
+    fn pass_on(&self, problem: Problem) {
+        if self.holds_back.load(Ordering::Relaxed) { self.hold(problem) } else { self.call_hook(&problem) }
+    }
+
     fn hold(&self, problem: Problem) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.len() < MOST_HELD {
+        let mut held = lock(&self.held);
+        if held.len() < MAX_HELD {
             held.push(problem);
         }
     }
@@ -198,12 +177,12 @@ impl fmt::Debug for ProblemReporter {
 mod tests {
     use super::*;
 
-    const TRACES: Option<Signal> = Some(Signal::Traces);
+    const TRACES: Signal = Signal::Traces;
 
     #[test]
     fn a_kind_is_reported_once_per_period_with_its_count() {
         let start = Instant::now();
-        let mut gate = Gate::new(Duration::from_secs(60));
+        let mut gate = Gate::default();
         assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start), Some(1));
         assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start + Duration::from_secs(1)), None);
         assert_eq!(gate.pass(TRACES, ProblemKind::Refused, start + Duration::from_secs(59)), None);
@@ -213,7 +192,7 @@ mod tests {
     #[test]
     fn kinds_do_not_hold_each_other_back() {
         let now = Instant::now();
-        let mut gate = Gate::new(Duration::from_secs(60));
+        let mut gate = Gate::default();
         assert_eq!(gate.pass(TRACES, ProblemKind::Refused, now), Some(1));
         assert_eq!(gate.pass(TRACES, ProblemKind::WorkerPanicked, now), Some(1));
     }
@@ -221,8 +200,8 @@ mod tests {
     #[test]
     fn signals_do_not_hold_each_other_back() {
         let now = Instant::now();
-        let mut gate = Gate::new(Duration::from_secs(60));
-        for signal in Signal::ALL.map(Some).into_iter().chain([None]) {
+        let mut gate = Gate::default();
+        for signal in Signal::ALL {
             assert_eq!(gate.pass(signal, ProblemKind::Refused, now), Some(1), "{signal:?}");
         }
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{generation, lock, with_fork_lock};
+use super::{STARTING, generation, lock, with_fork_lock};
 
 /// How long a fork waits: longer than a busy machine keeps a thread from running. Only the first request of a process can
 /// cost a fork as much.
@@ -67,7 +67,7 @@ impl Drop for FirstUse {
 pub(super) fn lock_for_fork() -> MutexGuard<'static, ()> {
     let mut begun = None;
     loop {
-        let held = lock();
+        let held = lock(&STARTING);
         let waited = begun.get_or_insert_with(Instant::now).elapsed();
         if !is_under_way() || waited >= LONGEST_WAIT {
             return held;

@@ -65,9 +65,9 @@ use std::fmt;
 pub(crate) use attribute::MAX_DEPTH;
 pub(crate) use attribute_set::{AttributeSet, Pattern};
 pub(crate) use buffer::{Pool, field_len, frames};
-pub(crate) use chunk::{Chunk, Run, records_in};
+pub(crate) use chunk::{Chunk, RESOURCE_RECORDS, Run, SCOPE_RECORDS, records_in};
 #[cfg(all(feature = "spool", target_os = "linux"))]
-pub(crate) use chunk::{RECORD, RESOURCE_RECORDS, SCOPE_RECORDS, content};
+pub(crate) use chunk::{RECORD, content};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use foreign::{DroppedBefore, ForeignResource, ForeignScope};
 pub(crate) use id::random;

@@ -4,7 +4,9 @@
 #[path = "contents.rs"]
 mod contents;
 
+use std::convert::Infallible;
 use std::io;
+use std::ops::{Deref, DerefMut};
 #[cfg(feature = "spool")]
 use std::path::Path;
 use std::sync::Arc;
@@ -25,11 +27,13 @@ pub fn inspect(_: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has a spool"))
 }
 
+/// A spool that cannot exist: the compiler removes the code that uses one.
 #[derive(Debug)]
-pub(crate) enum Spool {}
+pub(crate) struct Spool(Infallible);
 
+/// A flight recorder that cannot exist.
 #[derive(Debug)]
-pub(crate) enum Recorder {}
+pub(crate) struct Recorder(Infallible);
 
 pub(crate) struct SpooledRequest {
     pub(crate) records: u64,
@@ -60,94 +64,53 @@ impl Spool {
         }
         Ok(None)
     }
+}
 
-    pub(crate) fn drains(&self) -> bool {
-        match *self {}
-    }
+/// The methods of a spool and of its recorder. Nothing implements them, so that each is a signature alone.
+pub(crate) trait Absent {
+    fn drains(&self) -> bool;
+    fn recorder(&self) -> &Arc<Recorder>;
+    fn tick(&mut self, now: Instant) -> Option<[Dropped; Signal::COUNT]>;
+    fn sync_if_due(&mut self, now: Instant);
+    fn next_tick(&self) -> Option<Instant>;
+    fn is_too_old(&self, signal: Signal) -> bool;
+    fn take_notes(&mut self) -> Vec<String>;
+    fn append(&mut self, _: Signal, _: u64, _: &[&[u8]], _: &dyn Fn(u32, u32)) -> io::Result<()>;
+    fn has_pending(&self, signal: Signal) -> bool;
+    fn next(&mut self, signal: Signal) -> io::Result<Option<SpooledRequest>>;
+    fn settle(&mut self, signal: Signal) -> io::Result<()>;
+    fn take_unread(&mut self, signal: Signal);
+    fn put_back(&mut self, signal: Signal);
+    fn take_damaged(&mut self) -> [Dropped; Signal::COUNT];
+    fn close(&mut self);
 
-    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
-        match *self {}
-    }
+    fn slots(&self) -> usize;
+    fn take(&self, signal: Signal, bytes: usize) -> Option<Slot>;
+    fn take_open_span(&self) -> Option<OpenSpanSlot>;
+    #[cfg(test)]
+    fn abandon(&self);
+    fn has_all(&self) -> bool;
+}
 
-    pub(crate) fn tick(&mut self, _: Instant) -> Option<[Dropped; Signal::COUNT]> {
-        match *self {}
-    }
+impl Deref for Spool {
+    type Target = dyn Absent;
 
-    pub(crate) fn sync_if_due(&mut self, _: Instant) {
-        match *self {}
-    }
-
-    pub(crate) fn next_tick(&self) -> Option<Instant> {
-        match *self {}
-    }
-
-    pub(crate) fn is_too_old(&self, _: Signal) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn take_notes(&mut self) -> Vec<String> {
-        match *self {}
-    }
-
-    pub(crate) fn append(
-        &mut self,
-        _: Signal,
-        _: u64,
-        _: &[&[u8]],
-        _: impl FnOnce(u32, u32),
-    ) -> io::Result<()> {
-        match *self {}
-    }
-
-    pub(crate) fn has_pending(&self, _: Signal) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn next(&mut self, _: Signal) -> io::Result<Option<SpooledRequest>> {
-        match *self {}
-    }
-
-    pub(crate) fn settle(&mut self, _: Signal) -> io::Result<()> {
-        match *self {}
-    }
-
-    pub(crate) fn take_unread(&mut self, _: Signal) {
-        match *self {}
-    }
-
-    pub(crate) fn put_back(&mut self, _: Signal) {
-        match *self {}
-    }
-
-    pub(crate) fn take_damaged(&mut self) -> [Dropped; Signal::COUNT] {
-        match *self {}
-    }
-
-    pub(crate) fn close(&mut self) {
-        match *self {}
+    fn deref(&self) -> &Self::Target {
+        match self.0 {}
     }
 }
 
-impl Recorder {
-    pub(crate) fn slots(&self) -> usize {
-        match *self {}
+impl DerefMut for Spool {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self.0 {}
     }
+}
 
-    pub(crate) fn take(self: &Arc<Self>, _: Signal, _: usize) -> Option<Slot> {
-        match **self {}
-    }
+impl Deref for Recorder {
+    type Target = dyn Absent;
 
-    pub(crate) fn take_open_span(self: &Arc<Self>) -> Option<OpenSpanSlot> {
-        match **self {}
-    }
-
-    #[cfg(test)]
-    pub(crate) fn abandon(&self) {
-        match *self {}
-    }
-
-    pub(crate) fn has_all(&self) -> bool {
-        match *self {}
+    fn deref(&self) -> &Self::Target {
+        match self.0 {}
     }
 }
 

@@ -35,26 +35,18 @@ fn update(mut crc: u32, mut bytes: &[u8]) -> u32 {
 /// `tables[n][byte]` is the remainder of `byte` with `n` zero bytes behind it.
 const fn tables() -> [[u32; 256]; 8] {
     let mut tables = [[0; 256]; 8];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = byte as u32;
+    let mut index = 0;
+    while index < 8 * 256 {
+        let (zeros, byte) = (index / 256, index % 256);
+        // One zero byte more than in the table before.
+        let mut crc = if zeros == 0 { byte as u32 } else { tables[zeros - 1][byte] };
         let mut bit = 0;
         while bit < 8 {
             crc = if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 };
             bit += 1;
         }
-        tables[0][byte] = crc;
-        byte += 1;
-    }
-    let mut zeros = 1;
-    while zeros < 8 {
-        let mut byte = 0;
-        while byte < 256 {
-            let crc: u32 = tables[zeros - 1][byte];
-            tables[zeros][byte] = crc >> 8 ^ tables[0][(crc & 0xff) as usize];
-            byte += 1;
-        }
-        zeros += 1;
+        tables[zeros][byte] = crc;
+        index += 1;
     }
     tables
 }

@@ -4,10 +4,9 @@
 //! [`Estate`]; an inspection changes nothing, so that it may run while other processes use the directory.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use std::{array, fmt, fs, io, mem};
+use std::{array, fs, io, mem};
 
 use super::contents::Instance;
 use super::directory::{Directory, instance_of, is_in_use, lock_file};
@@ -15,7 +14,7 @@ use super::journal::{Entry, Journal, Limits};
 use super::lane::{Jump, now_ms};
 use super::recorder::{Leftover, Map, Place, Unreadable};
 use super::segment::{Found, Owner};
-use super::storage::{DAMAGED, Files, not_ours, set_aside, shorten};
+use super::storage::{DAMAGED, Files, not_ours, retire, shorten};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
@@ -34,7 +33,7 @@ pub(super) struct Search {
 pub(crate) struct Estate {
     /// Where the recorder is, or was.
     path: PathBuf,
-    journal: Journal<Files>,
+    pub(super) journal: Journal<Files>,
     /// Whether segments are left alone: these keep their lock.
     is_left_alone: bool,
     /// Findings that are worth reporting.
@@ -52,25 +51,6 @@ pub(crate) struct Estate {
     _lock: Option<Map>,
 }
 
-/// The reason why nothing of an instance can be delivered.
-#[derive(Debug)]
-pub(crate) struct TakeoverError {
-    recorder: PathBuf,
-    why: io::Error,
-}
-
-impl fmt::Display for TakeoverError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.recorder.display(), self.why)
-    }
-}
-
-impl Error for TakeoverError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.why)
-    }
-}
-
 impl Search {
     /// Takes over all estates, oldest first. Returns them, and what is worth reporting.
     pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
@@ -78,7 +58,10 @@ impl Search {
         for instance in self.directory.instances()? {
             match self.take_over(&instance) {
                 Ok(estate) => estates.extend(estate),
-                Err(error) => notes.push(error.to_string()),
+                Err(error) => {
+                    let path = self.directory.recorder_path(&instance);
+                    notes.push(format!("{}: {error}", path.display()));
+                }
             }
         }
         estates.sort_by_key(Estate::created);
@@ -86,9 +69,8 @@ impl Search {
     }
 
     /// Takes over an estate; `None` if its process lives, or another one delivers it.
-    fn take_over(&self, instance: &str) -> Result<Option<Estate>, TakeoverError> {
+    fn take_over(&self, instance: &str) -> io::Result<Option<Estate>> {
         let path = self.directory.recorder_path(instance);
-        let refuse = |why| TakeoverError { recorder: path.clone(), why };
         let (lock, recorder) = match with_fork_lock(|| lock_file(&path)) {
             Ok(Some(lock)) => (Some(lock), Leftover::read(&path, self.boot_id)),
             Ok(None) if fs::symlink_metadata(&path).is_ok() => return Ok(None),
@@ -97,11 +79,11 @@ impl Search {
         };
         let owner = recorder.as_ref().ok().map(|recorder| recorder.header.owner.clone());
         if self.wanted.is_some() && owner.is_some() && owner != self.wanted {
-            return Err(refuse(not_ours(owner.as_ref())));
+            return Err(not_ours(owner.as_ref()));
         }
         let mut files = Files::new(self.directory.path(), instance);
         (files.owner, files.wanted) = (owner, self.wanted.clone());
-        let estate = Estate::open(&path, files, self.limits, recorder, lock).map_err(refuse)?;
+        let estate = Estate::open(&path, files, self.limits, recorder, lock)?;
         // If a segment is in use, the process lives without its recorder, or is about to end.
         Ok((!estate.journal.storage.is_in_use).then_some(estate))
     }
@@ -117,18 +99,18 @@ impl Estate {
     ) -> io::Result<Self> {
         let (mut journal, Found { cut, cut_records, left_alone }) = Journal::open(files, limits)?;
         let may_change = !journal.storage.is_read_only && !journal.storage.is_in_use;
-        let segment_path = |segment| journal.storage.path(segment);
-        let cut = cut.iter().map(|(segment, bytes)| {
+        let mut notes = Vec::new();
+        for (segment, bytes) in cut {
+            let path = journal.storage.path(segment);
             if may_change {
                 // Nothing can be read there, and the next start is not to report it again.
-                let _ = shorten(&segment_path(*segment), *bytes);
+                let _ = shorten(&path, bytes);
             }
-            format!("{}: {bytes} bytes at the end are cut off", segment_path(*segment).display())
-        });
-        let left_alone_notes = left_alone
-            .iter()
-            .map(|(segment, error)| format!("{}: left alone: {error}", segment_path(*segment).display()));
-        let mut notes: Vec<_> = cut.chain(left_alone_notes).collect();
+            notes.push(format!("{}: {bytes} bytes at the end are cut off", path.display()));
+        }
+        for (segment, error) in &left_alone {
+            notes.push(format!("{}: left alone: {error}", journal.storage.path(*segment).display()));
+        }
         let has_pending = Signal::ALL.into_iter().any(|signal| journal.pending(signal) > 0);
         let mut lost = [0; Signal::COUNT];
         match &mut recorder {
@@ -215,10 +197,6 @@ impl Estate {
         self.loaded[signal as usize].is_some() || self.journal.is_in_hand(signal)
     }
 
-    pub(crate) fn expire(&mut self, now_ms: u64) -> [u64; Signal::COUNT] {
-        self.journal.expire(now_ms)
-    }
-
     /// The clock was set forward: what is there is as old as before.
     pub(crate) fn shift_times(&mut self, jump: Jump) {
         self.journal.shift_times(jump);
@@ -228,11 +206,6 @@ impl Estate {
     /// Bytes that it takes on the disk.
     pub(crate) fn bytes(&self) -> u64 {
         self.journal.bytes() + self.recorder.as_ref().map_or(0, Leftover::bytes)
-    }
-
-    /// Bytes that its requests of a signal take.
-    pub(crate) fn bytes_of(&self, signal: Signal) -> u64 {
-        self.journal.bytes_of(signal)
     }
 
     /// Whether all is settled.
@@ -277,11 +250,10 @@ impl Estate {
         }
         let is_damaged = match &self.recorder {
             Ok(recorder) => recorder.damaged > 0,
-            Err(unreadable) if unreadable.is_damage() => true,
+            Err(Unreadable::Blank | Unreadable::Damaged) => true,
             Err(_) => return,
         };
-        let removed = if is_damaged { set_aside(&self.path) } else { fs::remove_file(&self.path) };
-        if let Err(error) = removed {
+        if let Err(error) = retire(&self.path, is_damaged) {
             notes.push(format!("{}: it cannot be removed: {error}", self.path.display()));
         }
     }
@@ -311,13 +283,10 @@ fn describe(number: u64, what: &str) -> String {
 /// Notes what was found damaged in estates, and removes those of which all is settled. Returns the damaged records.
 pub(super) fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
     let mut damaged = [0; Signal::COUNT];
-    for mut estate in std::mem::take(estates) {
+    for mut estate in mem::take(estates) {
         let records = estate.take_damage(notes);
         add(&mut damaged, records);
-        match estate.is_settled() {
-            true => estate.remove(notes),
-            false => estates.push_back(estate),
-        }
+        if estate.is_settled() { estate.remove(notes) } else { estates.push_back(estate) }
     }
     damaged
 }

@@ -422,9 +422,7 @@ impl<S: Storage> Journal<S> {
     /// fails still counts, and the next sweep tries again.
     fn sweep(&mut self) {
         let storage = &mut self.storage;
-        let mut is_gone = |id, is_damaged| {
-            unless_gone(if is_damaged { storage.set_aside(id) } else { storage.remove(id) }).is_ok()
-        };
+        let mut is_gone = |id, is_damaged| unless_gone(storage.retire(id, is_damaged)).is_ok();
         self.segments.retain(|id, segment| segment.left > 0 || !is_gone(*id, segment.is_damaged));
     }
 }

@@ -1,4 +1,4 @@
-//! What has been left in the directory of a spool? [`inspect`] looks without changing anything, as `standpipe spool` does; the
+//! Inspection of a spool's directory: [`inspect`] reads it without changing anything, as `standpipe spool` does. The
 //! [guide](crate::guide::spool) describes what a spool is.
 //!
 //! ```
@@ -126,19 +126,19 @@ impl Spool {
     ) -> io::Result<Option<Self>> {
         let Some(path) = &settings.directory else { return Ok(None) };
         let directory = if settings.drains { Directory::open_existing(path) } else { Directory::open(path) };
-        let opened =
-            directory.and_then(|found| Self::open_in(settings, exporter, resource, (slots, signals), found));
-        opened.map(Some).map_err(|error| {
+        let open = |directory| Self::open_in(directory, settings, exporter, resource, slots, signals);
+        directory.and_then(open).map(Some).map_err(|error| {
             io::Error::new(error.kind(), format!("the spool \"{}\": {error}", path.display()))
         })
     }
 
     fn open_in(
+        directory: Directory,
         settings: &SpoolSettings,
         exporter: &str,
         resource: &[u8],
-        (slots, signals): (usize, usize),
-        directory: Directory,
+        slots: usize,
+        signals: usize,
     ) -> io::Result<Self> {
         let limits = Limits {
             bytes: settings.bytes as u64,
@@ -290,16 +290,16 @@ impl Spool {
         }
     }
 
-    /// Writes a request to the disk. Just before, `note_entry` learns where that will be: the segment, and the offset there.
+    /// Writes a request to the disk. Just before, `note_entry` learns its segment and its offset there.
     ///
     /// # Errors
-    /// When it has no room there; then it is not there.
+    /// When the disk has no room for the request. Then no part of it is kept.
     pub(crate) fn append(
         &mut self,
         signal: Signal,
         records: u64,
         body: &[&[u8]],
-        note_entry: impl FnOnce(u32, u32),
+        note_entry: &dyn Fn(u32, u32),
     ) -> io::Result<()> {
         self.journal.limits.bytes = self.share_of(signal);
         let note = |Place { segment, offset }| {
@@ -314,10 +314,11 @@ impl Spool {
     /// have left of no single signal is taken from all.
     fn share_of(&self, signal: Signal) -> u64 {
         let sum = |bytes: &dyn Fn(&Estate) -> u64| self.estates.iter().map(bytes).sum::<u64>();
-        let of_signals: u64 = Signal::ALL.into_iter().map(|of| sum(&|estate| estate.bytes_of(of))).sum();
+        let of_signals: u64 =
+            Signal::ALL.into_iter().map(|of| sum(&|estate| estate.journal.bytes_of(of))).sum();
         let of_none = sum(&Estate::bytes).saturating_sub(of_signals);
         let share = self.search.limits.bytes.saturating_sub(of_none) / self.signals;
-        share.saturating_sub(sum(&|estate| estate.bytes_of(signal)))
+        share.saturating_sub(sum(&|estate| estate.journal.bytes_of(signal)))
     }
 
     /// Makes what was written safe from power loss, if that is due. A later call tries again if it fails.
@@ -392,7 +393,7 @@ impl Spool {
         let own = self.journal.expire(now);
         let mut dropped = Signal::ALL.map(|signal| Dropped { own: own[signal as usize], of_others: 0 });
         for estate in &mut self.estates {
-            let of_others = estate.expire(now);
+            let of_others = estate.journal.expire(now);
             dropped.iter_mut().zip(of_others).for_each(|(dropped, records)| dropped.of_others += records);
         }
         self.tidy();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -37,9 +37,8 @@ pub(crate) trait Storage {
     fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
     /// Returns once the segment, its name included, would survive power loss.
     fn sync(&mut self, segment: u64) -> io::Result<()>;
-    fn remove(&mut self, segment: u64) -> io::Result<()>;
-    /// Keeps a segment under another name, so that it is not listed any more.
-    fn set_aside(&mut self, segment: u64) -> io::Result<()>;
+    /// Removes a segment. A damaged one is kept under another name, so that it is not listed any more.
+    fn retire(&mut self, segment: u64, is_damaged: bool) -> io::Result<()>;
     /// Notes how many records are in all segments, by signal: later than they come, and earlier than they go.
     fn note_records(&mut self, _records: [u64; Signal::COUNT]) {}
 }
@@ -114,7 +113,7 @@ impl Files {
     /// When the segment cannot be read, or has a layout that is not known here.
     pub(super) fn owner_of(&self, segment: u64, len: u64) -> io::Result<(Option<Owner>, u64)> {
         let mut bytes = vec![0; MAX_SEGMENT_HEADER_LEN.min(len) as usize];
-        self.open(segment, OpenOptions::new().read(true))?.read_exact(&mut bytes)?;
+        self.open(segment, OpenOptions::new().read(true))?.read_exact_at(&mut bytes, 0)?;
         match Owner::of_segment(&bytes, &self.instance, segment) {
             Ok(Some((owner, start))) => Ok((Some(owner), start)),
             Ok(None) => Ok((self.owner.clone(), 0)),
@@ -183,8 +182,11 @@ pub(super) fn shorten(path: &Path, bytes: u64) -> io::Result<()> {
     file.set_len(file.metadata()?.len().saturating_sub(bytes))
 }
 
-/// Gives a damaged file a name that nothing looks for: it can be examined, and nothing of it is lost for good.
-pub(super) fn set_aside(path: &Path) -> io::Result<()> {
+/// Removes a file. A damaged one gets a name that nothing looks for instead, so that it can be examined.
+pub(super) fn retire(path: &Path, is_damaged: bool) -> io::Result<()> {
+    if !is_damaged {
+        return fs::remove_file(path);
+    }
     let mut name = path.as_os_str().to_owned();
     name.push(DAMAGED);
     fs::rename(path, name)
@@ -240,38 +242,22 @@ impl Storage for Files {
 
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()> {
         self.check_access()?;
-        let mut file = self.open(segment, OpenOptions::new().write(true))?;
+        let mut file = self.open(segment, OpenOptions::new().append(true))?;
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
-        check_file_size(file.seek(SeekFrom::End(0))?.saturating_add(bytes))?;
-        let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-        let mut left = &mut slices[..];
-        // Empty pieces at the front are skipped: for them alone, zero written bytes are no failure.
-        IoSlice::advance_slices(&mut left, 0);
-        while !left.is_empty() {
-            match file.write_vectored(left) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => IoSlice::advance_slices(&mut left, written),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        check_file_size(file.metadata()?.len().saturating_add(bytes))?;
+        pieces.iter().try_for_each(|piece| file.write_all(piece))
     }
 
     fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()> {
         self.check_access()?;
-        let mut file = self.open(segment, OpenOptions::new().write(true))?;
         check_file_size(offset.saturating_add(1))?;
-        file.seek(SeekFrom::Start(offset))?;
-        file.write_all(&[byte])
+        self.open(segment, OpenOptions::new().write(true))?.write_all_at(&[byte], offset)
     }
 
     fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         #[cfg(test)]
         tests::faults::strike()?;
-        let mut file = self.open(segment, OpenOptions::new().read(true))?;
-        file.seek(SeekFrom::Start(offset))?;
-        file.read_exact(buffer)
+        self.open(segment, OpenOptions::new().read(true))?.read_exact_at(buffer, offset)
     }
 
     fn sync(&mut self, segment: u64) -> io::Result<()> {
@@ -281,16 +267,9 @@ impl Storage for Files {
         File::open(&self.directory)?.sync_all()
     }
 
-    fn remove(&mut self, segment: u64) -> io::Result<()> {
+    fn retire(&mut self, segment: u64, is_damaged: bool) -> io::Result<()> {
         self.check_access()?;
-        fs::remove_file(self.path(segment))?;
-        self.locks.remove(&segment);
-        Ok(())
-    }
-
-    fn set_aside(&mut self, segment: u64) -> io::Result<()> {
-        self.check_access()?;
-        set_aside(&self.path(segment))?;
+        retire(&self.path(segment), is_damaged)?;
         self.locks.remove(&segment);
         Ok(())
     }

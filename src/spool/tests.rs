@@ -63,7 +63,7 @@ impl Folder {
     /// What a process leaves that dies with these requests on disk.
     fn leave(&self, exporter: &str, requests: &[&[u8]]) {
         let mut spool = self.open_as(exporter);
-        requests.iter().for_each(|body| spool.append(Signal::Logs, 10, &[body], |_, _| ()).unwrap());
+        requests.iter().for_each(|body| spool.append(Signal::Logs, 10, &[body], &|_, _| ()).unwrap());
     }
 
     /// What a process leaves that dies with a record in its queue.
@@ -350,7 +350,7 @@ fn damage_of_a_header_and_of_this_process_is_reported_as_well() {
     assert!(notes.len() == 2 && notes[0].contains("-*.segment: 10 records are lost: "), "{notes:?}");
     assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 0, of_others: 10 });
     assert_eq!(drain(&mut spool), [b"second"]);
-    spool.append(Signal::Logs, 7, &[b"own"], |_, _| ()).unwrap();
+    spool.append(Signal::Logs, 7, &[b"own"], &|_, _| ()).unwrap();
     folder.edit(".segment", |bytes| bytes[ENTRIES_AT + 32] ^= 1);
     assert_eq!(drain(&mut spool), Vec::<Vec<u8>>::new());
     assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 7, of_others: 0 });
@@ -364,7 +364,7 @@ fn reports_a_removed_segment_as_removed_and_counts_its_records() {
     let folder = Folder::new("removed");
     let mut spool = folder.open();
     for body in [b"1", b"2"] {
-        spool.append(Signal::Logs, 7, &[body], |_, _| ()).unwrap();
+        spool.append(Signal::Logs, 7, &[body], &|_, _| ()).unwrap();
     }
     let segment = folder.file(".segment");
     fs::remove_file(&segment).unwrap();
@@ -381,7 +381,7 @@ fn gives_each_signal_its_part_whatever_another_one_or_another_process_has_left()
     let settings = SpoolSettings { bytes: 1 << 20, ..folder.settings() };
     let body = vec![0; 100 << 10];
     let fill = |spool: &mut Spool, signal| {
-        (0..20).take_while(|_| spool.append(signal, 1, &[&body], |_, _| ()).is_ok()).count()
+        (0..20).take_while(|_| spool.append(signal, 1, &[&body], &|_, _| ()).is_ok()).count()
     };
     let open = || Spool::open(&settings, "otlp", RESOURCE, SLOTS, 2).unwrap().unwrap();
     let mut spool = open();
@@ -510,7 +510,7 @@ fn a_clock_that_is_set_forward_makes_nothing_older() {
     NOW_MS.set(Some(2000));
     folder.leave_chunk(true);
     let mut spool = folder.open();
-    spool.append(Signal::Logs, 10, &[b"own"], |_, _| ()).unwrap();
+    spool.append(Signal::Logs, 10, &[b"own"], &|_, _| ()).unwrap();
     assert_eq!(spool.next(Signal::Logs).unwrap().unwrap().body, b"first");
     let at = Instant::now();
     assert_eq!(spool.tick(at).map(of_logs), Some(Dropped::default()));

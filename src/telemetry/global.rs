@@ -1,4 +1,4 @@
-//! Which telemetry does code use that is given none? The installed one, as long as its guard lives.
+//! The installed telemetry: code that is given no telemetry uses it, for as long as its guard lives.
 
 use std::fmt;
 use std::ops::Deref;
@@ -16,11 +16,7 @@ use crate::trace::Tracer;
 
 /// Odd while a telemetry is installed, and then the number of the installation: each install and each end adds one.
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
-static INSTALLATION: Mutex<Installation> = Mutex::new(Installation { provider: None });
-
-struct Installation {
-    provider: Option<Provider>,
-}
+static INSTALLED: Mutex<Option<Provider>> = Mutex::new(None);
 
 /// The number of the installation; 0 if there is none.
 #[inline]
@@ -59,34 +55,19 @@ impl Telemetry {
     /// When another telemetry is installed. [`InstallError::into_telemetry`] gives this one back.
     pub fn install(self) -> Result<InstallGuard, InstallError> {
         let mut provider = Some(self.main.clone());
-        let number = process::with_locked(&INSTALLATION, |installation| installation.put(&mut provider));
+        let number = process::with_locked(&INSTALLED, |installed| {
+            if installed.is_some() {
+                return None;
+            }
+            *installed = provider.take();
+            let number = CURRENT.load(Ordering::Relaxed) + 1;
+            CURRENT.store(number, Ordering::Release);
+            Some(number)
+        });
         match number.flatten() {
             Some(number) => Ok(InstallGuard { telemetry: self, number }),
             None => Err(InstallError(self)),
         }
-    }
-}
-
-impl Installation {
-    /// Takes the provider and gives the installation's number; `None` if there is an installation already.
-    fn put(&mut self, provider: &mut Option<Provider>) -> Option<usize> {
-        if self.provider.is_some() {
-            return None;
-        }
-        self.provider = provider.take();
-        let number = CURRENT.load(Ordering::Relaxed) + 1;
-        CURRENT.store(number, Ordering::Release);
-        Some(number)
-    }
-
-    /// Gives the provider of this installation back, if it is still there.
-    fn take(&mut self, number: usize) -> Option<Provider> {
-        if CURRENT.load(Ordering::Relaxed) != number {
-            return None;
-        }
-        // before the provider: what is made without one counts as made without an installation
-        CURRENT.store(number + 1, Ordering::Release);
-        self.provider.take()
     }
 }
 
@@ -106,8 +87,16 @@ impl InstallGuard {
     }
 
     fn uninstall(&self) {
-        // dropped without the lock
-        drop(process::with_locked(&INSTALLATION, |installation| installation.take(self.number)));
+        let provider = process::with_locked(&INSTALLED, |installed| {
+            if CURRENT.load(Ordering::Relaxed) != self.number {
+                return None;
+            }
+            // Before the provider: a value that is made without one counts as made without an installation.
+            CURRENT.store(self.number + 1, Ordering::Release);
+            installed.take()
+        });
+        // Dropped without the lock.
+        drop(provider);
     }
 }
 
@@ -170,7 +159,7 @@ pub fn meter(scope: &str) -> Meter {
 
 fn provider() -> Provider {
     static IDLE: Global<Provider> = Global::new(Provider::idle);
-    let installed = process::with_locked(&INSTALLATION, |installation| installation.provider.clone());
+    let installed = process::with_locked(&INSTALLED, |installed| installed.clone());
     installed.flatten().unwrap_or_else(|| IDLE.clone())
 }
 

@@ -1,8 +1,6 @@
-//! What do tracers, loggers and meters share? A provider: exporters, resource, sampler, instruments, scopes.
+//! The provider: exporters, resource, sampler, instruments and scopes that tracers, loggers and meters share.
 
-use std::collections::HashMap;
-use std::mem;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{LogLimits, Sampler, SpanLimits};
@@ -11,12 +9,9 @@ use crate::logs::Logger;
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_handle::StartError;
 use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec};
-use crate::process;
 use crate::record::{Scope, Signal};
+use crate::telemetry::scope_cache::ScopeCache;
 use crate::trace::{OpenMarks, Tracer};
-
-/// Scopes beyond this many are not remembered: their names are made up at run time.
-const MOST_SCOPES: usize = 1024;
 
 /// A provider of tracers, loggers and meters, with its own resource, sampler, exporters and queues. Got from
 /// [`Telemetry::application`](crate::Telemetry::application), which is the second one; the first is the
@@ -42,13 +37,11 @@ const MOST_SCOPES: usize = 1024;
 pub struct Provider {
     exporters: Arc<ExporterSet>,
     registry: Arc<Registry>,
-    scopes: Arc<Mutex<Scopes>>,
+    scopes: Arc<ScopeCache<ScopeKey, Arc<Scope>>>,
     open_marks: OpenMarks,
 }
 
-type Scopes = HashMap<ScopeKey, Arc<Scope>>;
-
-/// Of a signal, by name and version.
+/// Signal, name and version of a scope.
 type ScopeKey = (Signal, String, String);
 
 impl Provider {
@@ -133,52 +126,15 @@ impl Provider {
         &self.open_marks
     }
 
-    /// The scope of this name, remembered if there is room. Nothing is allocated or freed under the lock: the program's
-    /// allocator may request a scope itself.
+    /// Returns the scope of this name, and remembers it if there is room.
     fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
-        let key = (signal, name.to_owned(), version.to_owned());
-        if let Some(known) = process::with_locked(&self.scopes, |scopes| scopes.get(&key).cloned()).flatten()
-        {
-            return known;
-        }
-        let scope = Arc::new(Scope::new(signal, name, version));
-        let (mut key, mut larger) = (Some(key), Scopes::default());
-        loop {
-            match process::with_locked(&self.scopes, |scopes| remember(scopes, &mut key, &scope, &mut larger))
-            {
-                None => return scope,
-                Some(Ok(remembered)) => return remembered,
-                Some(Err(needed)) => larger = Scopes::with_capacity(needed),
-            }
-        }
+        let is_it = |known: &ScopeKey| (known.0, &*known.1, &*known.2) == (signal, name, version);
+        let make = || {
+            let key = (signal, name.to_owned(), version.to_owned());
+            (key, Arc::new(Scope::new(signal, name, version)))
+        };
+        self.scopes.get_or_make((signal, name, version), is_it, make).into_owned()
     }
-}
-
-/// The scope that is known by this key: the given one if there was none, which takes the key.
-///
-/// # Errors
-/// The capacity of the larger table that is needed for it.
-fn remember(
-    scopes: &mut Scopes,
-    key: &mut Option<ScopeKey>,
-    scope: &Arc<Scope>,
-    larger: &mut Scopes,
-) -> Result<Arc<Scope>, usize> {
-    if larger.capacity() > scopes.capacity() {
-        larger.extend(scopes.drain());
-        mem::swap(larger, scopes);
-    }
-    // by another thread meanwhile
-    if let Some(known) = key.as_ref().and_then(|key| scopes.get(key)) {
-        return Ok(Arc::clone(known));
-    }
-    if scopes.len() < MOST_SCOPES {
-        if scopes.len() == scopes.capacity() {
-            return Err(2 * scopes.len() + 4);
-        }
-        key.take().and_then(|key| scopes.insert(key, Arc::clone(scope)));
-    }
-    Ok(Arc::clone(scope))
 }
 
 impl AsRef<Provider> for Provider {

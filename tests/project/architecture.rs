@@ -50,11 +50,11 @@ const LAYERS: &[Row] = &[
     row("spool/segment*", &["record", "spool::crc32c", "spool::storage"],        &[]),
     row("spool/storage*", &["process", "record", "spool"],                    &["libc"]),
     row("spool/directory*", &["process", "record", "spool"],                  &["libc"]),
-    row("spool/recorder*", &["record", "spool"],                              &["libc"]),
+    row("spool/recorder*", &["process", "record", "spool"],                              &["libc"]),
     // one exporter from queue to verdict, and the fan-out over exporters
     row("pipeline",        &["process", "escape", "record", "context", "problem", "config", "metrics", "transport", "spool"], &["crossbeam_channel", "serde"]),
     // pure: what to send, when, and what follows from a verdict
-    row("pipeline/batch*", &["record", "config"],                             &[]),
+    row("pipeline/batch*", &["record", "config", "pipeline::ledger::Outcome"], &[]),
     row("pipeline/schedule*", &["record", "config"],                          &[]),
     row("pipeline/retry*", &["config", "transport::Verdict"],                 &[]),
     // spans and log records, at the call site
@@ -62,13 +62,13 @@ const LAYERS: &[Row] = &[
     row("logs",            &["process", "record", "context", "pipeline"],     &[]),
     // start, flush, shutdown; providers
     row("telemetry",       &["process", "record", "context", "problem", "config", "metrics", "transport", "pipeline", "trace", "logs"], &[]),
+    row("telemetry/scope_cache*", &["process"],                               &[]),
     // telemetry of other crates' programs: one outside crate each
     row("bridge",          &[],                                               &[]),
-    row("bridge/scope_cache*", &["process"],                                  &[]),
-    row("bridge/tracing*", &["process", "record", "context", "trace", "logs", "telemetry::provider", "bridge"], &["tracing", "tracing_subscriber"]),
-    row("bridge/log*", &["process", "record", "context", "logs", "telemetry::provider", "bridge"], &["log"]),
-    row("bridge/metrics*", &["process", "record", "metrics", "telemetry::provider", "bridge"], &["metrics"]),
-    row("bridge/opentelemetry*", &["process", "record", "context", "config", "pipeline", "telemetry::provider", "bridge"], &["opentelemetry", "opentelemetry_sdk"]),
+    row("bridge/tracing*", &["process", "record", "context", "trace", "logs", "telemetry::provider", "telemetry::scope_cache", "bridge"], &["tracing", "tracing_subscriber"]),
+    row("bridge/log*", &["process", "record", "context", "logs", "telemetry::provider", "telemetry::scope_cache", "bridge"], &["log"]),
+    row("bridge/metrics*", &["process", "record", "metrics", "telemetry::provider", "telemetry::scope_cache", "bridge"], &["metrics"]),
+    row("bridge/opentelemetry*", &["process", "record", "context", "config", "pipeline", "telemetry::provider", "telemetry::scope_cache", "bridge"], &["opentelemetry", "opentelemetry_sdk"]),
     // the C ABI
     row("ffi",             &["process", "record", "context", "problem", "config", "metrics", "pipeline", "trace", "logs", "telemetry"], &[]),
     // checks, stage by stage, whether a collector can be reached

@@ -10,12 +10,12 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 
 use super::value::with_value;
-use crate::bridge::scope_cache::ScopeCache;
 use crate::context::{self, Suppression};
 use crate::pipeline::exporter_set::{ExporterSet, FlushOutcome};
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{self, ForeignResource, ForeignScope, Scope, Signal};
 use crate::telemetry::provider::Provider;
+use crate::telemetry::scope_cache::ScopeCache;
 
 /// How long a flush may take for which the SDK names no time.
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
@@ -163,7 +163,7 @@ mod tests {
     use opentelemetry::KeyValue;
 
     use super::*;
-    use crate::bridge::scope_cache::MAX_SCOPES;
+    use crate::telemetry::scope_cache::MAX_SCOPES;
 
     fn named(name: &'static str) -> InstrumentationScope {
         InstrumentationScope::builder(name).build()

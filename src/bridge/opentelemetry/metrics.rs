@@ -6,10 +6,7 @@ use std::time::{Duration, SystemTime};
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::Temporality;
-use opentelemetry_sdk::metrics::data::{
-    AggregatedMetrics, ExponentialBucket, ExponentialHistogramDataPoint, HistogramDataPoint, Metric,
-    MetricData, ResourceMetrics,
-};
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, Metric, MetricData, ResourceMetrics};
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
 use super::input::{Disposition, Scopes, SdkInput};
@@ -180,18 +177,38 @@ fn add_all<'a, T: Measured, G: FnMut(FramedPoints<'_>)>(
             let period = period(histogram.start_time(), histogram.time());
             for point in histogram.data_points() {
                 let attributes = attributes(point.attributes());
-                with_histogram(point, |point| {
-                    framer.add(|record| record.histogram(&attributes, period, point));
-                });
+                let (bounds, counts): (Vec<_>, Vec<_>) =
+                    (point.bounds().collect(), point.bucket_counts().collect());
+                let point = HistogramPoint {
+                    count: point.count(),
+                    sum: point.sum().float(),
+                    min: point.min().map(Measured::float),
+                    max: point.max().map(Measured::float),
+                    bounds: &bounds,
+                    counts: &counts,
+                };
+                framer.add(|record| record.histogram(&attributes, period, &point));
             }
         }
         MetricData::ExponentialHistogram(histogram) => {
             let period = period(histogram.start_time(), histogram.time());
             for point in histogram.data_points() {
                 let attributes = attributes(point.attributes());
-                with_exponential(point, |point| {
-                    framer.add(|record| record.exponential(&attributes, period, point));
-                });
+                let (positive, negative) = (point.positive_bucket(), point.negative_bucket());
+                let [positive_counts, negative_counts] =
+                    [positive, negative].map(|bucket| bucket.counts().collect::<Vec<_>>());
+                let point = ExponentialPoint {
+                    count: point.count() as u64,
+                    sum: point.sum().float(),
+                    min: point.min().map(Measured::float),
+                    max: point.max().map(Measured::float),
+                    scale: point.scale().into(),
+                    zero_count: point.zero_count(),
+                    zero_threshold: point.zero_threshold(),
+                    positive: BucketsView { offset: positive.offset(), counts: &positive_counts },
+                    negative: BucketsView { offset: negative.offset(), counts: &negative_counts },
+                };
+                framer.add(|record| record.exponential(&attributes, period, &point));
             }
         }
     }
@@ -220,38 +237,6 @@ fn aggregation_temporality(temporality: Temporality) -> AggregationTemporality {
         Temporality::Delta => AggregationTemporality::Delta,
         _ => AggregationTemporality::Cumulative,
     }
-}
-
-fn with_histogram<T: Measured>(point: &HistogramDataPoint<T>, take: impl FnOnce(&HistogramPoint<'_>)) {
-    let bounds: Vec<_> = point.bounds().collect();
-    let counts: Vec<_> = point.bucket_counts().collect();
-    take(&HistogramPoint {
-        count: point.count(),
-        sum: point.sum().float(),
-        min: point.min().map(Measured::float),
-        max: point.max().map(Measured::float),
-        bounds: &bounds,
-        counts: &counts,
-    });
-}
-
-fn with_exponential<T: Measured>(
-    point: &ExponentialHistogramDataPoint<T>,
-    take: impl FnOnce(&ExponentialPoint<'_>),
-) {
-    let counts = |bucket: &ExponentialBucket| bucket.counts().collect::<Vec<_>>();
-    let (positive, negative) = (point.positive_bucket(), point.negative_bucket());
-    take(&ExponentialPoint {
-        count: point.count() as u64,
-        sum: point.sum().float(),
-        min: point.min().map(Measured::float),
-        max: point.max().map(Measured::float),
-        scale: point.scale().into(),
-        zero_count: point.zero_count(),
-        zero_threshold: point.zero_threshold(),
-        positive: BucketsView { offset: positive.offset(), counts: &counts(positive) },
-        negative: BucketsView { offset: negative.offset(), counts: &counts(negative) },
-    });
 }
 
 fn period(start: SystemTime, time: SystemTime) -> Period {

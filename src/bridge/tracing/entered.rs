@@ -1,14 +1,14 @@
 //! Which spans of which layers this thread is in.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tracing::Id;
 
 use crate::context::{self, ContextGuard};
-use crate::process;
 use crate::process::atomic::AtomicU64;
+use crate::process::{self, lock};
 
 /// A span that this thread is in.
 struct Entered {
@@ -100,7 +100,7 @@ fn leave_gone() {
     let _ = ENTERED.try_with(|all| {
         let mut all = all.borrow_mut();
         if !all.is_empty() {
-            let there = process::with_fork_lock(|| lock().clone());
+            let there = process::with_fork_lock(|| lock(&LAYERS).clone());
             all.retain(|entered| there.contains(&entered.layer));
         }
     });
@@ -117,14 +117,14 @@ pub(super) struct LayerId(pub(super) u64);
 impl LayerId {
     pub(super) fn next() -> Self {
         let id = NEXT_LAYER.fetch_add(1, Ordering::Relaxed);
-        process::with_fork_lock(|| lock().push(id));
+        process::with_fork_lock(|| lock(&LAYERS).push(id));
         Self(id)
     }
 }
 
 impl Drop for LayerId {
     fn drop(&mut self) {
-        process::with_fork_lock(|| lock().retain(|id| *id != self.0));
+        process::with_fork_lock(|| lock(&LAYERS).retain(|id| *id != self.0));
         LAYERS_GONE.fetch_add(1, Ordering::Release);
     }
 }
@@ -133,8 +133,4 @@ impl Drop for LayerId {
 #[inline]
 fn layers_gone() -> u64 {
     LAYERS_GONE.load(Ordering::Acquire)
-}
-
-fn lock() -> MutexGuard<'static, Vec<u64>> {
-    LAYERS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,8 +7,7 @@ use std::thread;
 use tracing::{Level, Metadata};
 
 use super::TracingLayer;
-use super::fields::{FieldValue, Fields};
-use super::span::{set_error, set_exception, set_exception_on};
+use super::fields::{FieldValue, Fields, set_error, set_exception, set_exception_on};
 use crate::context::SpanContext;
 use crate::logs::Logger;
 use crate::record::{Severity, Status, Value};

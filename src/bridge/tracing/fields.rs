@@ -1,15 +1,16 @@
-//! What a span or an event says, read from its fields while no lock is held: how a value looks is up to the program.
+//! The fields of spans and events: read while no lock is held, because a value is formatted by code of the program, and then set
+//! as attributes, or obeyed if they are orders such as `otel.name`.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::error::Error;
 use std::fmt::{self, Write};
+use std::mem;
 use std::ops::Range;
 
 use tracing::field::{Field, Visit};
 
-use crate::record::Value;
-use crate::trace;
+use crate::record::{Pool, SpanKind, Status, Value};
+use crate::trace::{self, DetachedSpan};
 
 /// Fields as they were recorded, in order. Reused on its thread.
 #[derive(Debug, Default)]
@@ -61,24 +62,20 @@ impl<'a> ErrorText<'a> {
 }
 
 thread_local! {
-    static SPARE: Cell<Option<Box<Fields>>> = const { Cell::new(None) };
+    static POOL: Pool<Fields, 1> = const { Pool::new() };
 }
-
-/// Text and entries beyond this are not kept for the next time.
-const MAX_SPARE_BYTES: usize = 16 << 10;
 
 impl Fields {
     /// Reads the fields of `record` and gives them to `work`. A value that traces or logs while it is being formatted finds
     /// other storage than the one in use.
     pub(super) fn read<T>(record: impl FnOnce(&mut Self), work: impl FnOnce(&Self) -> T) -> T {
-        let mut fields = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
+        let mut fields = Pool::take(&POOL).unwrap_or_default();
         record(&mut fields);
         let result = work(&fields);
-        // now and not the next time, as a value may be of any size
+        // Now and not the next time, because a value may be of any size.
         fields.clear();
-        if fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>() <= MAX_SPARE_BYTES {
-            let _ = SPARE.try_with(|spare| spare.set(Some(fields)));
-        }
+        let bytes = fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>();
+        Pool::keep(&POOL, fields, bytes);
         result
     }
 
@@ -216,15 +213,164 @@ impl Visit for Fields {
 
 /// Records an integer as a number, or as text if it does not fit into 64 bits with a sign: OTLP has no larger numbers.
 #[inline]
-pub(super) fn record_integer(
-    visitor: &mut impl Visit,
-    field: &Field,
-    value: impl TryInto<i64> + fmt::Debug + Copy,
-) {
+fn record_integer(visitor: &mut impl Visit, field: &Field, value: impl TryInto<i64> + fmt::Debug + Copy) {
     match value.try_into() {
         Ok(value) => visitor.record_i64(field, value),
         Err(_) => visitor.record_debug(field, &value),
     }
+}
+
+/// A span whose fields are being read. If that ends in a panic, it is counted and never sent.
+pub(super) struct StartingSpan(Option<DetachedSpan>);
+
+impl StartingSpan {
+    pub(super) fn new(span: DetachedSpan) -> Self {
+        Self(Some(span))
+    }
+
+    /// The span, if what is set goes anywhere.
+    #[inline]
+    pub(super) fn recording(&mut self) -> Option<&mut DetachedSpan> {
+        self.0.as_mut().filter(|span| span.is_recording())
+    }
+
+    #[inline]
+    pub(super) fn started(mut self) -> Option<DetachedSpan> {
+        let span = self.0.take();
+        // nothing is left that could be discarded
+        mem::forget(self);
+        span
+    }
+}
+
+impl Drop for StartingSpan {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(DetachedSpan::discard_in_panic);
+    }
+}
+
+/// Sets the fields of a span that no other thread knows yet, as they are read.
+pub(super) struct FieldsOf<'a> {
+    pub(super) span: &'a mut DetachedSpan,
+    pub(super) exceptions: bool,
+}
+
+impl Visit for FieldsOf<'_> {
+    #[inline]
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.span.set_at_start(field.name(), value);
+    }
+
+    #[inline]
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.span.set_at_start(field.name(), value);
+    }
+
+    #[inline]
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        record_integer(self, field, value);
+    }
+
+    fn record_i128(&mut self, field: &Field, value: i128) {
+        record_integer(self, field, value);
+    }
+
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        record_integer(self, field, value);
+    }
+
+    fn record_bytes(&mut self, field: &Field, value: &[u8]) {
+        self.span.set(field.name(), value);
+    }
+
+    #[inline]
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.span.set_at_start(field.name(), value);
+    }
+
+    #[inline]
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let name = field.name();
+        if is_order(name) { obey(self.span, name, value) } else { self.span.set_at_start(name, value) }
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        let set = |fields: &Fields| set_fields(self.span, fields, self.exceptions);
+        Fields::read(|fields| fields.record_error(field, value), set);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let set = |fields: &Fields| set_fields(self.span, fields, self.exceptions);
+        Fields::read(|fields| fields.record_debug(field, value), set);
+    }
+}
+
+/// Sets what the fields say.
+pub(super) fn set_fields(span: &mut DetachedSpan, fields: &Fields, exceptions: bool) {
+    fields.each(|name, value| match value {
+        FieldValue::Plain(Value::Str(text)) if is_order(name) => obey(span, name, text),
+        FieldValue::Plain(value) => _ = span.set(name, value),
+        FieldValue::Error(error) => {
+            if exceptions {
+                set_exception(span, &error);
+            }
+            set_error(name, &error, |key, value| _ = span.set(key, value));
+        }
+    });
+}
+
+/// Sets the attributes of an error of the span or of one of its events.
+pub(super) fn set_exception(span: &mut DetachedSpan, error: &ErrorText<'_>) {
+    set_exception_on(error, |key, value| _ = span.set(key, value));
+}
+
+pub(super) fn set_exception_on(error: &ErrorText<'_>, set: impl FnMut(&str, Value<'_>)) {
+    trace::set_exception(error.text, &error.causes().join("\n"), set);
+}
+
+/// The field of an error, and the causes beside it.
+pub(super) fn set_error(name: &str, error: &ErrorText<'_>, mut set: impl FnMut(&str, Value<'_>)) {
+    set(name, Value::Str(error.text));
+    set(&chain_key(name), Value::Strs(&error.causes()));
+}
+
+/// `<field>.chain`, the causes of the error in a field.
+fn chain_key(field: &str) -> Cow<'_, str> {
+    match field {
+        "error" => Cow::Borrowed("error.chain"),
+        field => Cow::Owned(format!("{field}.chain")),
+    }
+}
+
+/// Whether a field may be an order rather than an attribute.
+#[inline]
+fn is_order(name: &str) -> bool {
+    name.starts_with("otel.")
+}
+
+#[cold]
+#[inline(never)]
+fn obey(span: &mut DetachedSpan, name: &str, text: &str) {
+    match name {
+        "otel.name" => _ = span.rename(text),
+        "otel.kind" => kind(text).into_iter().for_each(|kind| _ = span.kind(kind)),
+        "otel.status_code" if text.eq_ignore_ascii_case("ok") => _ = span.status(Status::Ok),
+        "otel.status_code" if text.eq_ignore_ascii_case("error") => span.status_unless_set(Status::Error("")),
+        "otel.status_code" => {}
+        "otel.status_message" | "otel.status_description" => _ = span.status(Status::Error(text)),
+        _ => _ = span.set(name, text),
+    }
+}
+
+fn kind(text: &str) -> Option<SpanKind> {
+    let kinds = [
+        ("server", SpanKind::Server),
+        ("client", SpanKind::Client),
+        ("producer", SpanKind::Producer),
+        ("consumer", SpanKind::Consumer),
+        ("internal", SpanKind::Internal),
+    ];
+    kinds.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, kind)| kind)
 }
 
 #[cfg(test)]
@@ -235,7 +381,7 @@ mod tests {
     fn storage_is_kept_but_no_value() {
         let bytes = || Entry { name: "body", value: Recorded::Bytes(vec![0; 1 << 20]) };
         let seen = Fields::read(|fields| fields.entries.push(bytes()), |fields| fields.entries.len());
-        let kept = SPARE.take().expect("little storage is kept");
+        let kept = Pool::take(&POOL).expect("little storage is kept");
         assert_eq!((seen, kept.entries.len()), (1, 0));
         assert!(kept.entries.capacity() > 0);
     }

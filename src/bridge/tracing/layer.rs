@@ -11,16 +11,15 @@ use tracing_subscriber::layer::Context;
 use super::TracingLayer;
 use super::entered::{self, Innermost};
 use super::event::{CodeLocation, EventRecord, SpanOf, set_thread, severity};
-use super::fields::Fields;
+use super::fields::{Fields, FieldsOf, StartingSpan, set_fields};
 use super::open::{Activity, SpanState};
-use super::span::{FieldsOf, StartingSpan, set_fields};
 
-use crate::bridge::scope_cache::ScopeCache;
 use crate::bridge::{OnPanic, shows_credentials};
 use crate::context;
 use crate::logs::Logger;
 use crate::record::Value;
 use crate::telemetry::provider::Provider;
+use crate::telemetry::scope_cache::ScopeCache;
 use crate::trace::{DetachedSpan, Tracer};
 
 impl<S: Subscriber> Layer<S> for TracingLayer {

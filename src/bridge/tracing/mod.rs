@@ -75,7 +75,6 @@ mod event;
 mod fields;
 mod layer;
 mod open;
-mod span;
 
 use std::fmt;
 
@@ -156,9 +155,8 @@ impl TracingLayer {
     }
 
     /// What becomes of events in a span; [`Events::OfSpans`] unless set.
-    pub fn events(mut self, events: Events) -> Self {
-        self.events = events;
-        self
+    pub fn events(self, events: Events) -> Self {
+        Self { events, ..self }
     }
 
     /// One scope for everything: the target is an attribute then. Unless set, each target is a scope of its own.
@@ -169,9 +167,8 @@ impl TracingLayer {
 
     /// Whether spans and log records have their target as an attribute, `target`. Unless set, they do if it is not their
     /// scope. Events of spans always do.
-    pub fn target(mut self, enabled: bool) -> Self {
-        self.target = Some(enabled);
-        self
+    pub fn target(self, enabled: bool) -> Self {
+        Self { target: Some(enabled), ..self }
     }
 
     fn sets_target(&self) -> bool {
@@ -180,35 +177,30 @@ impl TracingLayer {
 
     /// Whether spans, events and log records have their source location as attributes: `code.file.path`,
     /// `code.line.number` and `code.module.name`. They do unless set.
-    pub fn location(mut self, enabled: bool) -> Self {
-        self.location = enabled;
-        self
+    pub fn location(self, enabled: bool) -> Self {
+        Self { location: enabled, ..self }
     }
 
     /// Whether spans have the thread that made them as attributes, `thread.id` and `thread.name`. They do unless set.
-    pub fn threads(mut self, enabled: bool) -> Self {
-        self.threads = enabled;
-        self
+    pub fn threads(self, enabled: bool) -> Self {
+        Self { threads: enabled, ..self }
     }
 
     /// Whether spans have their level as an attribute, `level`. They do not unless set.
-    pub fn level(mut self, enabled: bool) -> Self {
-        self.level = enabled;
-        self
+    pub fn level(self, enabled: bool) -> Self {
+        Self { level: enabled, ..self }
     }
 
     /// Whether spans have as attributes for how long they were entered and for how long not, `busy_ns` and `idle_ns`. They do not
     /// unless set.
-    pub fn busy_and_idle(mut self, enabled: bool) -> Self {
-        self.busy_and_idle = enabled;
-        self
+    pub fn busy_and_idle(self, enabled: bool) -> Self {
+        Self { busy_and_idle: enabled, ..self }
     }
 
     /// Whether errors become `exception.*` attributes, and an event with a field `error` but no message an event
     /// `exception`. They do unless set; the span's status is the same either way.
-    pub fn exceptions(mut self, enabled: bool) -> Self {
-        self.exceptions = enabled;
-        self
+    pub fn exceptions(self, enabled: bool) -> Self {
+        Self { exceptions: enabled, ..self }
     }
 }
 

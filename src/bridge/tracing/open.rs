@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tracing::Id;
 
 use crate::context::{self, SpanContext};
-use crate::process::PerProcess;
+use crate::process::{PerProcess, lock};
 use crate::trace::DetachedSpan;
 
 /// More threads than this hardly ever look for spans at once; a power of two.
@@ -81,7 +81,7 @@ impl OpenSpans {
     #[inline]
     fn shard(&self, id: &Id) -> MutexGuard<'_, Spans> {
         let shards = self.0.get_or_renew(Box::default);
-        shards[shard_of(id)].0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&shards[shard_of(id)].0)
     }
 }
 
@@ -91,9 +91,7 @@ impl Drop for OpenSpans {
     fn drop(&mut self) {
         let left = self.0.get().into_iter().flat_map(|shards| shards.iter());
         context::suppress_instrumentation(|| {
-            left.for_each(|shard| {
-                drop(mem::take(&mut *shard.0.lock().unwrap_or_else(PoisonError::into_inner)))
-            });
+            left.for_each(|shard| drop(mem::take(&mut *lock(&shard.0))));
         });
     }
 }

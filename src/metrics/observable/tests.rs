@@ -1,10 +1,11 @@
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::config::PeriodicReaderSettings;
-use crate::metrics::instrument::{Metadata, NumberKind};
+use crate::metrics::instrument::NumberKind;
 use crate::process::atomic::AtomicU64;
-use crate::record::Signal;
+use crate::record::{Scope, Signal};
 
 /// A counter of at most `limit` series with this callback, and what it shares with others.
 fn counter(
@@ -13,16 +14,16 @@ fn counter(
 ) -> (Observable, MeterShared) {
     let shared = MeterShared::new(vec![PeriodicReaderSettings::default()]);
     let descriptor = Descriptor {
+        scope: Arc::new(Scope::new(Signal::Metrics, "shop", "")),
         name: "steps".to_owned(),
-        metadata: Metadata { unit: String::new(), description: String::new() },
+        metadata: Arc::default(),
         kind: InstrumentKind::Counter,
         number_kind: NumberKind::Int,
         buckets: None,
         default_bounds: &[],
         limit,
     };
-    let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));
-    (Observable::new(descriptor, scope, &shared, callback), shared)
+    (Observable::new(descriptor, &shared, callback), shared)
 }
 
 /// What an exporter of deltas is given next, if there is room for `room` of it.

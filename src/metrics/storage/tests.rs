@@ -2,13 +2,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::*;
+use crate::metrics::aggregator::AggregationKind;
 use crate::metrics::instrument::NumberKind;
 use crate::record::Number;
 
 const SEED: u64 = 7;
 
 fn deltas(aggregation: AggregationKind, limit: usize) -> MetricStorage {
-    MetricStorage::new(aggregation, AggregationTemporality::Delta, limit, SEED, 1)
+    MetricStorage::new(Table::new(aggregation, limit, SEED), AggregationTemporality::Delta, 1)
 }
 
 fn int(held: &PendingPoint) -> i64 {

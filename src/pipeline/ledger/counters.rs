@@ -1,11 +1,12 @@
 //! Where an exporter counts: its callers what was not enqueued, its worker the outcome of the rest.
 
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Counts, ExporterLedger, NotEnqueued};
 use crate::pipeline::queue::thread_number;
 use crate::process::atomic::AtomicU64;
+use crate::process::lock;
 use crate::record::Signal;
 use crate::spool;
 
@@ -34,6 +35,10 @@ pub(crate) enum NotEnqueuedReason {
     AfterShutdown,
     Suppressed,
     NoWorker,
+    #[cfg_attr(
+        not(any(feature = "log", feature = "tracing")),
+        allow(dead_code, reason = "only bridges count it")
+    )]
     Panicked,
 }
 
@@ -95,7 +100,7 @@ impl Counters {
     }
 
     fn change(&self, signal: Signal, change: impl FnOnce(&mut Counts)) {
-        let mut outcomes = self.outcomes();
+        let mut outcomes = lock(&self.outcomes);
         if !outcomes.closed {
             change(&mut outcomes.counts[signal as usize]);
         }
@@ -124,18 +129,14 @@ impl Counters {
     /// settled before it is seen as accepted.
     pub(crate) fn read(&self, name: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
         // held to the end: what is accepted while others settle would be seen as more in flight than fits
-        let outcomes = self.outcomes();
+        let outcomes = lock(&self.outcomes);
         let mut counts = outcomes.counts;
         for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
-            let refused = |reason| self.not_enqueued[signal][reason as usize].load(Ordering::Relaxed);
-            counts.not_enqueued = NotEnqueued {
-                queue_full: refused(NotEnqueuedReason::QueueFull),
-                too_large: refused(NotEnqueuedReason::TooLarge),
-                after_shutdown: refused(NotEnqueuedReason::AfterShutdown),
-                suppressed: refused(NotEnqueuedReason::Suppressed),
-                no_worker: refused(NotEnqueuedReason::NoWorker),
-                panicked: refused(NotEnqueuedReason::Panicked),
-            };
+            // In the order of `NotEnqueuedReason`.
+            let [queue_full, too_large, after_shutdown, suppressed, no_worker, panicked] =
+                self.not_enqueued[signal].each_ref().map(|count| count.load(Ordering::Relaxed));
+            counts.not_enqueued =
+                NotEnqueued { queue_full, too_large, after_shutdown, suppressed, no_worker, panicked };
             counts.accepted = accepted;
             counts.in_flight = unsettled(counts, accepted);
         }
@@ -146,24 +147,19 @@ impl Counters {
         ExporterLedger { name: name.to_owned(), traces, logs, metrics, attempts }
     }
 
-    fn outcomes(&self) -> MutexGuard<'_, Outcomes> {
-        // a thread that panicked had added whole numbers
-        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Does something that the closing of the counters must not overtake; `None` if they are closed.
     pub(crate) fn while_open<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let outcomes = self.outcomes();
+        let outcomes = lock(&self.outcomes);
         (!outcomes.closed).then(work)
     }
 
     pub(crate) fn are_closed(&self) -> bool {
-        self.outcomes().closed
+        lock(&self.outcomes).closed
     }
 
     /// Closes the counters: what is not settled by now is lost to the shutdown, unless the flight recorder has it.
     pub(crate) fn close(&self, is_recorded: bool, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
-        let mut outcomes = self.outcomes();
+        let mut outcomes = lock(&self.outcomes);
         if outcomes.closed {
             return;
         }

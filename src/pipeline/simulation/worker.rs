@@ -1,7 +1,7 @@
 //! The worker's own thread as a simulation plays it: as in [`run`](Worker::run) and [`rest`](Worker::rest), but where the thread
 //! would sleep, it returns.
 
-use super::{Event, Progress, Worker};
+use super::{Progress, Worker};
 use crate::pipeline::clock;
 
 impl Worker {
@@ -14,13 +14,7 @@ impl Worker {
         if self.caught(Self::work) != Some(false) {
             return Progress::Worked;
         }
-        match self.next_event(clock::now()) {
-            Event::Now => {
-                self.wake_up();
-                Progress::Worked
-            }
-            Event::At(then) => Progress::DueAt(then),
-        }
+        Progress::DueAt(self.next_event(clock::now()))
     }
 
     /// Whether a message ends its sleep. A wake-up is taken; a stop is left to the next step.

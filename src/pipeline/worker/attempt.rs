@@ -1,19 +1,21 @@
 //! One attempt to send a part of a batch, and what follows from its verdict.
 
 use std::array;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::Worker;
+use super::spooling::run_beside;
+use super::{Worker, records};
 use crate::config::RetrySettings;
+use crate::context;
 use crate::pipeline::batch::{Batch, Next};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::Outcome;
 use crate::pipeline::retry::{self, Attempt, NextStep, Pause};
 use crate::problem::ProblemKind;
-use crate::process::contain_panic;
+use crate::process::{contain_panic, lock};
 use crate::record::{Signal, random};
-use crate::transport::{Payload, Transport, Verdict};
+use crate::transport::{Payload, Verdict};
 
 /// Longest back-off in a stop. Several attempts fit into its budget.
 const MAX_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
@@ -34,14 +36,10 @@ impl CurrentAttempt {
     /// Ends the attempt by `cut` if it was begun before the stop and `is_in_the_way` is true of its signal.
     pub(crate) fn cut_if(&self, is_in_the_way: impl FnOnce(Signal) -> bool, cut: impl FnOnce()) {
         // held to the end: the attempt after this one must not be cut
-        let current_attempt = self.lock();
+        let current_attempt = lock(&self.0);
         if current_attempt.is_some_and(is_in_the_way) {
             cut();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Signal>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -57,7 +55,9 @@ impl Worker {
             return self.apply_verdict(at, part, &Verdict::ProxyRefused { reason: String::new() });
         }
         let deadline = self.attempt_deadline(at, give_up, now);
-        let deadline = self.attempts_end_by().map_or(deadline, |by| deadline.min(by));
+        // On a caller's thread, the attempt must end when the caller has to go on.
+        let ends_by = self.state.turn.and_then(|turn| turn.attempts_by);
+        let deadline = ends_by.map_or(deadline, |by| deadline.min(by));
         let verdict = self.send(at, &part, deadline);
         verdict.iter().for_each(|verdict| self.state.proxy_pause.note(verdict, clock::now()));
         self.adopt_entry(at, &mut part);
@@ -73,7 +73,6 @@ impl Worker {
             None => {
                 self.report_panic(at);
                 self.settle_part(at, part, Outcome::WorkerPanicked);
-                self.deliveries[at].part_is_over();
             }
         }
     }
@@ -100,19 +99,13 @@ impl Worker {
                 }
                 let signal = part.signal;
                 self.settle_part(at, part, Outcome::TooLarge);
-                self.deliveries[at].part_is_over();
                 let what = || "the collector finds every record of this size too large".to_owned();
                 self.reporter.report(signal, ProblemKind::TooLarge, what);
                 continue;
             }
             match delivery.next_batch(&self.batch, &self.resource)? {
                 Next::Batch(batch) => delivery.parts.push(batch),
-                Next::Lost { records, bytes } => self.settle_lost_chunk(at, records, bytes),
-                Next::TooLarge { records, bytes } => {
-                    delivery.settle_all(vec![(records, bytes)], Outcome::TooLarge);
-                    let what = || format!("a record of {bytes} bytes is larger than a request may be");
-                    self.reporter.report(delivery.signal, ProblemKind::TooLarge, what);
-                }
+                Next::Dropped(outcome, records, bytes) => self.settle_dropped(at, outcome, records, bytes),
             }
         }
         None
@@ -139,24 +132,25 @@ impl Worker {
     /// One attempt; `None` if the transport panicked.
     fn send(&mut self, at: usize, batch: &Batch, deadline: Instant) -> Option<Verdict> {
         let mut transport = self.transport.take()?;
-        self.begin_attempt(batch.signal, &mut *transport);
+        self.counters.attempted();
+        let mut current_attempt = lock(&self.current_attempt.0);
+        transport.forget_cut();
+        // An attempt that begins in a stop has its share of the time, and is not cut.
+        *current_attempt = self.stop_by().is_none().then_some(batch.signal);
+        drop(current_attempt);
         let payload = Payload { signal: batch.signal, body: &batch.body() };
         let mut send = || contain_panic(|| transport.send(&payload, deadline)).ok();
         let verdict = match self.state.turn.is_none() && self.spool.is_some() {
-            true => self.send_in_background(at, batch, send),
+            true => {
+                let owner = self.owner;
+                let send = || context::while_exporting_for(owner, &mut send);
+                run_beside(send, || self.relieve_queues(at, batch))
+            }
             false => send(),
         };
         self.transport = Some(transport);
-        *self.current_attempt.lock() = None;
+        *lock(&self.current_attempt.0) = None;
         verdict
-    }
-
-    fn begin_attempt(&self, signal: Signal, transport: &mut dyn Transport) {
-        self.counters.attempted();
-        let mut current_attempt = self.current_attempt.lock();
-        transport.forget_cut();
-        // one that was begun in a stop has its share of the time
-        *current_attempt = self.stop_by().is_none().then_some(signal);
     }
 
     fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {
@@ -266,18 +260,15 @@ impl Worker {
         if matches!(verdict, Verdict::Accepted | Verdict::AcceptedPartly { .. }) {
             self.reporter.note_taken(signal);
         }
-        let warns = |message: &str| format!("the collector warns: {message}");
-        let rejects = |rejected: u64, message: &str| {
-            let records = if rejected == 1 { "record" } else { "records" };
-            // a server may give the number without a reason
-            let (colon, message) = if message.is_empty() { ("", "") } else { (": ", message) };
-            format!("{rejected} {records} rejected{colon}{message}")
-        };
         let (kind, message) = match verdict {
             Verdict::Accepted => return,
-            Verdict::AcceptedPartly { rejected: 0, message } => (ProblemKind::PartialSuccess, warns(message)),
+            Verdict::AcceptedPartly { rejected: 0, message } => {
+                (ProblemKind::PartialSuccess, format!("the collector warns: {message}"))
+            }
             Verdict::AcceptedPartly { rejected, message } => {
-                (ProblemKind::PartialSuccess, rejects(*rejected, message))
+                // A server may give the number without a reason.
+                let colon = if message.is_empty() { "" } else { ": " };
+                (ProblemKind::PartialSuccess, format!("{} rejected{colon}{message}", records(*rejected)))
             }
             Verdict::TryLater { reason, .. } | Verdict::Unreachable { reason } => {
                 (ProblemKind::Unavailable, reason.clone())

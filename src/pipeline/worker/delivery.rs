@@ -220,12 +220,7 @@ impl Delivery {
         (self.give_up, self.is_last) = (None, false);
     }
 
-    /// Counts the outcome of all records of a batch.
-    pub(super) fn settle_batch(&mut self, batch: Batch, outcome: Outcome) {
-        self.settle(batch.origin, outcome, batch.records);
-        self.release_batch(batch);
-    }
-
+    /// Counts the outcome of records.
     pub(super) fn settle(&mut self, origin: Origin, outcome: Outcome, records: u64) {
         if records > 0 {
             self.counters.settle(self.signal, outcome, records);

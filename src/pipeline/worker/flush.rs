@@ -1,13 +1,14 @@
 //! A flush: what was accepted before it, and the metrics as they are then, is delivered or counted.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::{Delivery, Worker};
 use crate::pipeline::clock;
+use crate::process::lock;
 use crate::record::Signal;
 
 /// A flush as its callers see it: the channel is disconnected when the flush or the worker has ended. Once all callers have
@@ -51,7 +52,7 @@ impl NextFlush {
         let (running, ended) = bounded(0);
         let callers = Arc::new(ended);
         let request = FlushRequest { _running: running, callers: Arc::downgrade(&callers) };
-        let mut next = self.lock();
+        let mut next = lock(&self.0);
         let shared = next.as_ref().and_then(|next| next.callers.upgrade());
         let unused = if shared.is_none() { next.replace(request) } else { Some(request) };
         drop(next);
@@ -60,11 +61,7 @@ impl NextFlush {
     }
 
     pub(super) fn take(&self) -> Option<FlushRequest> {
-        self.lock().take()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<FlushRequest>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).take()
     }
 }
 

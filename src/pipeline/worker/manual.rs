@@ -6,16 +6,16 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
 
-use super::{Event, IDLE, Worker};
+use super::{IDLE, Worker};
 use crate::context::{self, Owner};
 use crate::pipeline::clock;
 use crate::pipeline::queue::{Queue, RoomMaker};
-use crate::process;
+use crate::process::{self, contain_panic, lock};
 
 /// After this time it is worth asking again what is due, where another thread drives.
 const WHILE_BUSY: Duration = Duration::from_millis(10);
@@ -49,24 +49,31 @@ impl ManualWorker {
 
     /// Lets the worker do one thing on this thread; `None` if another thread has it.
     fn take_turn(&self, turn: Turn) -> Option<Progress> {
-        let (worker, on_end) = match self.take() {
+        let (mut worker, on_end) = match self.take() {
             Place::Here(worker, on_end) => (worker, on_end),
             Place::Taken { .. } => return None,
             Place::Ended => return Some(Progress::Ended),
         };
         let generation = process::generation();
-        let mut taken = Taken { from: self, worker: Some((worker, on_end)) };
-        let progress = context::while_exporting_for(self.owner, || taken.take_turn(turn));
+        // After a panic the worker is put back all the same.
+        let turned = context::while_exporting_for(self.owner, || contain_panic(|| worker.take_turn(turn)));
+        let progress = turned.unwrap_or(Progress::DueAt(None));
         if generation != process::generation() {
-            // code of the program has forked here, and this is the child: the worker is the parent's
-            mem::forget(taken);
+            // Code of the program has forked here, and this is the child: the worker is the parent's.
+            mem::forget((worker, on_end));
             return Some(Progress::Ended);
+        }
+        if progress == Progress::Ended {
+            on_end();
+            self.put(Place::Ended);
+        } else {
+            self.put(Place::Here(worker, on_end));
         }
         Some(progress)
     }
 
     fn take(&self) -> Place {
-        let mut place = self.lock();
+        let mut place = lock(&self.place);
         match &mut *place {
             Place::Here(..) => mem::replace(&mut *place, Place::Taken { is_wanted: false }),
             Place::Taken { is_wanted } => {
@@ -78,7 +85,7 @@ impl ManualWorker {
     }
 
     fn put(&self, after: Place) {
-        let before = mem::replace(&mut *self.lock(), after);
+        let before = mem::replace(&mut *lock(&self.place), after);
         if matches!(before, Place::Taken { is_wanted: true }) {
             self.returned.notify_all();
             self.queues.iter().for_each(|queue| queue.notify_waiters());
@@ -95,45 +102,14 @@ impl ManualWorker {
             }
             Place::Here(..) | Place::Ended => false,
         };
-        let waited = self.returned.wait_timeout_while(self.lock(), time, is_taken);
+        let waited = self.returned.wait_timeout_while(lock(&self.place), time, is_taken);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for ManualWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ManualWorker").finish_non_exhaustive()
-    }
-}
-
-/// A worker that this thread has taken; it is put back when this is dropped.
-struct Taken<'a> {
-    from: &'a ManualWorker,
-    /// `None` once it has ended.
-    worker: Option<(Box<Worker>, OnEnd)>,
-}
-
-impl Taken<'_> {
-    fn take_turn(&mut self, turn: Turn) -> Progress {
-        let Some((worker, _)) = &mut self.worker else { return Progress::Ended };
-        let progress = worker.take_turn(turn);
-        if progress == Progress::Ended {
-            self.worker.take().into_iter().for_each(|(_, on_end)| on_end());
-        }
-        progress
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        self.from.put(match self.worker.take() {
-            Some((worker, on_end)) => Place::Here(worker, on_end),
-            None => Place::Ended,
-        });
     }
 }
 
@@ -288,24 +264,12 @@ impl Worker {
         }
         self.report_flushed();
         let now = clock::now();
-        let event = self.next_event(now);
+        let due = self.next_event(now);
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
-        Progress::DueAt(match event {
-            Event::Now => Some(now),
-            Event::At(Some(then)) => Some(then),
-            Event::At(None) => {
-                self.trim_if_idle(now);
-                None
-            }
-        })
-    }
-
-    /// Frees memory after some time without work.
-    fn trim_if_idle(&mut self, now: Instant) {
-        let since = *self.state.idle_since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= IDLE {
+        if due.is_none() && now - *self.state.idle_since.get_or_insert(now) >= IDLE {
             self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
         }
+        Progress::DueAt(due)
     }
 
     /// Whether this thread may sleep until something is due: a caller's only does so in a stop, in the middle of the last
@@ -317,11 +281,6 @@ impl Worker {
     /// Whether the program's own code may be called on this thread.
     pub(super) fn may_call_program(&self) -> bool {
         self.state.turn.is_none_or(|turn| turn.may_call_program)
-    }
-
-    /// By when an attempt must end so that this thread can go its way.
-    pub(super) fn attempts_end_by(&self) -> Option<Instant> {
-        self.state.turn.and_then(|turn| turn.attempts_by)
     }
 }
 

@@ -5,7 +5,6 @@
 //! ([`manual`]), which goes its way then.
 
 mod attempt;
-mod background_send;
 mod delivery;
 mod flush;
 pub(crate) mod manual;
@@ -25,8 +24,9 @@ use crossbeam_channel::{Receiver, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context::{self, Owner};
+use crate::pipeline::batch::Batch;
 use crate::pipeline::clock;
-use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
+use crate::pipeline::ledger::{Counters, NotEnqueuedReason, Outcome};
 use crate::pipeline::retry::ProxyPause;
 use crate::pipeline::schedule::FairShare;
 use crate::process::{self, contain_panic};
@@ -53,7 +53,7 @@ pub(crate) struct Worker {
     /// One for each signal that it sends.
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) counters: Arc<Counters>,
-    /// `None` only while another thread sends: see [`background_send`].
+    /// `None` only while another thread sends: see [`spooling`].
     pub(crate) transport: Option<Box<dyn Transport>>,
     /// Which telemetry it exports for.
     pub(crate) owner: Option<Owner>,
@@ -102,7 +102,7 @@ pub(crate) struct State {
     /// The first request to stop. Later ones do not change its deadline.
     stop: OnceCell<Stop>,
     reader: ReaderState,
-    /// True while the batch in flight also has an entry in the spool: see [`background_send`].
+    /// True while the batch in flight also has an entry in the spool: see [`spooling`].
     is_copied_to_spool: bool,
     proxy_pause: ProxyPause,
     /// Whether any attempt had another end than that there is no server.
@@ -120,12 +120,6 @@ enum Command {
     Stop(Stop),
     Woken,
     TimedOut,
-}
-
-/// When the worker has something to do.
-enum Event {
-    Now,
-    At(Option<Instant>),
 }
 
 impl Worker {
@@ -213,7 +207,10 @@ impl Worker {
         if self.may_collect(at, now) {
             self.collect_metrics(at);
         } else {
-            self.attempt_caught(at);
+            // A panic costs the batch in hand of one signal, not the worker.
+            if contain_panic(|| self.try_once(at)).is_err() {
+                self.write_off(at);
+            }
             self.report_not_enqueued();
             // A stop that began during the attempt shares only the time since then.
             self.receive_stop();
@@ -223,17 +220,12 @@ impl Worker {
         true
     }
 
-    /// A panic costs what was in hand of one signal, not the worker.
-    fn attempt_caught(&mut self, at: usize) {
-        if contain_panic(|| self.try_once(at)).is_err() {
-            self.write_off(at);
-        }
-    }
-
     /// After a panic outside of the transport: all that had left the queue is lost.
     fn write_off(&mut self, at: usize) {
         self.report_panic(at);
-        self.write_off_spooled(at);
+        for part in self.deliveries[at].take_parts(Batch::is_spooled) {
+            self.settle_part(at, part, Outcome::WorkerPanicked);
+        }
         self.deliveries[at].write_off();
     }
 
@@ -259,9 +251,8 @@ impl Worker {
         }
         let now = clock::now();
         let command = match self.next_event(now) {
-            Event::Now => Command::Woken,
-            Event::At(Some(then)) => self.wait_for_command(then),
-            Event::At(None) => self.wait_idle(now),
+            Some(then) => self.wait_for_command(then),
+            None => self.wait_idle(now),
         };
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
         match command {
@@ -271,20 +262,20 @@ impl Worker {
         true
     }
 
-    /// When something is due; sets the level at which each queue wakes the worker before.
-    fn next_event(&mut self, now: Instant) -> Event {
-        let tick = self.spool.as_ref().and_then(Spool::next_tick);
+    /// Returns when something is due, if that is known, and sets the level at which each queue wakes the worker before.
+    fn next_event(&mut self, now: Instant) -> Option<Instant> {
+        let tick = self.spool.as_ref().and_then(|spool| spool.next_tick());
         let mut until = self.next_collection().into_iter().chain(self.stop_by()).chain(tick).min();
         for delivery in self.deliveries.iter_mut().filter(|delivery| !delivery.is_finished) {
             let then = match delivery.readiness(&self.batch, now) {
-                Readiness::Due => return Event::Now,
+                Readiness::Due => return Some(now),
                 Readiness::Until(then) => Some(then),
-                Readiness::Records(wake_at, _) if delivery.queue.wake_at(wake_at) => return Event::Now,
+                Readiness::Records(wake_at, _) if delivery.queue.wake_at(wake_at) => return Some(now),
                 Readiness::Records(_, then) => then,
             };
             until = until.into_iter().chain(then).min();
         }
-        Event::At(until)
+        until
     }
 
     /// Receives a stop that was requested while the worker was busy.
@@ -361,19 +352,17 @@ impl Worker {
     }
 
     fn report_not_enqueued(&mut self) {
+        const REASONS: [(NotEnqueuedReason, ProblemKind, &str); 2] = [
+            (NotEnqueuedReason::QueueFull, ProblemKind::QueueFull, "the queue is full"),
+            (NotEnqueuedReason::TooLarge, ProblemKind::TooLarge, "larger than a request or the queue may be"),
+        ];
         for signal in self.deliveries.iter().map(|delivery| delivery.signal) {
-            let now = [NotEnqueuedReason::QueueFull, NotEnqueuedReason::TooLarge]
-                .map(|reason| self.counters.not_enqueued(signal, reason));
-            let before = std::mem::replace(&mut self.state.reported_not_enqueued[signal as usize], now);
-            if now[0] > before[0] {
-                self.reporter.report(signal, ProblemKind::QueueFull, || {
-                    format!("the queue is full: {} lost so far", records(now[0]))
-                });
-            }
-            if now[1] > before[1] {
-                self.reporter.report(signal, ProblemKind::TooLarge, || {
-                    format!("larger than a request or the queue may be: {} lost so far", records(now[1]))
-                });
+            let reported = &mut self.state.reported_not_enqueued[signal as usize];
+            for (reported, (reason, kind, why)) in reported.iter_mut().zip(REASONS) {
+                let now = self.counters.not_enqueued(signal, reason);
+                if now > mem::replace(reported, now) {
+                    self.reporter.report(signal, kind, || format!("{why}: {} lost so far", records(now)));
+                }
             }
         }
     }

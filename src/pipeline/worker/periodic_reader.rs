@@ -13,7 +13,7 @@ use crate::process::contain_panic;
 use crate::record::{FrameLimits, Scope, Signal};
 
 /// How often the worker makes room for metrics in a queue that callers fill again at once.
-const MOST_CLEARINGS: usize = 16;
+const MAX_CLEARINGS: usize = 16;
 
 /// The periodic reader of an exporter: the instruments it reads, and how often.
 #[derive(Debug, Clone)]
@@ -170,8 +170,8 @@ impl Worker {
     fn enqueue_metric(&mut self, at: usize, scope: &Arc<Scope>, frame: &[u8], points: u64) -> SinkStatus {
         let records = points as usize;
         let mut admitted = self.admit(at, records, frame.len());
-        for _ in 0..MOST_CLEARINGS {
-            if admitted != Err(NotEnqueuedReason::QueueFull) || self.is_out_of_time() {
+        for _ in 0..MAX_CLEARINGS {
+            if admitted != Some(false) || self.is_out_of_time() {
                 break;
             }
             // full of what callers have put there, or of what was collected before
@@ -182,13 +182,13 @@ impl Worker {
             admitted = self.admit(at, records, frame.len());
         }
         match admitted {
-            Ok(()) => {}
-            Err(NotEnqueuedReason::QueueFull) if !self.state.reader.is_last => {
+            Some(true) => {}
+            Some(false) if !self.state.reader.is_last => {
                 self.state.reader.found_no_room = true;
                 return SinkStatus::Full;
             }
-            // no later collection will have it
-            Err(_) => {
+            // No later collection will have it.
+            _ => {
                 self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::AfterShutdown, points);
                 return SinkStatus::Accepted;
             }
@@ -209,14 +209,9 @@ impl Worker {
         self.state.reader.spent_on_others += clock::now() - begun;
     }
 
-    fn admit(&self, at: usize, records: usize, bytes: usize) -> Result<(), NotEnqueuedReason> {
-        let queue = &self.deliveries[at].queue;
-        // a slow callback may keep the worker until after the end
-        match self.counters.while_open(|| queue.admit(records, bytes)) {
-            Some(true) => Ok(()),
-            Some(false) => Err(NotEnqueuedReason::QueueFull),
-            None => Err(NotEnqueuedReason::AfterShutdown),
-        }
+    /// Returns whether the queue has room; `None` after the end, until which a slow callback may keep the worker.
+    fn admit(&self, at: usize, records: usize, bytes: usize) -> Option<bool> {
+        self.counters.while_open(|| self.deliveries[at].queue.admit(records, bytes))
     }
 
     /// Whether a newer snapshot should go instead of the part that is next: it was tried, and is worth nothing once there
@@ -241,7 +236,8 @@ impl Worker {
         if delivery.parts.last().is_some_and(Batch::is_snapshot) {
             delivery.part_is_over();
             for part in std::mem::take(&mut delivery.parts) {
-                delivery.settle_batch(part, Outcome::Superseded);
+                delivery.settle(part.origin, Outcome::Superseded, part.records);
+                delivery.release_batch(part);
             }
         }
         let rest = delivery.backlog.write_off_snapshot();

@@ -604,7 +604,7 @@ fn sends_a_batch_from_memory_though_the_disk_cannot_read_its_copy() {
 fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
     let (mut worker, directory) = worker_with_spool("answer");
     let older = batch_of(&mut worker, 1);
-    worker.spool.as_mut().unwrap().append(Signal::Traces, 1, &older.body(), |_, _| ()).unwrap();
+    worker.spool.as_mut().unwrap().append(Signal::Traces, 1, &older.body(), &|_, _| ()).unwrap();
     worker.deliveries[0].note_spooled(older);
     // is sent while the disk cannot be read, which it can again before the answer comes
     let mut sent = batch_of(&mut worker, 2);

@@ -56,7 +56,7 @@ pub(crate) struct Header {
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     Missing,
-    /// It is empty, or its first page is all zero.
+    /// It is empty, or its first page is all zero: it was a recorder, and no version can read it.
     Blank,
     NotARecorder,
     OtherVersion(u32),
@@ -93,14 +93,17 @@ impl Header {
     /// Reads the first page and checks it with the resource at the start of `behind`. A single flipped bit is corrected.
     pub(super) fn read_corrected(page: &mut [u8; PAGE], behind: &mut [u8]) -> Result<Self, Unreadable> {
         let as_found = Self::read_checked(page, behind);
-        // Bits that decide which bytes are checked, and how, are tried one by one.
-        let tried = match as_found {
-            Err(Unreadable::Damaged) => RESOURCE_BYTES_AT..CHECKSUM_AT,
-            // A file that differs in more than a bit of magic or version is not a damaged recorder.
-            Err(Unreadable::NotARecorder | Unreadable::OtherVersion(_)) => 0..BYTE_ORDER_AT,
-            _ => return as_found,
-        };
-        for (at, bit) in tried.flat_map(|at| (0..8).map(move |bit| (at, 1 << bit))) {
+        // A file that differs in more than a bit of magic or version is not a damaged recorder.
+        let may_be_damaged = matches!(
+            as_found,
+            Err(Unreadable::Damaged | Unreadable::NotARecorder | Unreadable::OtherVersion(_))
+        );
+        if !may_be_damaged {
+            return as_found;
+        }
+        // The bits of the length decide which bytes are checked, so they are tried one by one.
+        for (at, bit) in (RESOURCE_BYTES_AT..CHECKSUM_AT).flat_map(|at| (0..8).map(move |bit| (at, 1 << bit)))
+        {
             page[at] ^= bit;
             let corrected = Self::read_checked(page, behind);
             if corrected.is_ok() {
@@ -183,13 +186,6 @@ fn correct_bit(page: &mut [u8; PAGE], behind: &mut [u8]) -> Option<()> {
 /// Of the first page and the resource, but for what changes.
 fn checksum_of(page: &[u8], resource: &[u8]) -> u32 {
     checksum([&page[..CHECKSUM_AT], &page[CHECKSUM_AT + 4..READY_AT], &page[OWNER_AT..], resource])
-}
-
-impl Unreadable {
-    /// Whether the file was a recorder of this library, and no version of it can read the file any more.
-    pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, Self::Blank | Self::Damaged)
-    }
 }
 
 impl From<io::Error> for Unreadable {

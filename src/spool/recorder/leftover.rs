@@ -217,16 +217,9 @@ impl Leftover {
         })
     }
 
-    /// A span that is in a chunk had ended: its process died before it could free the span's place. Returns these places.
-    fn forget_ended(&mut self, data: &[u8]) -> Vec<u32> {
-        let ended = |id| self.interrupted.remove(&id).map(|(number, _)| number);
-        frames(data).filter_map(span_id_of).filter_map(ended).collect()
-    }
-
     /// Takes as many spans that were open as one chunk could hold.
     fn next_interrupted(&mut self) -> Option<LeftRequest> {
-        let (mut request, mut numbers, mut spans) = (RequestWriter::default(), Vec::new(), Vec::new());
-        let end = self.last_alive;
+        let (mut numbers, mut spans) = (Vec::new(), Vec::new());
         while let Some((_, (number, span))) = self.interrupted.pop_first() {
             numbers.push(number);
             spans.push(span);
@@ -234,11 +227,13 @@ impl Leftover {
                 break;
             }
         }
-        for span in &spans {
-            request.begin_scope(span.resource.as_deref().unwrap_or(&self.resource), &span.scope);
-            request.append(&span.framed(end), 1);
-        }
-        let (body, records) = request.finish();
+        let scopes = spans.iter().map(|span| ScopeRecords {
+            resource: span.resource.as_deref().unwrap_or(&self.resource),
+            scope: &span.scope,
+            is_whole: true,
+            records: span.framed(self.last_alive),
+        });
+        let (body, records) = (request_of(scopes), spans.len() as u64);
         let place = Place { slot: None, open_spans: numbers };
         (records > 0).then_some(LeftRequest { place, records, body })
     }
@@ -304,8 +299,12 @@ impl Leftover {
             false if chunk.sealed == 0 => Proof::Framing,
             false => Proof::None,
         };
-        let has_ended = chunk.signal == Signal::Traces && !self.interrupted.is_empty();
-        let open_spans = if has_ended { self.forget_ended(&data) } else { Vec::new() };
+        let mut open_spans = Vec::new();
+        if chunk.signal == Signal::Traces && !self.interrupted.is_empty() {
+            // A span that is in a chunk had ended: its process died before it could free the span's place.
+            let ended = |id| self.interrupted.remove(&id).map(|(number, _)| number);
+            open_spans.extend(frames(&data).filter_map(span_id_of).filter_map(ended));
+        }
         let ((body, records), lost_records, lost_bytes) = rebuild(chunk, &data, &self.resource, proof);
         self.damaged += u64::from(lost_records > 0 || lost_bytes > 0);
         self.lost[chunk.signal as usize] += lost_records;
@@ -399,30 +398,32 @@ fn rebuild(chunk: &LeftChunk, data: &[u8], resource: &[u8], proof: Proof) -> ((V
     let mut starts = offsets(&data[..end]).map(|(start, _)| start);
     let settled = chunk.settled as usize;
     let settled = if settled >= end || starts.any(|at| at == settled) { settled } else { 0 };
-    let mut request = RequestWriter::default();
-    let (mut own_resource, mut scope_is_whole, mut lost_records, mut read) = (None, None, 0, 0);
+    let (mut scopes, mut own_resource) = (Vec::<ScopeRecords<'_>>::new(), None);
+    let (mut records, mut lost_records, mut read) = (0, 0, 0);
     for (start, frame) in offsets(&data[..end]) {
         let is_whole = damaged != Some(start);
-        match (frame[0], content(frame)) {
-            (RESOURCE_TAG, Some(resource)) => own_resource = Some((resource, is_whole)),
-            (SCOPE_TAG, Some(scope)) => {
+        match (frame[0], content(frame), scopes.last_mut()) {
+            (RESOURCE_TAG, Some(resource), _) => own_resource = Some((resource, is_whole)),
+            (SCOPE_TAG, Some(scope), _) => {
                 let (resource, resource_is_whole) = own_resource.take().unwrap_or((resource, true));
-                scope_is_whole = Some(is_whole && resource_is_whole);
-                request.begin_scope(resource, scope);
+                let is_whole = is_whole && resource_is_whole;
+                scopes.push(ScopeRecords { resource, scope, is_whole, records: Vec::new() });
             }
-            (RECORD, _) if scope_is_whole.is_some() => {
-                let records = records_in(chunk.signal, frame) as u64;
-                match is_whole && scope_is_whole == Some(true) && proof != Proof::None {
-                    _ if start < settled => {}
-                    true => request.append(frame, records),
-                    false => lost_records += records.max(1),
+            (RECORD, _, Some(_)) if start < settled => {}
+            (RECORD, _, Some(scope)) => {
+                let count = records_in(chunk.signal, frame) as u64;
+                if is_whole && scope.is_whole && proof != Proof::None {
+                    scope.records.extend_from_slice(frame);
+                    records += count;
+                } else {
+                    lost_records += count.max(1);
                 }
             }
             _ => break,
         }
         read = start + frame.len();
     }
-    (request.finish(), lost_records, data.len() - read.max(settled))
+    ((request_of(scopes), records), lost_records, data.len() - read.max(settled))
 }
 
 /// Returns how far the frames of a chunk can be told from each other, and where the only damaged one begins, if one is
@@ -459,41 +460,25 @@ fn offsets(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// A request, scope by scope.
-#[derive(Default)]
-struct RequestWriter<'a> {
-    body: Vec<u8>,
-    count: u64,
-    /// The fields in front of them, and the records themselves.
+/// Framed records of one scope.
+struct ScopeRecords<'a> {
+    /// The fields in front of the scope, and those in front of the records.
     resource: &'a [u8],
     scope: &'a [u8],
+    /// Whether both are intact.
+    is_whole: bool,
     records: Vec<u8>,
 }
 
-impl<'a> RequestWriter<'a> {
-    fn begin_scope(&mut self, resource: &'a [u8], scope: &'a [u8]) {
-        self.end_scope();
-        (self.resource, self.scope) = (resource, scope);
-    }
-
-    fn append(&mut self, frame: &[u8], records: u64) {
-        self.records.extend_from_slice(frame);
-        self.count += records;
-    }
-
-    fn end_scope(&mut self) {
-        if self.records.is_empty() {
-            return;
+/// Returns the body of a request with these records.
+fn request_of<'a>(scopes: impl IntoIterator<Item = ScopeRecords<'a>>) -> Vec<u8> {
+    let mut body = Vec::new();
+    for ScopeRecords { resource, scope, records, .. } in scopes {
+        if !records.is_empty() {
+            let mut resource_records = resource.to_vec();
+            encode_field(SCOPE_RECORDS, &[scope, &records].concat(), &mut resource_records);
+            encode_field(RESOURCE_RECORDS, &resource_records, &mut body);
         }
-        let scope_records = [self.scope, &self.records].concat();
-        let mut resource_records = self.resource.to_vec();
-        encode_field(SCOPE_RECORDS, &scope_records, &mut resource_records);
-        encode_field(RESOURCE_RECORDS, &resource_records, &mut self.body);
-        self.records.clear();
     }
-
-    fn finish(mut self) -> (Vec<u8>, u64) {
-        self.end_scope();
-        (self.body, self.count)
-    }
+    body
 }

@@ -17,8 +17,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::process::lock;
 use crate::record::{
     Chunk, FREE, LOST, MAX_GUARDED, OpenSpanBytes, OpenSpanPlace, OpenSpanSlot, Signal, Slot, SlotHeader,
     SlotOwner, SlotPlace, guard,
@@ -194,7 +195,8 @@ impl Recorder {
     #[allow(unsafe_code)]
     fn store(&self, at: usize, value: u32) {
         assert!(at % align_of::<AtomicU32>() == 0 && at < PAGE, "it is a word of the first page");
-        if self.fork_flag.is_set() && self.has_header() {
+        // The disk may have had no room for the first page.
+        if self.fork_flag.is_set() && self.map.bytes >= PAGE {
             // SAFETY: it lies within the mapping, is aligned, and used as this type alone
             unsafe { self.map.start.add(at).cast::<AtomicU32>().as_ref() }.store(value, Ordering::Release);
         }
@@ -237,11 +239,6 @@ impl Recorder {
         page
     }
 
-    /// Whether the disk had room for its first page.
-    fn has_header(&self) -> bool {
-        self.map.bytes >= PAGE
-    }
-
     /// How many slots there are.
     pub(crate) fn slots(&self) -> usize {
         self.header.slots as usize
@@ -263,10 +260,6 @@ pub(super) fn note_spooled(path: &Path, records: [u64; Signal::COUNT]) -> io::Re
 /// The words that stand for numbers of records, or for the largest one that can be guarded.
 fn guarded(records: [u64; Signal::COUNT]) -> [u32; Signal::COUNT] {
     records.map(|records| guard(records.min(MAX_GUARDED.into()) as u32))
-}
-
-fn lock(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {
-    pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SlotOwner for Recorder {

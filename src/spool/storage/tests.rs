@@ -85,7 +85,7 @@ fn segments_are_files_for_their_user_alone() {
     );
     let metadata = fs::metadata(directory.0.join("a-b-7.segment")).expect("so it is named");
     assert_eq!(metadata.mode() & 0o777, 0o600);
-    files.remove(7).expect("it is there");
+    files.retire(7, false).expect("it is there");
     assert_eq!(directory.list(), []);
 }
 

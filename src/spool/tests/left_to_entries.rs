@@ -11,8 +11,8 @@ impl Folder {
         chunk.move_to(spool.recorder().take(Signal::Logs, 0).unwrap());
         chunk.append(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(), 1);
         let note_entry = |segment, offset| chunk.note_entry(segment, offset);
-        spool.append(Signal::Logs, 1, &[b"the record"], note_entry).unwrap();
-        spool.append(Signal::Logs, 1, &[b"another"], |_, _| ()).unwrap();
+        spool.append(Signal::Logs, 1, &[b"the record"], &note_entry).unwrap();
+        spool.append(Signal::Logs, 1, &[b"another"], &|_, _| ()).unwrap();
         spool.recorder().close();
     }
 }
@@ -43,7 +43,7 @@ fn what_a_request_on_disk_has_of_a_chunk_is_settled_before_the_rest_is_written()
     let start = chunk.runs()[0].start;
     let first = chunk.copy_bytes(start, start + record().len());
     let note_entry = |segment, offset| first.note_entry(segment, offset);
-    spool.append(Signal::Logs, 1, &[b"the first"], note_entry).unwrap();
+    spool.append(Signal::Logs, 1, &[b"the first"], &note_entry).unwrap();
     first.settle();
     // the process dies in the next append, which would have had the rest
     chunk.note_entry(0, 4711);

@@ -11,7 +11,7 @@ impl Folder {
     /// What a process leaves that dies with 2,000 records on disk.
     fn leave_2000(&self) {
         let mut spool = self.open();
-        let append = |number| spool.append(Signal::Logs, RECORDS, &[&[number; 5]], |_, _| ()).unwrap();
+        let append = |number| spool.append(Signal::Logs, RECORDS, &[&[number; 5]], &|_, _| ()).unwrap();
         (0..REQUESTS as u8).for_each(append);
     }
 
@@ -82,7 +82,7 @@ fn delivers_every_record_in_segments_whatever_happened_to_the_recorder() {
 fn takes_no_segments_of_a_live_process_whose_recorder_was_removed() {
     let folder = Folder::new("live");
     let mut lives = folder.open();
-    lives.append(Signal::Logs, 10, &[b"body"], |_, _| ()).unwrap();
+    lives.append(Signal::Logs, 10, &[b"body"], &|_, _| ()).unwrap();
     fs::remove_file(folder.file(".recorder")).unwrap();
     let found = inspect(&folder.0).unwrap();
     assert_eq!((found[0].is_running, &found[0].problems[..]), (true, &[][..]));
@@ -116,7 +116,7 @@ fn leaves_segments_of_an_unknown_owner_to_drain() {
 fn leaves_records_of_another_service_in_place_and_reports_them() {
     let folder = Folder::new("services");
     let mut shop = folder.open_of("shop");
-    shop.append(Signal::Logs, 10, &[b"body"], |_, _| ()).unwrap();
+    shop.append(Signal::Logs, 10, &[b"body"], &|_, _| ()).unwrap();
     drop(shop);
     let image = folder.image();
     let found = &inspect(&folder.0).unwrap()[0];

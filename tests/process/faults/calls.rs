@@ -90,8 +90,8 @@ fn allow_tracing_by(process: libc::c_ulong) {
 /// Which calls of the worker fail, by each name that a machine may have for them, with what, and which of them, as strace has it.
 const FAULTS: [(&str, &str, &str, &str); 8] = [
     ("create", "?rename,?renameat,?renameat2", "EIO", "1"),
-    ("append", "?writev", "ENOSPC", "2+3"),
-    ("mark", "write", "EIO", "2+3"),
+    ("append", "write", "ENOSPC", "2+3"),
+    ("mark", "?pwrite64", "EIO", "2+3"),
     ("sync", "fdatasync,fsync", "EIO", "2+3"),
     ("remove", "?unlink,?unlinkat", "EIO", "1+2"),
     ("open", "openat", "EMFILE", "2..8+3"),

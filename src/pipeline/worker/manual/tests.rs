@@ -122,7 +122,7 @@ fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
             done.send(())
         });
         let deadline = soon();
-        while !matches!(&*handle.manual().unwrap().lock(), Place::Taken { is_wanted: true }) {
+        while !matches!(&*lock(&handle.manual().unwrap().place), Place::Taken { is_wanted: true }) {
             assert!(Instant::now() < deadline, "the caller does not want the worker");
             thread::yield_now();
         }

@@ -194,14 +194,10 @@ impl Storage for Disk {
         })
     }
 
-    fn remove(&mut self, id: u64) -> io::Result<()> {
-        self.whole(|state| state.files.remove(&id).map_or_else(missing, |_| Ok(())))
-    }
-
-    fn set_aside(&mut self, id: u64) -> io::Result<()> {
+    fn retire(&mut self, id: u64, is_damaged: bool) -> io::Result<()> {
         self.whole(|state| {
             let file = state.files.remove(&id).map_or_else(missing, Ok)?;
-            state.aside.insert(id, file);
+            state.aside.extend(is_damaged.then_some((id, file)));
             Ok(())
         })
     }

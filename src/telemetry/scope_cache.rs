@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::process;
 
 /// Maximum number of keys that are remembered. Programs that have more make their names up at run time.
-pub(super) const MAX_SCOPES: usize = 1024;
+pub(crate) const MAX_SCOPES: usize = 1024;
 
 /// A bounded cache that forgets nothing.
 #[derive(Debug)]
-pub(super) struct ScopeCache<K, V, const MAX: usize = MAX_SCOPES> {
+pub(crate) struct ScopeCache<K, V, const MAX: usize = MAX_SCOPES> {
     entries: AppendMap<(K, V)>,
     count: AtomicUsize,
     hasher: RandomState,
@@ -25,7 +25,7 @@ impl<K, V: Clone, const MAX: usize> ScopeCache<K, V, MAX> {
     /// The value of `key`; `is_it` distinguishes the key from others with its hash. A key that is not known gets what `make`
     /// returns, which is remembered if there is room.
     #[inline]
-    pub(super) fn get_or_make(
+    pub(crate) fn get_or_make(
         &self,
         key: impl Hash,
         is_it: impl Fn(&K) -> bool,
@@ -36,7 +36,7 @@ impl<K, V: Clone, const MAX: usize> ScopeCache<K, V, MAX> {
 
     /// The same for a key that is its own hash, such as an address.
     #[inline]
-    pub(super) fn get_or_make_hashed(
+    pub(crate) fn get_or_make_hashed(
         &self,
         hash: u64,
         is_it: impl Fn(&K) -> bool,
@@ -70,7 +70,7 @@ impl<K, V, const MAX: usize> Default for ScopeCache<K, V, MAX> {
 
 /// A tree with four branches at each node: the hash says which one to follow, two bits at a step.
 #[derive(Debug)]
-pub(super) struct AppendMap<T>(Slot<T>);
+pub(crate) struct AppendMap<T>(Slot<T>);
 
 type Slot<T> = OnceLock<Box<Node<T>>>;
 
@@ -90,13 +90,13 @@ impl<T> Default for AppendMap<T> {
 impl<T> AppendMap<T> {
     /// The item with this hash for which `is_it` holds.
     #[inline]
-    pub(super) fn find(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<&T> {
+    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<&T> {
         self.search(hash, is_it).ok()
     }
 
     /// Inserts an item, unless one for which `is_it` holds is there already; returns the one that is there now,
     /// and whether it is this one.
-    pub(super) fn insert(&self, hash: u64, item: T, is_it: impl Fn(&T) -> bool) -> (&T, bool) {
+    pub(crate) fn insert(&self, hash: u64, item: T, is_it: impl Fn(&T) -> bool) -> (&T, bool) {
         // Allocated before the lock is taken and freed after it: the program's allocator may log, and so come here.
         let mut fresh = Some(Box::new(Node { hash, item, branches: [const { Slot::new() }; 4] }));
         let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
