@@ -11,7 +11,7 @@ use self::call::Call;
 pub(crate) use self::call::{ANSWER_BYTES, End, Message, Response};
 use super::connection::{Connection, Event, FrameBuffer, HEADER_TABLE_BYTES};
 use super::flow_control::INITIAL_WINDOW;
-use super::frame::{self, Code, Fault, Frame, MAX_STREAM, PREFACE, Setting, kind};
+use super::frame::{self, Code, Fault, Frame, MAX_STREAM, PREFACE, kind, setting};
 use super::hpack::List;
 
 /// All fields of an answer's head or trailers, each with 32 bytes on top.
@@ -64,9 +64,9 @@ impl Conn {
         connection.announce_table();
         connection.out = PREFACE.to_vec();
         let settings = [
-            Setting::HeaderTableSize(HEADER_TABLE_BYTES as u32),
-            Setting::EnablePush(false),
-            Setting::MaxHeaderListSize(HEADER_LIST_BYTES as u32),
+            (setting::HEADER_TABLE_SIZE, HEADER_TABLE_BYTES as u32),
+            (setting::ENABLE_PUSH, 0),
+            (setting::MAX_HEADER_LIST_SIZE, HEADER_LIST_BYTES as u32),
         ];
         frame::write_settings(&settings, &mut connection.out);
         Self { connection, call: None, next_stream: 1, go_away: None, is_broken: false }
@@ -205,18 +205,20 @@ impl Conn {
 
     fn handle(&mut self, event: Event<'_>) -> Result<(), Fault> {
         match event {
-            Event::Data { stream, content, flow, ends_stream } => {
+            Event::Frame(Frame::Data { stream, content, flow, ends_stream }) => {
                 self.data(stream, content, flow, ends_stream)
             }
             Event::Headers { stream, list, ends_stream } => self.headers(stream, list, ends_stream),
-            Event::Reset { stream, code } => self.reset(stream, code),
-            Event::GoAway { last_stream, code, debug } => {
+            Event::Frame(Frame::Reset { stream, code }) => self.reset(stream, code),
+            Event::Frame(Frame::GoAway { last_stream, code, debug }) => {
                 self.leave(last_stream, code, debug);
                 Ok(())
             }
-            // Not a flood: an upload against a small window takes thousands.
-            Event::WindowUpdate { stream: 0, .. } => Ok(()),
-            Event::WindowUpdate { stream, increment } => self.widen(stream, increment),
+            // Not a flood: an upload against a small window takes thousands. That of the connection is wider already.
+            Event::Frame(Frame::WindowUpdate { stream: stream @ 1.., increment }) => {
+                self.widen(stream, increment)
+            }
+            Event::Frame(_) => Ok(()),
             Event::WindowsShift(_) if self.connection.peer.wants_push => {
                 Err(Fault::protocol("a server that wants to be pushed to"))
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::call::{Head, Plan, Stream};
 use super::incoming::Data;
 use crate::http2::connection::{Connection, Event as FrameEvent, MAX_BLOCK_BYTES};
-use crate::http2::frame::{self, Code, Fault, Frame, MIN_MAX_FRAME, Setting, flag, kind};
+use crate::http2::frame::{self, Code, Fault, Frame, MIN_MAX_FRAME, flag, kind, setting};
 use crate::http2::hpack;
 use crate::receiver::budget::{Budget, Share};
 use crate::receiver::hosts::Hosts;
@@ -155,8 +155,10 @@ impl Session {
         self.preface = left;
         if left.is_empty() {
             let header_bytes = self.limits.header_bytes.min(MAX_BLOCK_BYTES) as u32;
-            let settings =
-                [Setting::MaxConcurrentStreams(MAX_STREAMS as u32), Setting::MaxHeaderListSize(header_bytes)];
+            let settings = [
+                (setting::MAX_CONCURRENT_STREAMS, MAX_STREAMS as u32),
+                (setting::MAX_HEADER_LIST_SIZE, header_bytes),
+            ];
             frame::write_settings(&settings, &mut self.connection.out);
         }
         Ok(rest)
@@ -164,23 +166,25 @@ impl Session {
 
     fn handle(&mut self, event: FrameEvent<'_>, events: &mut Vec<Event>) -> Result<(), Fault> {
         match event {
-            FrameEvent::Data { stream, content, flow, ends_stream } => {
+            FrameEvent::Frame(Frame::Data { stream, content, flow, ends_stream }) => {
                 self.take_data(stream, Data { content, flow, ends_stream }, events)
             }
             FrameEvent::Headers { stream, list, ends_stream } => {
                 self.take_headers(stream, list, ends_stream, events)
             }
-            FrameEvent::WindowUpdate { stream, increment } => self.take_window_update(stream, increment),
+            FrameEvent::Frame(Frame::WindowUpdate { stream, increment }) => {
+                self.take_window_update(stream, increment)
+            }
             FrameEvent::WindowsShift(growth) => {
                 self.streams.values_mut().try_for_each(|stream| stream.window.shift(growth))
             }
-            FrameEvent::Reset { stream, .. } => {
+            FrameEvent::Frame(Frame::Reset { stream, .. }) => {
                 self.not_idle(stream)?;
                 self.forget(stream);
                 Ok(())
             }
             // A client that leaves waits for its answers first, so GOAWAY ends nothing here.
-            FrameEvent::GoAway { .. } => Ok(()),
+            FrameEvent::Frame(_) => Ok(()),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::session::{Call, End, Event, Gone, Limits, Outcome, Session};
-use crate::http2::frame::{self, Code, Frame, Head, Setting, flag, kind};
+use crate::http2::frame::{self, Code, Frame, Head, flag, kind, setting};
 use crate::http2::hpack;
 use crate::receiver::budget::Budget;
 use crate::receiver::hosts::Hosts;
@@ -186,7 +186,7 @@ fn settings_move_the_windows_of_open_streams_below_nothing_and_back() {
     assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(1000));
     let shrink = |bench: &mut Bench, bytes| {
         let mut settings = Vec::new();
-        frame::write_settings(&[Setting::InitialWindowSize(bytes)], &mut settings);
+        frame::write_settings(&[(setting::INITIAL_WINDOW_SIZE, bytes)], &mut settings);
         bench.receive(&settings).unwrap();
     };
     shrink(&mut bench, 900);
@@ -205,7 +205,7 @@ fn each_block_after_a_table_size_setting_begins_with_an_update_to_zero_and_no_ot
     assert_eq!(bench.session.encode(&fields), [0x88]);
     for size in [0, 100, 9000] {
         let mut settings = Vec::new();
-        frame::write_settings(&[Setting::HeaderTableSize(size)], &mut settings);
+        frame::write_settings(&[(setting::HEADER_TABLE_SIZE, size)], &mut settings);
         bench.receive(&settings).unwrap();
         assert_eq!(bench.session.encode(&fields), [0x20, 0x88]);
         assert_eq!(bench.session.encode(&fields), [0x88]);
@@ -217,7 +217,7 @@ fn a_table_size_update_is_not_lost_with_an_answer_to_a_cancelled_call() {
     let mut bench = Bench::new();
     bench.receive(&whole(1)).unwrap();
     let mut frames = Vec::new();
-    frame::write_settings(&[Setting::HeaderTableSize(0)], &mut frames);
+    frame::write_settings(&[(setting::HEADER_TABLE_SIZE, 0)], &mut frames);
     frame::write_reset(1, Code::CANCEL, &mut frames);
     bench.receive(&frames).unwrap();
     let fields = vec![(":status".to_owned(), "200".to_owned())];
