@@ -19,7 +19,7 @@ use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{
     AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, FrameLimits, FramedPoints,
-    HistogramPoint, MetricFramer, MetricHead, MetricRecord, Number, Period, PointKind, Signal,
+    HistogramPoint, MetricFramer, MetricHead, MetricRecord, Number, Period, Point, PointKind, Signal,
 };
 use crate::telemetry::provider::Provider;
 
@@ -166,32 +166,28 @@ fn add_all<'a, T: Measured, G: FnMut(FramedPoints<'_>)>(
             let period = Period { start, time: unix_nanos(gauge.time()) };
             for point in gauge.data_points() {
                 let attributes = attributes(point.attributes());
-                framer.add(|record| record.number(&attributes, period, point.value().number()));
+                framer.add(&attributes, period, &Point::Number(point.value().number()));
             }
         }
         MetricData::Sum(sum) => {
             let period = period(sum.start_time(), sum.time());
             for point in sum.data_points() {
                 let attributes = attributes(point.attributes());
-                framer.add(|record| record.number(&attributes, period, point.value().number()));
+                framer.add(&attributes, period, &Point::Number(point.value().number()));
             }
         }
         MetricData::Histogram(histogram) => {
             let period = period(histogram.start_time(), histogram.time());
             for point in histogram.data_points() {
                 let attributes = attributes(point.attributes());
-                with_histogram(point, |point| {
-                    framer.add(|record| record.histogram(&attributes, period, point));
-                });
+                with_histogram(point, |point| framer.add(&attributes, period, &Point::Histogram(point)));
             }
         }
         MetricData::ExponentialHistogram(histogram) => {
             let period = period(histogram.start_time(), histogram.time());
             for point in histogram.data_points() {
                 let attributes = attributes(point.attributes());
-                with_exponential(point, |point| {
-                    framer.add(|record| record.exponential(&attributes, period, point));
-                });
+                with_exponential(point, |point| framer.add(&attributes, period, &Point::Exponential(point)));
             }
         }
     }
@@ -222,10 +218,10 @@ fn aggregation_temporality(temporality: Temporality) -> AggregationTemporality {
     }
 }
 
-fn with_histogram<T: Measured>(point: &HistogramDataPoint<T>, take: impl FnOnce(&HistogramPoint<'_>)) {
+fn with_histogram<T: Measured>(point: &HistogramDataPoint<T>, take: impl FnOnce(HistogramPoint<'_>)) {
     let bounds: Vec<_> = point.bounds().collect();
     let counts: Vec<_> = point.bucket_counts().collect();
-    take(&HistogramPoint {
+    take(HistogramPoint {
         count: point.count(),
         sum: point.sum().float(),
         min: point.min().map(Measured::float),
@@ -237,11 +233,11 @@ fn with_histogram<T: Measured>(point: &HistogramDataPoint<T>, take: impl FnOnce(
 
 fn with_exponential<T: Measured>(
     point: &ExponentialHistogramDataPoint<T>,
-    take: impl FnOnce(&ExponentialPoint<'_>),
+    take: impl FnOnce(ExponentialPoint<'_>),
 ) {
     let counts = |bucket: &ExponentialBucket| bucket.counts().collect::<Vec<_>>();
     let (positive, negative) = (point.positive_bucket(), point.negative_bucket());
-    take(&ExponentialPoint {
+    take(ExponentialPoint {
         count: point.count() as u64,
         sum: point.sum().float(),
         min: point.min().map(Measured::float),
