@@ -26,7 +26,7 @@ pub(crate) struct Connection {
     pub(crate) noise: u32,
     max_noise: u32,
     /// The peer's table may be smaller than the one it expects of us: the next block announces that ours is empty.
-    owes_size_update: bool,
+    pub(crate) owes_size_update: bool,
 }
 
 /// A frame that concerns streams.
@@ -176,11 +176,6 @@ impl Connection {
             true => Err(Fault { code: Code::ENHANCE_YOUR_CALM, what: "a flood of frames that say nothing" }),
             false => Ok(()),
         }
-    }
-
-    /// Makes the next header block announce that we use no table.
-    pub(crate) fn announce_table(&mut self) {
-        self.owes_size_update = true;
     }
 
     /// Begins a header block, which may have to announce a change of the table.

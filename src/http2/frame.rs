@@ -186,16 +186,23 @@ impl<'a> Frame<'a> {
     /// `payload` is as long as the head says.
     pub(crate) fn read(head: Head, payload: &'a [u8]) -> Result<Self, Fault> {
         let stream = head.stream;
+        match head.kind {
+            kind::DATA | kind::HEADERS | kind::CONTINUATION | kind::PRIORITY | kind::RESET if stream == 0 => {
+                return Err(Fault::protocol("a frame of no stream that needs one"));
+            }
+            kind::SETTINGS | kind::PING | kind::GO_AWAY if stream != 0 => {
+                return Err(Fault::protocol("a frame of a stream that is for the connection"));
+            }
+            _ => {}
+        }
         let ends_stream = head.has(flag::END_STREAM);
         let ends_block = head.has(flag::END_HEADERS);
         Ok(match head.kind {
             kind::DATA => {
-                of_a_stream(head)?;
                 let content = unpadded(head, payload)?;
                 Frame::Data { stream, content, flow: payload.len(), ends_stream }
             }
             kind::HEADERS => {
-                of_a_stream(head)?;
                 let mut block = unpadded(head, payload)?;
                 if head.has(flag::PRIORITY) {
                     block =
@@ -203,36 +210,26 @@ impl<'a> Frame<'a> {
                 }
                 Frame::Headers { stream, block, ends_stream, ends_block }
             }
-            kind::CONTINUATION => {
-                of_a_stream(head)?;
-                Frame::Continuation { stream, block: payload, ends_block }
-            }
+            kind::CONTINUATION => Frame::Continuation { stream, block: payload, ends_block },
             kind::PRIORITY => {
-                of_a_stream(head)?;
                 let _: [u8; 5] = exactly(payload, "a priority of a wrong length")?;
                 Frame::Meaningless
             }
             kind::RESET => {
-                of_a_stream(head)?;
                 let code = exactly(payload, "a reset of a wrong length")?;
                 Frame::Reset { stream, code: Code(u32::from_be_bytes(code)) }
             }
-            kind::SETTINGS => {
-                of_the_connection(head)?;
-                match head.has(flag::ACK) {
-                    true if payload.is_empty() => Frame::SettingsAck,
-                    false if payload.len() % 6 == 0 => Frame::Settings(Settings(payload)),
-                    _ => return Err(Fault::size("settings of a wrong length")),
-                }
-            }
+            kind::SETTINGS => match head.has(flag::ACK) {
+                true if payload.is_empty() => Frame::SettingsAck,
+                false if payload.len() % 6 == 0 => Frame::Settings(Settings(payload)),
+                _ => return Err(Fault::size("settings of a wrong length")),
+            },
             kind::PUSH_PROMISE => Frame::PushPromise,
             kind::PING => {
-                of_the_connection(head)?;
                 let payload = exactly(payload, "a ping of a wrong length")?;
                 if head.has(flag::ACK) { Frame::PingAck } else { Frame::Ping(payload) }
             }
             kind::GO_AWAY => {
-                of_the_connection(head)?;
                 let Some(([a, b, c, d, code @ ..], debug)) = payload.split_first_chunk::<8>() else {
                     return Err(Fault::size("a farewell of a wrong length"));
                 };
@@ -246,20 +243,6 @@ impl<'a> Frame<'a> {
             }
             _ => Frame::Meaningless,
         })
-    }
-}
-
-fn of_a_stream(head: Head) -> Result<(), Fault> {
-    match head.stream {
-        0 => Err(Fault::protocol("a frame of no stream that needs one")),
-        _ => Ok(()),
-    }
-}
-
-fn of_the_connection(head: Head) -> Result<(), Fault> {
-    match head.stream {
-        0 => Ok(()),
-        _ => Err(Fault::protocol("a frame of a stream that is for the connection")),
     }
 }
 

@@ -140,20 +140,19 @@ impl Connection {
             self.flush()?;
             self.read(buffer)?;
         }
-        self.conn.start(request.block, request.list_bytes)?;
+        self.conn.start(request.block, request.list_bytes).map_err(CallFailure::HeadTooLong)?;
         let end = self.converse(&request.message, deadline, buffer)?;
         // acknowledgements and resets that are left matter to the server alone; the next call notices a broken connection
         let _ = self.flush();
         self.used = Instant::now();
         if matches!(end, End::Unprocessed | End::Reset(_)) {
             // how long a head may be is known only now if this was the first: another try would end alike
-            self.conn.check_head(request.list_bytes)?;
+            self.conn.check_head(request.list_bytes).map_err(CallFailure::HeadTooLong)?;
         }
         match end {
             End::Responded(answer) => Ok(answer),
             End::Unprocessed => Err(CallFailure::unprocessed(self.conn.go_away())),
             End::Reset(code) => Err(CallFailure::Reset(code)),
-            End::TooLong(what) => Err(CallFailure::TooLong(what)),
             End::Malformed(what) => Err(CallFailure::Malformed(what)),
         }
     }

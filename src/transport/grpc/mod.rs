@@ -23,7 +23,6 @@ use self::failure::CallFailure;
 use super::connect::Route;
 use super::dial::Interrupter;
 use super::gzip::compress;
-use super::proxy::Proxy;
 use super::redact::Secrets;
 use super::{Payload, SetupError, Transport, Verdict};
 use crate::config::{Compression, ConnectionSettings, is_reserved_by_grpc};
@@ -68,23 +67,17 @@ impl GrpcSpec {
     /// # Errors
     /// When a setting cannot be used.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
-        Self::with(settings, Route::new(settings, Some(PROTOCOL))?)
-    }
-
-    fn with(settings: &ConnectionSettings, route: Route) -> Result<Self, SetupError> {
+        let route = Route::new(settings, Some(PROTOCOL))?;
         settings.check_head().map_err(|error| error.to_string())?;
         if let Some((name, _)) = settings.headers.iter().find(|(name, _)| is_reserved_by_grpc(name)) {
             return Err(format!("header {name}: gRPC has its own; remove it").into());
         }
         let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &route));
-        let of_proxy: Vec<String> = route.proxy.iter().flat_map(Proxy::secrets).collect();
-        let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
-        let all = of_proxy.iter().map(String::as_str).chain(of_headers);
         Ok(Self {
+            secrets: Arc::new(route.secrets(settings, [])),
             route,
             shown: settings.shown_url(Signal::Traces),
             heads,
-            secrets: Arc::new(Secrets::new(all.chain(settings.hidden_texts()))),
             compression: settings.compression,
         })
     }
