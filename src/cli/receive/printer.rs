@@ -5,8 +5,6 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use standpipe::receiver::Records;
-
 use super::super::describe;
 use super::super::report_error;
 use super::super::style::{Ink, Style};
@@ -72,12 +70,8 @@ impl Printer {
             let mut out = self.foot.above(BufWriter::new(self.waiting.counting(io::stdout().lock())));
             match entry {
                 Some(Entry::Batch(batch)) => {
-                    let printed = self.view.add(
-                        &Records::from(&batch),
-                        Some(batch.request.protocol),
-                        Instant::now(),
-                        &mut out,
-                    );
+                    let printed =
+                        self.view.add(&batch.records, Some(batch.request.protocol), Instant::now(), &mut out);
                     self.waiting.release(&batch);
                     printed?;
                 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use standpipe::receiver::{Batch, Records};
+use standpipe::receiver::Batch;
 
 use super::super::{Failure, describe, report_error, text};
 use super::printer;
@@ -141,7 +141,7 @@ impl Saver {
 }
 
 fn write(file: &mut BufWriter<File>, batch: &Batch) -> io::Result<()> {
-    Records::from(batch).write_json_lines(file)?;
+    batch.records.write_json_lines(file)?;
     file.flush()
 }
 
