@@ -12,9 +12,9 @@ use crate::record::{Signal, message, schema};
 use crate::transport::write_json;
 
 /// More records than this are written as several lines, so that no line is much larger than a usual request.
-const MOST_IN_LINE: usize = 4096;
+const MAX_LINE_RECORDS: usize = 4096;
 /// What one line may become in memory.
-const MOST_BYTES: usize = 256 * 1024 * 1024;
+const MAX_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 
 /// A text is no export request in OTLP JSON. Its `Display` has the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,8 +54,8 @@ impl Records {
         let mut all = Self::default();
         for signal in signals_in(text)? {
             let request = json::to_protobuf(signal, text).map_err(JsonError::of)?;
-            if message::decoded_bytes(signal, &request) > MOST_BYTES {
-                return Err(JsonError(format!("it takes more than {MOST_BYTES} bytes of memory")));
+            if message::decoded_bytes(signal, &request) > MAX_MEMORY_BYTES {
+                return Err(JsonError(format!("it takes more than {MAX_MEMORY_BYTES} bytes of memory")));
             }
             let of_signal = Self::decode(signal, &request).map_err(JsonError::of)?;
             all.spans.extend(of_signal.spans);
@@ -106,7 +106,7 @@ fn write_lines<R>(
     encode: fn(&[R]) -> Vec<u8>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    for records in records.chunks(MOST_IN_LINE) {
+    for records in records.chunks(MAX_LINE_RECORDS) {
         let mut line = Vec::new();
         // Decoded records are not nested deeper than what can be written.
         if write_json(&mut line, signal, &encode(records)).is_ok() {
@@ -161,9 +161,12 @@ mod tests {
     #[test]
     fn many_records_are_several_lines() {
         let mut records = read(r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"x"}]}]}]}"#);
-        records.spans = vec![records.spans[0].clone(); MOST_IN_LINE + 1];
+        records.spans = vec![records.spans[0].clone(); MAX_LINE_RECORDS + 1];
         let lines = records.to_json_lines();
-        assert_eq!(lines.lines().map(|line| read(line).spans.len()).collect::<Vec<_>>(), [MOST_IN_LINE, 1]);
+        assert_eq!(
+            lines.lines().map(|line| read(line).spans.len()).collect::<Vec<_>>(),
+            [MAX_LINE_RECORDS, 1]
+        );
     }
 
     #[test]
@@ -182,7 +185,7 @@ mod tests {
         assert_eq!(Records::from_json(b"{}"), Ok(Records::default()));
         let bomb = format!(
             r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{}{{}}]}}]}}]}}"#,
-            "{},".repeat(MOST_BYTES / size_of::<crate::record::schema::Span>())
+            "{},".repeat(MAX_MEMORY_BYTES / size_of::<crate::record::schema::Span>())
         );
         assert_eq!(reason(&bomb), "it takes more than 268435456 bytes of memory");
     }

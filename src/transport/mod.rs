@@ -64,13 +64,13 @@ pub(crate) use self::{
     stream::Stream,
     tls::TlsConnector,
 };
+#[cfg(feature = "receiver")]
+pub(crate) use self::{proxy::status_name, response::is_media_type};
 #[cfg(all(feature = "console", feature = "receiver"))]
 pub(crate) use console::json::write as write_json;
 #[cfg(feature = "grpc")]
 pub(crate) use grpc::GrpcSpec;
 pub(crate) use http::HttpSpec;
-#[cfg(feature = "receiver")]
-pub(crate) use response::is_media_type;
 pub(crate) use tls::TlsFault;
 #[cfg(feature = "grpc")]
 pub(crate) use tls::TlsFaultKind;

@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use ureq::http::StatusCode;
-
 use crate::receiver::answer::{Answer, Body, DeliveryMode};
 use crate::receiver::answer_body::{PIECE, Sendable, send_repeated};
 use crate::receiver::content::{Form, Format};
+use crate::transport::status_name;
 
 /// How much more than it sends an answer announces that is cut short.
 const MISSING: u64 = 1024;
@@ -55,7 +54,8 @@ pub(in crate::receiver) fn send(
 }
 
 fn render_head(answer: &Answer, form: Form, keep_alive: bool, body: u64) -> Vec<u8> {
-    let mut head = format!("HTTP/1.1 {} {}\r\n", answer.status, reason(answer.status));
+    let mut head =
+        format!("HTTP/1.1 {} {}\r\n", answer.status, status_name(answer.status).unwrap_or("Unnamed"));
     let mut field = |name: &str, value: &str| {
         for part in [name, ": ", value, "\r\n"] {
             head.push_str(part);
@@ -111,10 +111,6 @@ fn send_padded(out: &mut impl Write, head: &[u8], padding: u64) -> io::Result<()
 
 fn has_no_body(status: u16) -> bool {
     matches!(status, 100..200 | 204 | 304)
-}
-
-fn reason(status: u16) -> &'static str {
-    StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Unnamed")
 }
 
 #[cfg(test)]

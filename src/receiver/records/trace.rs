@@ -11,7 +11,7 @@ use crate::record::schema::Span;
 use crate::record::{SpanId, SpanKind, Status, TraceId};
 
 /// Characters of one attribute's value that are drawn.
-const LONGEST_VALUE: usize = 256;
+const MAX_VALUE_CHARS: usize = 256;
 
 /// What was received of one trace: its spans as a tree, and its log records.
 ///
@@ -391,7 +391,7 @@ fn log_line(log: &ReceivedLog) -> String {
 fn key_values(attributes: &[(&str, ReceivedValue<'_>)]) -> String {
     let pair = |(key, value): &(&str, ReceivedValue<'_>)| {
         let value = format!("{value:?}");
-        match value.char_indices().nth(LONGEST_VALUE) {
+        match value.char_indices().nth(MAX_VALUE_CHARS) {
             Some((end, _)) => format!("  {key}={}...", &value[..end]),
             None => format!("  {key}={value}"),
         }

@@ -39,7 +39,7 @@ const FIELD_OVERHEAD: usize = 32;
 /// The header that carries the time a server may take.
 const TIMEOUT: &str = "grpc-timeout";
 /// Of the number in front of the unit.
-const MOST_TIMEOUT_UNITS: u128 = 99_999_999;
+const MAX_TIMEOUT_UNITS: u128 = 99_999_999;
 
 /// Everything needed to open a gRPC transport, checked.
 #[derive(Debug, Clone)]
@@ -204,9 +204,9 @@ impl Transport for Grpc {
 /// At most eight digits and a unit, the finest that has room; never nothing.
 fn timeout_text(left: Duration) -> String {
     let units = [(left.as_micros(), 'u'), (left.as_millis(), 'm'), (u128::from(left.as_secs()), 'S')];
-    match units.into_iter().find(|(count, _)| *count <= MOST_TIMEOUT_UNITS) {
+    match units.into_iter().find(|(count, _)| *count <= MAX_TIMEOUT_UNITS) {
         Some((count, unit)) => format!("{}{unit}", count.max(1)),
-        None => format!("{}H", u128::from(left.as_secs() / 3600).min(MOST_TIMEOUT_UNITS)),
+        None => format!("{}H", u128::from(left.as_secs() / 3600).min(MAX_TIMEOUT_UNITS)),
     }
 }
 
