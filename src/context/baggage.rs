@@ -191,7 +191,11 @@ impl Member {
         let (pair, metadata) = text.split_once(';').unwrap_or((text, ""));
         let (key, value) = pair.split_once('=')?;
         let value = trim(value);
-        value.bytes().all(is_octet).then(|| Self::new(trim(key), &decode(value), metadata)).flatten()
+        value
+            .bytes()
+            .all(is_octet)
+            .then(|| Self::new(trim(key), &decode_percent(value.as_bytes()), metadata))
+            .flatten()
     }
 
     fn metadata(&self) -> &str {
@@ -242,10 +246,10 @@ fn encode(value: &str, encoded: &mut String) {
 }
 
 /// A percent sign without two digits stands for itself; what is not UTF-8 then becomes U+FFFD, as the standard demands.
-fn decode(value: &str) -> String {
+pub(crate) fn decode_percent(value: &[u8]) -> String {
     let hex = |digit: u8| char::from(digit).to_digit(16);
     let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
+    let mut rest = value;
     while let [first, after @ ..] = rest {
         let escaped = match rest {
             [b'%', high, low, ..] => hex(*high).zip(hex(*low)),

@@ -8,10 +8,10 @@ mod call;
 mod tests;
 
 use self::call::Call;
-pub(crate) use self::call::{ANSWER_BYTES, End, Message, Response};
+pub(crate) use self::call::{End, MAX_KEPT_BYTES, Message, Response};
 use super::connection::{Connection, Event, FrameBuffer, HEADER_TABLE_BYTES};
 use super::flow_control::INITIAL_WINDOW;
-use super::frame::{self, Code, Fault, Frame, MAX_STREAM, PREFACE, Setting, kind};
+use super::frame::{self, Code, Fault, Frame, MAX_STREAM, PREFACE, kind, setting};
 use super::hpack::List;
 
 /// All fields of an answer's head or trailers, each with 32 bytes on top.
@@ -51,22 +51,16 @@ pub(crate) struct GoAway {
     pub(crate) text: String,
 }
 
-/// The head is longer than the server's SETTINGS_MAX_HEADER_LIST_SIZE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HeadTooLong {
-    pub(crate) limit: usize,
-}
-
 impl Conn {
     /// Returns a connection whose first bytes are ready to be written together with the first call.
     pub(crate) fn new() -> Self {
         let mut connection = Connection::new(HEADER_LIST_BYTES, MAX_NOISE);
-        connection.announce_table();
+        connection.owes_size_update = true;
         connection.out = PREFACE.to_vec();
         let settings = [
-            Setting::HeaderTableSize(HEADER_TABLE_BYTES as u32),
-            Setting::EnablePush(false),
-            Setting::MaxHeaderListSize(HEADER_LIST_BYTES as u32),
+            (setting::HEADER_TABLE_SIZE, HEADER_TABLE_BYTES as u32),
+            (setting::ENABLE_PUSH, 0),
+            (setting::MAX_HEADER_LIST_SIZE, HEADER_LIST_BYTES as u32),
         ];
         frame::write_settings(&settings, &mut connection.out);
         Self { connection, call: None, next_stream: 1, go_away: None, is_broken: false }
@@ -98,31 +92,26 @@ impl Conn {
         self.connection.window.available() >= MIN_ROOM
     }
 
-    /// Whether the server takes a head of this length, by the settings received so far.
-    pub(crate) fn check_head(&self, list_bytes: usize) -> Result<(), HeadTooLong> {
-        match self.connection.peer.max_header_list {
-            limit if list_bytes > limit => Err(HeadTooLong { limit }),
-            _ => Ok(()),
-        }
+    /// Checks whether the server takes a head of this length, by the settings received so far.
+    ///
+    /// # Errors
+    /// The server's SETTINGS_MAX_HEADER_LIST_SIZE, if the head is longer.
+    pub(crate) fn check_head(&self, list_bytes: usize) -> Result<(), usize> {
+        let limit = self.connection.peer.max_header_list;
+        if list_bytes > limit { Err(limit) } else { Ok(()) }
     }
 
     /// Begins a call with a header block without references, whose fields take `list_bytes` by the peer's count.
-    pub(crate) fn start(&mut self, block: &[u8], list_bytes: usize) -> Result<(), HeadTooLong> {
+    pub(crate) fn start(&mut self, block: &[u8], list_bytes: usize) -> Result<(), usize> {
         self.check_head(list_bytes)?;
         let stream = self.next_stream;
         self.next_stream += 2;
         self.connection.noise = 0;
         self.call = Some(Call::new(stream, self.connection.peer.initial_window));
         let mut whole = self.connection.begin_block();
+        whole.extend_from_slice(block);
         let max_frame = self.connection.peer.max_frame;
-        let block = match whole.is_empty() {
-            true => block,
-            false => {
-                whole.extend_from_slice(block);
-                &whole
-            }
-        };
-        frame::write_headers(stream, block, false, max_frame, &mut self.connection.out);
+        frame::write_headers(stream, &whole, false, max_frame, &mut self.connection.out);
         Ok(())
     }
 
@@ -205,18 +194,20 @@ impl Conn {
 
     fn handle(&mut self, event: Event<'_>) -> Result<(), Fault> {
         match event {
-            Event::Data { stream, content, flow, ends_stream } => {
+            Event::Frame(Frame::Data { stream, content, flow, ends_stream }) => {
                 self.data(stream, content, flow, ends_stream)
             }
             Event::Headers { stream, list, ends_stream } => self.headers(stream, list, ends_stream),
-            Event::Reset { stream, code } => self.reset(stream, code),
-            Event::GoAway { last_stream, code, debug } => {
+            Event::Frame(Frame::Reset { stream, code }) => self.reset(stream, code),
+            Event::Frame(Frame::GoAway { last_stream, code, debug }) => {
                 self.leave(last_stream, code, debug);
                 Ok(())
             }
-            // Not a flood: an upload against a small window takes thousands.
-            Event::WindowUpdate { stream: 0, .. } => Ok(()),
-            Event::WindowUpdate { stream, increment } => self.widen(stream, increment),
+            // Not a flood: an upload against a small window takes thousands. That of the connection is wider already.
+            Event::Frame(Frame::WindowUpdate { stream: stream @ 1.., increment }) => {
+                self.widen(stream, increment)
+            }
+            Event::Frame(_) => Ok(()),
             Event::WindowsShift(_) if self.connection.peer.wants_push => {
                 Err(Fault::protocol("a server that wants to be pushed to"))
             }
@@ -244,7 +235,7 @@ impl Conn {
         let is_interim = match list {
             List::Fields(fields) => call.headers(fields, ends_stream),
             List::TooLong => {
-                call.finish(End::TooLong("the head of the answer is too long"));
+                call.finish(End::Malformed("the head of the answer is too long"));
                 false
             }
         };

@@ -4,7 +4,7 @@
 //! connection are dealt with here. Output collects in `out`.
 
 use super::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
-use super::frame::{self, Code, Fault, Frame, HEAD_BYTES, Head, MIN_MAX_FRAME, Setting, Settings};
+use super::frame::{self, Code, Fault, Frame, HEAD_BYTES, Head, MIN_MAX_FRAME, Settings, setting};
 use super::hpack::{Decoder, List, Malformed, encode_size_update};
 
 /// The table size of a new connection, which we never change.
@@ -26,40 +26,17 @@ pub(crate) struct Connection {
     pub(crate) noise: u32,
     max_noise: u32,
     /// The peer's table may be smaller than the one it expects of us: the next block announces that ours is empty.
-    owes_size_update: bool,
+    pub(crate) owes_size_update: bool,
 }
 
 /// A frame that concerns streams.
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
-    /// `flow` counts against the window of the stream.
-    Data {
-        stream: u32,
-        content: &'a [u8],
-        flow: usize,
-        ends_stream: bool,
-    },
-    /// A whole header block, decoded.
-    Headers {
-        stream: u32,
-        list: List,
-        ends_stream: bool,
-    },
-    Reset {
-        stream: u32,
-        code: Code,
-    },
-    GoAway {
-        last_stream: u32,
-        code: Code,
-        debug: &'a [u8],
-    },
-    /// The stream may send `increment` bytes more. An increment of 0 is an error of the stream. The window of stream 0, the
+    /// `Data`, `Reset`, `GoAway` or `WindowUpdate`. An increment of 0 is an error of the stream; the window of stream 0, the
     /// connection, is wider already.
-    WindowUpdate {
-        stream: u32,
-        increment: u32,
-    },
+    Frame(Frame<'a>),
+    /// A whole header block, decoded.
+    Headers { stream: u32, list: List, ends_stream: bool },
     /// All streams may send this much more, or less.
     WindowsShift(i64),
 }
@@ -103,7 +80,7 @@ impl Connection {
     pub(crate) fn handle<'a>(&mut self, frame: Frame<'a>) -> Result<Option<Event<'a>>, Fault> {
         self.check_turn(&frame)?;
         match frame {
-            Frame::Data { stream, content, flow, ends_stream } => {
+            Frame::Data { content, flow, ends_stream, .. } => {
                 if content.is_empty() && !ends_stream {
                     self.count_noise()?;
                 }
@@ -111,7 +88,7 @@ impl Connection {
                 if let Some(increment) = self.receive_window.receive(flow)? {
                     frame::write_window_update(0, increment, &mut self.out);
                 }
-                Ok(Some(Event::Data { stream, content, flow, ends_stream }))
+                Ok(Some(Event::Frame(frame)))
             }
             Frame::Headers { stream, block, ends_stream, ends_block } => {
                 self.block = Some(HeaderBlock::begin(stream, ends_stream, block));
@@ -138,15 +115,11 @@ impl Connection {
                 if stream == 0 {
                     self.window.shift(i64::from(increment))?;
                 }
-                Ok(Some(Event::WindowUpdate { stream, increment }))
+                Ok(Some(Event::Frame(frame)))
             }
-            Frame::Reset { stream, code } => {
+            Frame::Reset { .. } | Frame::GoAway { .. } => {
                 self.count_noise()?;
-                Ok(Some(Event::Reset { stream, code }))
-            }
-            Frame::GoAway { last_stream, code, debug } => {
-                self.count_noise()?;
-                Ok(Some(Event::GoAway { last_stream, code, debug }))
+                Ok(Some(Event::Frame(frame)))
             }
             Frame::PushPromise => Err(Fault::protocol("a push, which nobody asked for")),
             Frame::SettingsAck | Frame::PingAck | Frame::Meaningless => self.count_noise().map(|()| None),
@@ -181,14 +154,15 @@ impl Connection {
     fn apply<'a>(&mut self, settings: Settings<'_>) -> Result<Event<'a>, Fault> {
         let before = i64::from(self.peer.initial_window);
         for setting in settings.each() {
-            match setting? {
-                Setting::InitialWindowSize(bytes) => self.peer.initial_window = bytes,
-                Setting::HeaderTableSize(_) => self.owes_size_update = true,
-                Setting::MaxConcurrentStreams(streams) => self.peer.max_streams = streams,
-                Setting::MaxFrameSize(bytes) => self.peer.max_frame = bytes as usize,
-                Setting::MaxHeaderListSize(bytes) => self.peer.max_header_list = bytes as usize,
-                Setting::EnablePush(is_on) => self.peer.wants_push = is_on,
-                Setting::Unknown => {}
+            let (id, value) = setting?;
+            match id {
+                setting::INITIAL_WINDOW_SIZE => self.peer.initial_window = value,
+                setting::HEADER_TABLE_SIZE => self.owes_size_update = true,
+                setting::MAX_CONCURRENT_STREAMS => self.peer.max_streams = value,
+                setting::MAX_FRAME_SIZE => self.peer.max_frame = value as usize,
+                setting::MAX_HEADER_LIST_SIZE => self.peer.max_header_list = value as usize,
+                setting::ENABLE_PUSH => self.peer.wants_push = value == 1,
+                _ => {}
             }
         }
         frame::write_settings_ack(&mut self.out);
@@ -202,11 +176,6 @@ impl Connection {
             true => Err(Fault { code: Code::ENHANCE_YOUR_CALM, what: "a flood of frames that say nothing" }),
             false => Ok(()),
         }
-    }
-
-    /// Makes the next header block announce that we use no table.
-    pub(crate) fn announce_table(&mut self) {
-        self.owes_size_update = true;
     }
 
     /// Begins a header block, which may have to announce a change of the table.

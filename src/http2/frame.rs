@@ -34,6 +34,15 @@ pub(crate) mod kind {
     pub(crate) const CONTINUATION: u8 = 9;
 }
 
+pub(crate) mod setting {
+    pub(crate) const HEADER_TABLE_SIZE: u16 = 1;
+    pub(crate) const ENABLE_PUSH: u16 = 2;
+    pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;
+    pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
+    pub(crate) const MAX_FRAME_SIZE: u16 = 5;
+    pub(crate) const MAX_HEADER_LIST_SIZE: u16 = 6;
+}
+
 /// What a connection or a stream ended with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) u32);
@@ -177,16 +186,23 @@ impl<'a> Frame<'a> {
     /// `payload` is as long as the head says.
     pub(crate) fn read(head: Head, payload: &'a [u8]) -> Result<Self, Fault> {
         let stream = head.stream;
+        match head.kind {
+            kind::DATA | kind::HEADERS | kind::CONTINUATION | kind::PRIORITY | kind::RESET if stream == 0 => {
+                return Err(Fault::protocol("a frame of no stream that needs one"));
+            }
+            kind::SETTINGS | kind::PING | kind::GO_AWAY if stream != 0 => {
+                return Err(Fault::protocol("a frame of a stream that is for the connection"));
+            }
+            _ => {}
+        }
         let ends_stream = head.has(flag::END_STREAM);
         let ends_block = head.has(flag::END_HEADERS);
         Ok(match head.kind {
             kind::DATA => {
-                of_a_stream(head)?;
                 let content = unpadded(head, payload)?;
                 Frame::Data { stream, content, flow: payload.len(), ends_stream }
             }
             kind::HEADERS => {
-                of_a_stream(head)?;
                 let mut block = unpadded(head, payload)?;
                 if head.has(flag::PRIORITY) {
                     block =
@@ -194,36 +210,26 @@ impl<'a> Frame<'a> {
                 }
                 Frame::Headers { stream, block, ends_stream, ends_block }
             }
-            kind::CONTINUATION => {
-                of_a_stream(head)?;
-                Frame::Continuation { stream, block: payload, ends_block }
-            }
+            kind::CONTINUATION => Frame::Continuation { stream, block: payload, ends_block },
             kind::PRIORITY => {
-                of_a_stream(head)?;
                 let _: [u8; 5] = exactly(payload, "a priority of a wrong length")?;
                 Frame::Meaningless
             }
             kind::RESET => {
-                of_a_stream(head)?;
                 let code = exactly(payload, "a reset of a wrong length")?;
                 Frame::Reset { stream, code: Code(u32::from_be_bytes(code)) }
             }
-            kind::SETTINGS => {
-                of_the_connection(head)?;
-                match head.has(flag::ACK) {
-                    true if payload.is_empty() => Frame::SettingsAck,
-                    false if payload.len() % 6 == 0 => Frame::Settings(Settings(payload)),
-                    _ => return Err(Fault::size("settings of a wrong length")),
-                }
-            }
+            kind::SETTINGS => match head.has(flag::ACK) {
+                true if payload.is_empty() => Frame::SettingsAck,
+                false if payload.len() % 6 == 0 => Frame::Settings(Settings(payload)),
+                _ => return Err(Fault::size("settings of a wrong length")),
+            },
             kind::PUSH_PROMISE => Frame::PushPromise,
             kind::PING => {
-                of_the_connection(head)?;
                 let payload = exactly(payload, "a ping of a wrong length")?;
                 if head.has(flag::ACK) { Frame::PingAck } else { Frame::Ping(payload) }
             }
             kind::GO_AWAY => {
-                of_the_connection(head)?;
                 let Some(([a, b, c, d, code @ ..], debug)) = payload.split_first_chunk::<8>() else {
                     return Err(Fault::size("a farewell of a wrong length"));
                 };
@@ -240,20 +246,6 @@ impl<'a> Frame<'a> {
     }
 }
 
-fn of_a_stream(head: Head) -> Result<(), Fault> {
-    match head.stream {
-        0 => Err(Fault::protocol("a frame of no stream that needs one")),
-        _ => Ok(()),
-    }
-}
-
-fn of_the_connection(head: Head) -> Result<(), Fault> {
-    match head.stream {
-        0 => Ok(()),
-        _ => Err(Fault::protocol("a frame of a stream that is for the connection")),
-    }
-}
-
 fn exactly<const LENGTH: usize>(payload: &[u8], otherwise: &'static str) -> Result<[u8; LENGTH], Fault> {
     payload.try_into().map_err(|_| Fault::size(otherwise))
 }
@@ -267,59 +259,28 @@ fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], Fault> {
     end.map(|end| &rest[..end]).ok_or(Fault::protocol("more padding than frame"))
 }
 
-/// The settings of a peer.
+/// The settings of a peer: pairs of a number, see [`setting`], and a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings<'a>(&'a [u8]);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Setting {
-    HeaderTableSize(u32),
-    EnablePush(bool),
-    MaxConcurrentStreams(u32),
-    InitialWindowSize(u32),
-    MaxFrameSize(u32),
-    MaxHeaderListSize(u32),
-    /// To be passed over.
-    Unknown,
-}
-
 impl<'a> Settings<'a> {
-    /// In their order, in which they take effect.
-    pub(crate) fn each(self) -> impl Iterator<Item = Result<Setting, Fault>> + 'a {
+    /// Returns the settings in their order, in which they take effect.
+    pub(crate) fn each(self) -> impl Iterator<Item = Result<(u16, u32), Fault>> + 'a {
         self.0.chunks_exact(6).map(|entry| {
-            let [a, b, value @ ..] = entry else { return Ok(Setting::Unknown) };
-            let value = value.iter().fold(0, |value, byte| value << 8 | u32::from(*byte));
-            Setting::read(u16::from_be_bytes([*a, *b]), value)
-        })
-    }
-}
-
-impl Setting {
-    fn read(id: u16, value: u32) -> Result<Self, Fault> {
-        Ok(match id {
-            1 => Self::HeaderTableSize(value),
-            2 if value <= 1 => Self::EnablePush(value == 1),
-            2 => return Err(Fault::protocol("a setting for push that is neither on nor off")),
-            3 => Self::MaxConcurrentStreams(value),
-            4 if value <= MAX_STREAM => Self::InitialWindowSize(value),
-            4 => return Err(Fault::flow("a setting for windows that are too large")),
-            5 if (MIN_MAX_FRAME as u32..=MAX_MAX_FRAME).contains(&value) => Self::MaxFrameSize(value),
-            5 => return Err(Fault::protocol("a setting for frames that are too small or too large")),
-            6 => Self::MaxHeaderListSize(value),
-            _ => Self::Unknown,
-        })
-    }
-
-    /// Number and value, as they are written.
-    fn entry(self) -> Option<(u16, u32)> {
-        Some(match self {
-            Self::HeaderTableSize(bytes) => (1, bytes),
-            Self::EnablePush(on) => (2, u32::from(on)),
-            Self::MaxConcurrentStreams(count) => (3, count),
-            Self::InitialWindowSize(bytes) => (4, bytes),
-            Self::MaxFrameSize(bytes) => (5, bytes),
-            Self::MaxHeaderListSize(bytes) => (6, bytes),
-            Self::Unknown => return None,
+            let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+            let (id, value) = (number(&entry[..2]) as u16, number(&entry[2..]));
+            match id {
+                setting::ENABLE_PUSH if value > 1 => {
+                    Err(Fault::protocol("a setting for push that is neither on nor off"))
+                }
+                setting::INITIAL_WINDOW_SIZE if value > MAX_STREAM => {
+                    Err(Fault::flow("a setting for windows that are too large"))
+                }
+                setting::MAX_FRAME_SIZE if !(MIN_MAX_FRAME as u32..=MAX_MAX_FRAME).contains(&value) => {
+                    Err(Fault::protocol("a setting for frames that are too small or too large"))
+                }
+                _ => Ok((id, value)),
+            }
         })
     }
 }
@@ -332,10 +293,9 @@ pub(crate) fn write_head(kind: u8, flags: u8, stream: u32, length: usize, out: &
     out.extend_from_slice(&stream.to_be_bytes());
 }
 
-pub(crate) fn write_settings(settings: &[Setting], out: &mut Vec<u8>) {
-    let entries = settings.iter().filter_map(|setting| setting.entry());
-    write_head(kind::SETTINGS, 0, 0, entries.clone().count() * 6, out);
-    for (id, value) in entries {
+pub(crate) fn write_settings(settings: &[(u16, u32)], out: &mut Vec<u8>) {
+    write_head(kind::SETTINGS, 0, 0, settings.len() * 6, out);
+    for (id, value) in settings {
         out.extend_from_slice(&id.to_be_bytes());
         out.extend_from_slice(&value.to_be_bytes());
     }

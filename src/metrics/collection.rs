@@ -13,7 +13,7 @@ use crate::config::{PeriodicReaderSettings, Temporality};
 use crate::context::unix_now;
 use crate::problem::ProblemKind;
 use crate::record::{
-    AttributeSet, FrameLimits, FramedPoints, MetricFramer, MetricRecord, Number, Period, PointKind, Scope,
+    FrameLimits, FramedPoints, MetricFramer, MetricRecord, Number, Period, Point, PointKind, Scope,
 };
 
 /// One exporter's view of the instruments.
@@ -133,7 +133,7 @@ impl Collect for Instrument {
         let mut held = VecDeque::new();
         storage.collect(unix_now(), |next| {
             let PendingPoint { series, period, value, .. } = &next;
-            framer.add(|record| write(record, point_kind, &series.attributes, *period, value));
+            framer.add(&series.attributes, covered(point_kind, *period), &point_of(value));
             held.push_back(next);
             held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
             progress.status() == SinkStatus::Accepted
@@ -167,8 +167,7 @@ impl Collect for Observable {
             self.observe(reader.exporter, temporality, &reader.registry.shared, callbacks, |pending| {
                 let mut framer = framed(descriptor, point_kind, pass, &progress);
                 for ObservedPoint { attributes, period, number } in pending {
-                    let value = PointValue::Number(*number);
-                    framer.add(|record| write(record, point_kind, attributes, *period, &value));
+                    framer.add(attributes, covered(point_kind, *period), &Point::Number(*number));
                     if progress.status() != SinkStatus::Accepted {
                         break;
                     }
@@ -244,22 +243,18 @@ fn framed<'a>(
     MetricFramer::begin(descriptor.head(point_kind), record, limits.beside(scope), forward)
 }
 
-/// False if the point does not fit beside what is there.
-fn write(
-    record: &mut MetricRecord,
-    point_kind: PointKind,
-    attributes: &AttributeSet,
-    period: Period,
-    value: &PointValue,
-) -> bool {
-    // a gauge has a moment, not a period
+/// Returns the period that a point is written with: a gauge has a moment, not a period.
+fn covered(point_kind: PointKind, period: Period) -> Period {
     let start = if matches!(point_kind, PointKind::Gauge) { 0 } else { period.start };
-    let period = Period { start, ..period };
+    Period { start, ..period }
+}
+
+fn point_of(value: &PointValue) -> Point<'_> {
     match value {
-        PointValue::Number(number) => record.number(attributes, period, *number),
-        PointValue::FloatSum(sum) => record.number(attributes, period, Number::Float(sum.value())),
-        PointValue::Explicit(histogram) => record.histogram(attributes, period, &histogram.point()),
-        PointValue::Exponential(histogram) => record.exponential(attributes, period, &histogram.point()),
+        PointValue::Number(number) => Point::Number(*number),
+        PointValue::FloatSum(sum) => Point::Number(Number::Float(sum.value())),
+        PointValue::Explicit(histogram) => Point::Histogram(histogram.point()),
+        PointValue::Exponential(histogram) => Point::Exponential(histogram.point()),
     }
 }
 

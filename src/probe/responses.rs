@@ -7,7 +7,7 @@ use super::Outcome;
 use super::advice::{self, Problem};
 use super::endpoint::path_mistake;
 use crate::record::Signal;
-use crate::transport::{CallResponse, ProbeBody, ProbeResponse};
+use crate::transport::{CallResponse, Oddity, ProbeResponse, TOO_LONG};
 
 /// The gRPC status of a call that succeeded.
 pub(super) const OK: u32 = 0;
@@ -42,15 +42,15 @@ fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     let status = &reply.status_text;
     let usual = || format!("are host, port and path right? usual is {}", usual(sent));
     let detail = match &reply.body {
-        ProbeBody::Foreign => {
+        Err(Oddity::Foreign) => {
             let kind = &reply.content_type;
             let what = format!("{status}: the server answers, but not as a collector would: with {kind}");
             return failed(Problem::new(what, usual()));
         }
-        ProbeBody::TooLong(what) => return failed(Problem::new(format!("{status}: {what}"), usual())),
-        ProbeBody::Odd(what) => return Outcome::Noted { detail: format!("{status}, but {what}") },
-        ProbeBody::Text(message) => format!("{status}, and the collector says: {message}"),
-        ProbeBody::Fine => status.clone(),
+        Err(Oddity::TooLong) => return failed(Problem::new(format!("{status}: {TOO_LONG}"), usual())),
+        Err(Oddity::Odd(what)) => return Outcome::Noted { detail: format!("{status}, but {what}") },
+        Ok(message) if message.is_empty() => status.clone(),
+        Ok(message) => format!("{status}, and the collector says: {message}"),
     };
     // an empty request is welcome on any path, but records would not be
     if let Some(mistake) = path_mistake(sent.path, sent.signals) {
@@ -111,7 +111,7 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
 /// The status, and what the body adds; a page in HTML adds nothing.
 fn message_of(reply: &ProbeResponse) -> String {
     match &reply.body {
-        ProbeBody::Text(text) if !text.is_empty() && !reply.content_type.contains("html") => {
+        Ok(text) if !text.is_empty() && !reply.content_type.contains("html") => {
             format!("{}: {text}", reply.status_text)
         }
         _ => reply.status_text.clone(),
@@ -120,7 +120,7 @@ fn message_of(reply: &ProbeResponse) -> String {
 
 /// The usual servers' messages for plain HTTP at a TLS port.
 fn wants_tls(reply: &ProbeResponse) -> bool {
-    let ProbeBody::Text(text) = &reply.body else { return false };
+    let Ok(text) = &reply.body else { return false };
     let text = text.to_ascii_lowercase();
     ["https server", "https port", "ssl-enabled server port", "requires tls"]
         .iter()

@@ -128,9 +128,9 @@ impl ProbeTarget<'_> {
     /// Returns whether a server that was spoken to in plain text answers a TLS handshake.
     fn shows_certificate(&self, timeline: &Timeline) -> bool {
         let Some(server) = self.server(timeline).filter(|_| !self.url.is_tls) else { return false };
-        let Ok(tls) = TlsConnector::recording(&self.settings.tls, &self.url.host, None) else {
-            return false;
-        };
+        let settings = &self.settings.tls;
+        let tls = TlsConnector::new(settings, &self.url.host, None).and_then(|tls| tls.recording(settings));
+        let Ok(tls) = tls else { return false };
         // It does not matter whether the certificate is valid.
         let _ = Stream::connect(server, self.deadline).and_then(|stream| tls.connect(stream));
         tls.take_certificate().is_some()

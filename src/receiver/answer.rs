@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::rpc;
-use crate::record::wire::{encode_field, encode_varint};
+use super::answer_body::{code_of, status_of};
+use crate::record::wire::encode_field;
 
 /// An answer for the receiver to give instead of the honest one, over HTTP or over gRPC.
 ///
@@ -40,7 +40,7 @@ use crate::record::wire::{encode_field, encode_varint};
 /// assert!(!busy.accepts());
 /// assert!(slow.accepts());
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[must_use = "an answer is given by script(), always() and their like"]
 pub struct Answer {
     pub(super) delivery_mode: DeliveryMode,
@@ -62,8 +62,9 @@ pub struct Answer {
 }
 
 /// How an answer is delivered, if at all.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum DeliveryMode {
+    #[default]
     Whole,
     SlowHead(Duration),
     SlowBody(Duration),
@@ -78,19 +79,37 @@ pub(super) enum DeliveryMode {
     GoAway(u32),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Body {
+    /// A response without any field.
+    #[default]
+    Empty,
     Bytes(Vec<u8>),
+    /// A response with a partial success.
+    Partial {
+        rejected: u64,
+        message: String,
+    },
+    /// A `google.rpc.Status` with the message of the answer.
+    Status,
     /// This many zeros, generated while they are sent.
     Zeros(u64),
     /// This many bytes once the client has decompressed them.
     GzipBomb(u64),
 }
 
+impl Body {
+    /// Returns whether the body is a message of OTLP, which has a form in protobuf and one in JSON.
+    pub(super) fn is_otlp(&self) -> bool {
+        matches!(self, Self::Empty | Self::Partial { .. } | Self::Status)
+    }
+}
+
 /// How an answer over gRPC is divided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum GrpcFraming {
     /// Success as headers, message and trailers; an error as trailers alone.
+    #[default]
     Usual,
     TrailersOnly,
     HeadersFirst,
@@ -99,8 +118,9 @@ pub(super) enum GrpcFraming {
 }
 
 /// Whether an answer over gRPC is the last one, and when the client learns of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum GoAwayTiming {
+    #[default]
     Never,
     BeforeAnswer,
     AfterAnswer,
@@ -115,39 +135,15 @@ impl Answer {
     /// Any status, with an empty body. A status that has no body by definition (204, 304) is sent without one
     /// whatever is set.
     pub fn status(status: u16) -> Self {
-        Self {
-            delivery_mode: DeliveryMode::Whole,
-            status,
-            code: None,
-            headers: Vec::new(),
-            message: None,
-            retry: None,
-            header_padding: 0,
-            body: Body::Bytes(Vec::new()),
-            rejected: 0,
-            delay: Duration::ZERO,
-            closes: false,
-            grpc_framing: GrpcFraming::Usual,
-            go_away: GoAwayTiming::Never,
-        }
+        Self { status, ..Self::default() }
     }
 
     /// Success for all but the last `rejected` spans, log records or data points of the request, with a reason.
     ///
     /// With 0 rejected and a message it is a warning. More rejected than sent counts as nothing accepted.
     pub fn partial(rejected: u64, message: impl Into<String>) -> Self {
-        // Field 1 of a response of any signal is the partial success, with the rejected count (1) and a message (2).
-        let (mut partial_success, mut response) = (Vec::new(), Vec::new());
-        if rejected > 0 {
-            partial_success.push(1 << 3);
-            encode_varint(rejected.min(i64::MAX as u64), &mut partial_success);
-        }
-        let message: String = message.into();
-        if !message.is_empty() {
-            encode_field(2 << 3 | 2, message.as_bytes(), &mut partial_success);
-        }
-        encode_field(1 << 3 | 2, &partial_success, &mut response);
-        Self { rejected, ..Self::ok().body(response) }
+        let (message, sent) = (message.into(), rejected.min(i64::MAX as u64));
+        Self { rejected, body: Body::Partial { rejected: sent, message }, ..Self::ok() }
     }
 
     /// Success as the OpenTelemetry Collector says it: a partial success that is there and empty (`0a 00`).
@@ -245,10 +241,9 @@ impl Answer {
     /// Sets the body to a `google.rpc.Status` with this message, as OTLP asks of errors. Over gRPC it is the
     /// `grpc-message`.
     pub fn message(mut self, message: impl Into<String>) -> Self {
-        let message = message.into();
-        let body = rpc::encode_status(self.grpc_code(), &message, None);
-        self.message = Some(message);
-        self.body(body)
+        self.message = Some(message.into());
+        self.body = Body::Status;
+        self
     }
 
     /// Waits before answering. The request counts when it has arrived, its records when they are answered.
@@ -267,7 +262,7 @@ impl Answer {
     /// decoders skip.
     pub fn slow_body(mut self, interval: Duration) -> Self {
         self.delivery_mode = DeliveryMode::SlowBody(interval);
-        if self.body == Body::Bytes(Vec::new()) {
+        if self.body == Body::Empty {
             self.body = Body::Bytes(skipped_field(SLOW_BODY_FILLING));
         }
         self
@@ -295,7 +290,7 @@ impl Answer {
     /// assert!(!busy.accepts());
     /// ```
     pub fn grpc(code: u32) -> Self {
-        Self { code: Some(code), ..Self::status(rpc::status_of(code)) }
+        Self { code: Some(code), ..Self::status(status_of(code)) }
     }
 
     /// Over gRPC, resets the request's stream (RST_STREAM) with this error code of HTTP/2; the connection goes on. Over
@@ -345,9 +340,14 @@ impl Answer {
         self
     }
 
+    /// The message for people; may be empty.
+    pub(super) fn status_message(&self) -> &str {
+        self.message.as_deref().unwrap_or_default()
+    }
+
     /// The code that goes with it over gRPC.
     pub(super) fn grpc_code(&self) -> u32 {
-        self.code.unwrap_or_else(|| rpc::code_of(self.status))
+        self.code.unwrap_or_else(|| code_of(self.status))
     }
 
     /// The code that goes over the wire of gRPC, if one does.
@@ -404,7 +404,15 @@ mod tests {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
     use prost::Message;
 
+    use super::super::answer_body::Sendable;
+    use super::super::content::Form;
     use super::*;
+
+    fn body(answer: &Answer) -> Vec<u8> {
+        let mut body = Vec::new();
+        Sendable::of(answer, Form::PROTOBUF).write_to(&mut body).unwrap();
+        body
+    }
 
     #[test]
     fn only_2xx_accepts_and_partial_success_accepts_the_rest() {
@@ -426,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_partial_success_reads_the_same_for_every_signal() {
-        let Body::Bytes(body) = Answer::partial(2, "too old").body else { panic!("no bytes") };
+        let body = body(&Answer::partial(2, "too old"));
         let traces = ExportTraceServiceResponse::decode(&body[..]).unwrap().partial_success.unwrap();
         let logs = ExportLogsServiceResponse::decode(&body[..]).unwrap().partial_success.unwrap();
         let metrics = ExportMetricsServiceResponse::decode(&body[..]).unwrap().partial_success.unwrap();
@@ -437,9 +445,9 @@ mod tests {
 
     #[test]
     fn bodies_are_the_bytes_of_the_specification() {
-        assert_eq!(Answer::empty_partial().body, Body::Bytes(vec![0x0a, 0x00]));
-        assert_eq!(Answer::status(503).message("no").body, Body::Bytes(vec![0x08, 14, 0x12, 2, b'n', b'o']));
-        let Body::Bytes(slow) = Answer::ok().slow_body(Duration::ZERO).body else { panic!("no bytes") };
+        assert_eq!(body(&Answer::empty_partial()), [0x0a, 0x00]);
+        assert_eq!(body(&Answer::status(503).message("no")), [0x08, 14, 0x12, 2, b'n', b'o']);
+        let slow = body(&Answer::ok().slow_body(Duration::ZERO));
         assert!(slow.len() > SLOW_BODY_FILLING);
         let decoded = ExportTraceServiceResponse::decode(&slow[..]).unwrap();
         assert_eq!(decoded, ExportTraceServiceResponse::default());

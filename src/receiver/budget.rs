@@ -1,14 +1,16 @@
-//! Bounds that all connections share: threads, and the memory that all requests of a receiver may take together, on every connection: on their way in, being decoded, or
-//! waiting to be answered or shown.
+//! Bounds that all connections of a receiver share: the memory of their requests, and the threads that answer.
 //!
-//! It is reserved before it is used, so that no number of clients can make the receiver take more. A record takes at least
-//! the size of its message, which makes the budget one of records, too.
+//! A request reserves its memory before it uses it, from its first byte until it is answered and shown, so that no number of
+//! clients can make the receiver take more. A record takes at least the size of its message, so the budget bounds the number
+//! of records, too.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::refusal::Refusal;
 
+/// An amount of bytes, or of threads, that requests reserve shares of.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
@@ -20,9 +22,15 @@ impl Budget {
         Arc::new(Self { limit, used: AtomicUsize::new(0) })
     }
 
-    /// A share of nothing yet.
+    /// Returns a share of nothing yet.
     pub(super) fn share(self: &Arc<Self>) -> Share {
         Share { budget: self.clone(), bytes: 0 }
+    }
+
+    /// Returns a share of `amount`, if there is as much left.
+    pub(super) fn share_of(self: &Arc<Self>, amount: usize) -> Option<Share> {
+        let mut share = self.share();
+        share.grow(amount).ok().map(|()| share)
     }
 }
 
@@ -44,7 +52,7 @@ impl Share {
             return Err(Refusal::too_large_in_memory(limit));
         }
         let reserve = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
-        if !try_update(&self.budget.used, reserve) {
+        if self.budget.used.fetch_update(Relaxed, Relaxed, reserve).is_err() {
             return Err(Refusal::too_much_at_a_time());
         }
         self.bytes += bytes;
@@ -74,7 +82,7 @@ impl Share {
     /// Gives back all but `bytes`.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
-        self.budget.used.fetch_sub(surplus, Ordering::Relaxed);
+        self.budget.used.fetch_sub(surplus, Relaxed);
         self.bytes -= surplus;
     }
 
@@ -87,45 +95,6 @@ impl Drop for Share {
     fn drop(&mut self) {
         self.shrink_to(0);
     }
-}
-
-/// A bound of threads that all connections share: how many more there may be.
-#[derive(Debug)]
-pub(super) struct Permits {
-    left: AtomicUsize,
-}
-
-impl Permits {
-    pub(super) fn new(count: usize) -> Arc<Self> {
-        Arc::new(Self { left: AtomicUsize::new(count) })
-    }
-
-    /// A permit, unless all are given.
-    pub(super) fn take(self: &Arc<Self>) -> Option<Permit> {
-        try_update(&self.left, |left| left.checked_sub(1)).then(|| Permit(self.clone()))
-    }
-}
-
-/// One of the permits. It goes back when it is dropped.
-#[derive(Debug)]
-pub(super) struct Permit(Arc<Permits>);
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.left.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Replaces the number by what `next` makes of it; false, and nothing is done, if that is `None`.
-fn try_update(number: &AtomicUsize, next: impl Fn(usize) -> Option<usize>) -> bool {
-    let mut seen = number.load(Ordering::Relaxed);
-    while let Some(new) = next(seen) {
-        match number.compare_exchange_weak(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => return true,
-            Err(newer) => seen = newer,
-        }
-    }
-    false
 }
 
 #[cfg(test)]
@@ -171,7 +140,7 @@ mod tests {
         one.grow(40).unwrap_err();
         assert_eq!(one.bytes(), 70);
         drop(one);
-        assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+        assert_eq!(budget.used.load(Relaxed), 0);
     }
 
     #[test]
@@ -188,11 +157,11 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_comes_back_when_it_is_dropped() {
-        let permits = Permits::new(2);
-        let (first, second) = (permits.take(), permits.take());
-        assert!(first.is_some() && second.is_some() && permits.take().is_none());
+    fn a_share_comes_back_when_it_is_dropped() {
+        let budget = Budget::new(2);
+        let (first, second) = (budget.share_of(1), budget.share_of(1));
+        assert!(first.is_some() && second.is_some() && budget.share_of(1).is_none());
         drop(first);
-        assert!(permits.take().is_some());
+        assert!(budget.share_of(1).is_some());
     }
 }

@@ -168,7 +168,7 @@ impl Builder {
 
     /// Answers for the first requests, as by [`Receiver::script`].
     pub fn first_answers(mut self, answers: impl IntoIterator<Item = Answer>) -> Self {
-        self.script.extend(answers);
+        self.script.answers_for(None).next.extend(answers);
         self
     }
 

@@ -33,6 +33,17 @@ pub(super) enum Format {
     Json,
 }
 
+/// The form of a request, in which its answer is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Form {
+    pub(super) format: Format,
+    pub(super) signal: Option<Signal>,
+}
+
+impl Form {
+    pub(super) const PROTOBUF: Self = Self { format: Format::Protobuf, signal: None };
+}
+
 /// The content of a request.
 pub(super) struct Content {
     pub(super) signal: Signal,
@@ -47,27 +58,22 @@ impl Content {
     /// Decompresses and decodes a message of at most `limit` bytes. `share` has the room for `bytes`.
     pub(super) fn read(
         signal: Signal,
+        format: Format,
         coding: Coding,
         bytes: &[u8],
         limit: usize,
         mut share: Share,
     ) -> Result<Self, Refusal> {
-        let message = unpack(coding, bytes, limit, &mut share)?;
-        Self::decode(signal, &message, limit, share)
-    }
-
-    /// The same for a message in JSON.
-    pub(super) fn read_json(
-        signal: Signal,
-        coding: Coding,
-        bytes: &[u8],
-        limit: usize,
-        mut share: Share,
-    ) -> Result<Self, Refusal> {
-        let text = unpack(coding, bytes, limit, &mut share)?;
+        let body = match coding {
+            Coding::Identity => Cow::Borrowed(bytes),
+            Coding::Gzip => Cow::Owned(gunzip(bytes, limit, &mut share)?),
+        };
+        if format == Format::Protobuf {
+            return Self::decode(signal, &body, limit, share);
+        }
         let reserved = share.bytes();
-        share.grow(json::most_bytes(text.len()))?;
-        let message = json::to_protobuf(signal, &text)
+        share.grow(json::max_protobuf_bytes(body.len()))?;
+        let message = json::to_protobuf(signal, &body)
             .map_err(|error| Refusal::undecodable(format!("cannot decode the body: {error}")))?;
         share.shrink_to(reserved + message.len());
         Self::decode(signal, &message, limit, share)
@@ -84,18 +90,6 @@ impl Content {
             .map_err(|error| Refusal::undecodable(format!("cannot decode the body: {error}")))?;
         Ok(Self { signal, records, weight, share })
     }
-}
-
-fn unpack<'b>(
-    coding: Coding,
-    bytes: &'b [u8],
-    limit: usize,
-    share: &mut Share,
-) -> Result<Cow<'b, [u8]>, Refusal> {
-    Ok(match coding {
-        Coding::Identity => Cow::Borrowed(bytes),
-        Coding::Gzip => Cow::Owned(gunzip(bytes, limit, share)?),
-    })
 }
 
 /// Decompresses, counting while it does: a bomb is defused at `limit` bytes, or where `share` cannot grow.

@@ -1,7 +1,7 @@
 //! OTLP/JSON, read as it comes and written as protobuf: what holds for the one form holds for the other.
 //!
-//! No tree of values is built, and the message is weighed and decoded like any other. The text goes no deeper than what a
-//! protobuf message of the same content may.
+//! No tree of values is built, and the message is weighed and decoded like any other. Messages are nested no deeper than in
+//! protobuf.
 
 use std::fmt;
 
@@ -9,52 +9,25 @@ use serde::de::{
     DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 
-use super::answer::{Answer, Body};
-use super::rpc;
-use crate::record::schema::{self, Field, Kind, Presence, Schema};
-use crate::record::wire::{Fields, Raw, WireType, encode_varint};
+use crate::record::schema::{self, Field, Kind, MAX_DEPTH, Presence, Schema};
+use crate::record::wire::{WireType, encode_varint, insert_length};
 use crate::record::{Severity, Signal};
 use crate::transport::base64::decode as decode_base64;
 use serde_json::json;
 
-/// How deep a text may be. An array in an array is two messages, of which a decoder of protobuf takes 100 in each other, and
-/// three levels of JSON: 153 at most, with those around it.
-const DEEPEST: usize = 160;
-
 /// The protobuf of an export request that is written in JSON.
 pub(super) fn to_protobuf(signal: Signal, text: &[u8]) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::new();
-    if is_too_deep(text) {
-        return Err(serde_json::Error::custom(format_args!("it is nested more than {DEEPEST} levels deep")));
-    }
     let mut text = serde_json::Deserializer::from_slice(text);
-    // its own is less than what senders of protobuf are allowed
+    // Messages have a limit of their own, that of protobuf, and unknown fields are skipped without recursion.
     text.disable_recursion_limit();
-    Request { schema: schema::request(signal), out: &mut out }.deserialize(&mut text)?;
+    text.deserialize_map(Request { schema: schema::request(signal), out: &mut out })?;
     text.end()?;
     Ok(out)
 }
 
-fn is_too_deep(text: &[u8]) -> bool {
-    let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
-    for byte in text {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_string => is_escaped = true,
-            b'"' => is_string = !is_string,
-            b'{' | b'[' if !is_string => depth += 1,
-            b'}' | b']' if !is_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > DEEPEST {
-            return true;
-        }
-    }
-    false
-}
-
-/// The most bytes of protobuf that a text of this length becomes: where `0,` is a double of eight bytes.
-pub(super) fn most_bytes(text: usize) -> usize {
+/// Returns the largest number of bytes of protobuf that a text of this length becomes: where `0,` is a double of eight bytes.
+pub(super) fn max_protobuf_bytes(text: usize) -> usize {
     text.saturating_mul(4)
 }
 
@@ -62,14 +35,6 @@ pub(super) fn most_bytes(text: usize) -> usize {
 struct Request<'a> {
     schema: &'static Schema,
     out: &'a mut Vec<u8>,
-}
-
-impl<'de> DeserializeSeed<'de> for Request<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<(), D::Error> {
-        text.deserialize_map(self)
-    }
 }
 
 impl<'de> Visitor<'de> for Request<'_> {
@@ -80,50 +45,31 @@ impl<'de> Visitor<'de> for Request<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
-        write_fields(self.schema, map, self.out)
+        write_fields(self.schema, map, MAX_DEPTH, self.out)
     }
 }
 
 fn write_fields<'de, A: MapAccess<'de>>(
     schema: &'static Schema,
     mut map: A,
+    depth: u32,
     out: &mut Vec<u8>,
 ) -> Result<(), A::Error> {
-    while let Some(field) = map.next_key_seed(Name(schema))? {
-        match field {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(A::Error::custom("nested more than 100 levels deep"));
+    };
+    while let Some(name) = map.next_key::<String>()? {
+        match schema.fields.iter().find(|field| field.json_name().eq(name.bytes())) {
             Some(field) => {
                 let is_list = field.presence == Presence::Repeated;
                 let context = if is_list { ValueContext::List } else { ValueContext::Field };
-                map.next_value_seed(Value { field, context, out })?;
+                map.next_value_seed(Value { field, context, depth, out })?;
             }
             // of a later version, or of the sender's own
             None => _ = map.next_value::<IgnoredAny>()?,
         }
     }
     Ok(())
-}
-
-/// The name of a field of this message, or of none that is known.
-struct Name(&'static Schema);
-
-impl<'de> DeserializeSeed<'de> for Name {
-    type Value = Option<&'static Field>;
-
-    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<Self::Value, D::Error> {
-        text.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Name {
-    type Value = Option<&'static Field>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a field")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.fields.iter().find(|field| field.json_name().eq(name.bytes())))
-    }
 }
 
 /// Where a value stands.
@@ -140,6 +86,8 @@ enum ValueContext {
 struct Value<'a> {
     field: &'static Field,
     context: ValueContext,
+    /// Messages that may be nested in this one.
+    depth: u32,
     out: &'a mut Vec<u8>,
 }
 
@@ -168,9 +116,7 @@ impl Value<'_> {
         self.key(WireType::LengthDelimited);
         let start = self.out.len();
         write(self.out)?;
-        let mut length = Vec::with_capacity(5);
-        encode_varint((self.out.len() - start) as u64, &mut length);
-        self.out.splice(start..start, length);
+        insert_length(start, self.out);
         Ok(())
     }
 
@@ -277,19 +223,22 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-        let field = self.field;
+        let (field, depth) = (self.field, self.depth);
         if self.context != ValueContext::List {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
         if matches!(field.kind, Kind::Message(_) | Kind::Text) {
             while list
-                .next_element_seed(Value { field, context: ValueContext::Element, out: self.out })?
+                .next_element_seed(Value { field, context: ValueContext::Element, depth, out: self.out })?
                 .is_some()
             {}
             return Ok(());
         }
         self.delimited(|out| {
-            while list.next_element_seed(Value { field, context: ValueContext::Packed, out })?.is_some() {}
+            while list
+                .next_element_seed(Value { field, context: ValueContext::Packed, depth, out })?
+                .is_some()
+            {}
             Ok(())
         })
     }
@@ -297,7 +246,8 @@ impl<'de> Visitor<'de> for Value<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, map: A) -> Result<(), A::Error> {
         match self.field.kind {
             Kind::Message(index) if self.context != ValueContext::List => {
-                self.delimited(|out| write_fields(schema::schema(index), map, out))
+                let depth = self.depth;
+                self.delimited(|out| write_fields(schema::schema(index), map, depth, out))
             }
             _ => Err(A::Error::invalid_type(Unexpected::Map, &self)),
         }
@@ -339,55 +289,27 @@ fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
     text.chunks(2).map(byte).collect()
 }
 
-/// The same answer in JSON; a body that was ordered for it stays what it is.
-pub(super) fn answer(answer: &Answer, signal: Option<Signal>) -> Answer {
-    match message_of(answer, signal) {
-        Some(message) => {
-            let has_type = answer.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-            let answer = answer.clone().body(message.to_string());
-            if has_type { answer } else { answer.header("content-type", "application/json") }
-        }
-        None => answer.clone(),
-    }
-}
-
-/// The message that its body is; `None` if it is none of OTLP's.
-fn message_of(answer: &Answer, signal: Option<Signal>) -> Option<serde_json::Value> {
-    let Body::Bytes(bytes) = &answer.body else { return None };
-    if bytes.is_empty() {
-        return Some(json!({}));
-    }
-    if answer.accepts() {
-        return response(bytes, signal?);
-    }
-    let (code, message) = (answer.grpc_code(), answer.message.as_ref()?);
-    let is_status = *bytes == rpc::encode_status(code, message, None);
-    is_status.then(|| json!({ "code": code, "message": message }))
-}
-
-/// Returns an export response as JSON. A partial success has the same fields for all signals, under other names.
-fn response(response: &[u8], signal: Signal) -> Option<serde_json::Value> {
-    let rejected = match signal {
-        Signal::Traces => "rejectedSpans",
-        Signal::Logs => "rejectedLogRecords",
-        Signal::Metrics => "rejectedDataPoints",
+/// Returns an export response as JSON. A partial success has the same fields for all signals; one has another name for each.
+pub(super) fn partial(rejected: u64, message: &str, signal: Option<Signal>) -> Vec<u8> {
+    let name = match signal {
+        None | Some(Signal::Traces) => "rejectedSpans",
+        Some(Signal::Logs) => "rejectedLogRecords",
+        Some(Signal::Metrics) => "rejectedDataPoints",
     };
-    let mut json = serde_json::Map::new();
-    for field in Fields::of(response) {
-        let (1, Raw::Bytes(partial_success)) = field.ok()? else { continue };
-        let mut success = serde_json::Map::new();
-        for field in Fields::of(partial_success) {
-            let (name, text) = match field.ok()? {
-                // A 64-bit number is a string in JSON.
-                (1, Raw::Varint(number)) => (rejected, (number as i64).to_string()),
-                (2, Raw::Bytes(message)) => ("errorMessage", std::str::from_utf8(message).ok()?.to_owned()),
-                _ => continue,
-            };
-            success.insert(name.to_owned(), text.into());
-        }
-        json.insert("partialSuccess".to_owned(), success.into());
+    let mut success = serde_json::Map::new();
+    if rejected > 0 {
+        // A 64-bit number is a string in JSON.
+        success.insert(name.to_owned(), rejected.to_string().into());
     }
-    Some(json.into())
+    if !message.is_empty() {
+        success.insert("errorMessage".to_owned(), message.into());
+    }
+    json!({ "partialSuccess": success }).to_string().into_bytes()
+}
+
+/// Returns a `google.rpc.Status` as JSON.
+pub(super) fn status(code: u32, message: &str) -> Vec<u8> {
+    json!({ "code": code, "message": message }).to_string().into_bytes()
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
 //! Requests as lines of OTLP JSON: what file exporters write, what the console prints, and what a collector takes.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
 
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 
 use super::json;
 use super::records::{ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
-use crate::record::{Signal, message};
+use crate::record::{Signal, message, schema};
 use crate::transport::write_json;
 
 /// More records than this are written as several lines, so that no line is much larger than a usual request.
-const MOST_IN_LINE: usize = 4096;
+const MAX_LINE_RECORDS: usize = 4096;
 /// What one line may become in memory.
-const MOST_BYTES: usize = 256 * 1024 * 1024;
+const MAX_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 
 /// A text is no export request in OTLP JSON. Its `Display` has the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,10 +52,10 @@ impl Records {
     /// ```
     pub fn from_json(text: &[u8]) -> Result<Self, JsonError> {
         let mut all = Self::default();
-        for signal in signals_in(text).map_err(JsonError::of)? {
+        for signal in signals_in(text)? {
             let request = json::to_protobuf(signal, text).map_err(JsonError::of)?;
-            if message::decoded_bytes(signal, &request) > MOST_BYTES {
-                return Err(JsonError(format!("it takes more than {MOST_BYTES} bytes of memory")));
+            if message::decoded_bytes(signal, &request) > MAX_MEMORY_BYTES {
+                return Err(JsonError(format!("it takes more than {MAX_MEMORY_BYTES} bytes of memory")));
             }
             let of_signal = Self::decode(signal, &request).map_err(JsonError::of)?;
             all.spans.extend(of_signal.spans);
@@ -85,36 +85,17 @@ impl Records {
     }
 }
 
-/// The signals that a text has records of: one, if it is an export request.
-fn signals_in(text: &[u8]) -> serde_json::Result<Vec<Signal>> {
-    serde_json::Deserializer::from_slice(text).deserialize_map(Signals)
-}
-
-struct Signals;
-
-impl<'de> Visitor<'de> for Signals {
-    type Value = Vec<Signal>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an export request")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<Signal>, A::Error> {
-        let (mut found, mut is_empty) = (Vec::new(), true);
-        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
-            is_empty = false;
-            match &*name {
-                "resourceSpans" => found.push(Signal::Traces),
-                "resourceLogs" => found.push(Signal::Logs),
-                "resourceMetrics" => found.push(Signal::Metrics),
-                _ => {}
-            }
-            map.next_value::<IgnoredAny>()?;
-        }
-        match found.is_empty() && !is_empty {
-            true => Err(A::Error::custom("it has no resourceSpans, resourceLogs or resourceMetrics")),
-            false => Ok(found),
-        }
+/// Returns the signals that a text has records of: one, if it is an export request.
+fn signals_in(text: &[u8]) -> Result<Vec<Signal>, JsonError> {
+    let members: HashMap<String, IgnoredAny> = serde_json::from_slice(text).map_err(JsonError::of)?;
+    let has = |signal: &Signal| {
+        let mut names = members.keys();
+        names.any(|name| schema::request(*signal).fields[0].json_name().eq(name.bytes()))
+    };
+    let signals: Vec<Signal> = Signal::ALL.into_iter().filter(has).collect();
+    match signals.is_empty() && !members.is_empty() {
+        true => Err(JsonError("it has no resourceSpans, resourceLogs or resourceMetrics".to_owned())),
+        false => Ok(signals),
     }
 }
 
@@ -125,7 +106,7 @@ fn write_lines<R>(
     encode: fn(&[R]) -> Vec<u8>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    for records in records.chunks(MOST_IN_LINE) {
+    for records in records.chunks(MAX_LINE_RECORDS) {
         let mut line = Vec::new();
         // Decoded records are not nested deeper than what can be written.
         if write_json(&mut line, signal, &encode(records)).is_ok() {
@@ -174,15 +155,18 @@ mod tests {
         let records = read(&nested(48));
         assert_eq!(read(&records.to_json_lines()), records);
         let reason = Records::from_json(nested(100_000).as_bytes()).unwrap_err().to_string();
-        assert!(reason.contains("more than 160 levels deep"), "{reason}");
+        assert!(reason.contains("more than 100 levels deep"), "{reason}");
     }
 
     #[test]
     fn many_records_are_several_lines() {
         let mut records = read(r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"x"}]}]}]}"#);
-        records.spans = vec![records.spans[0].clone(); MOST_IN_LINE + 1];
+        records.spans = vec![records.spans[0].clone(); MAX_LINE_RECORDS + 1];
         let lines = records.to_json_lines();
-        assert_eq!(lines.lines().map(|line| read(line).spans.len()).collect::<Vec<_>>(), [MOST_IN_LINE, 1]);
+        assert_eq!(
+            lines.lines().map(|line| read(line).spans.len()).collect::<Vec<_>>(),
+            [MAX_LINE_RECORDS, 1]
+        );
     }
 
     #[test]
@@ -191,10 +175,7 @@ mod tests {
             Records::from_json(text.as_bytes()).map(|records| records.count()).unwrap_err().to_string()
         };
         assert!(reason("hello").starts_with("expected value"), "{}", reason("hello"));
-        assert_eq!(
-            reason(r#"{"a":1}"#),
-            "it has no resourceSpans, resourceLogs or resourceMetrics at column 7"
-        );
+        assert_eq!(reason(r#"{"a":1}"#), "it has no resourceSpans, resourceLogs or resourceMetrics");
         assert!(reason(r#"{"resourceSpans":[{}]"#).starts_with("EOF"));
         assert!(
             reason(r#"{"resourceSpans":3}"#).starts_with("invalid value"),
@@ -204,7 +185,7 @@ mod tests {
         assert_eq!(Records::from_json(b"{}"), Ok(Records::default()));
         let bomb = format!(
             r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{}{{}}]}}]}}]}}"#,
-            "{},".repeat(MOST_BYTES / size_of::<crate::record::schema::Span>())
+            "{},".repeat(MAX_MEMORY_BYTES / size_of::<crate::record::schema::Span>())
         );
         assert_eq!(reason(&bomb), "it takes more than 268435456 bytes of memory");
     }

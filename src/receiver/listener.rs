@@ -26,7 +26,7 @@ impl<F: Fn(&Shared, &TcpStream, u64) + Clone + Send + 'static> Serve for F {}
 /// A thread that listens, and the threads of its clients.
 #[derive(Debug)]
 pub(super) struct Listener {
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -52,20 +52,11 @@ impl Listener {
         Ok(Self { address, threads: Mutex::new(Some(Threads { acceptor, clients })) })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// An address that reaches the listener from this machine.
-    pub(super) fn local_address(&self) -> SocketAddr {
-        reachable(self.address)
-    }
-
     /// Lets the acceptor see that the receiver was stopped, and says whether it does.
     fn wake_acceptor(&self) -> bool {
         // nothing but a client wakes a thread from `accept`. Without a file descriptor to spare there is no
         // such client: then the acceptor ends by itself when the next one comes
-        match TcpStream::connect_timeout(&self.local_address(), PATIENCE) {
+        match TcpStream::connect_timeout(&reachable(self.address), PATIENCE) {
             Ok(_) => true,
             // it has closed already, or clients queue before it
             Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut),

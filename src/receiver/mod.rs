@@ -47,7 +47,6 @@ mod builder;
 mod content;
 mod fixture;
 mod grpc;
-mod hosts;
 mod http;
 mod json;
 #[cfg(feature = "console")]
@@ -56,7 +55,6 @@ mod listener;
 mod records;
 mod refusal;
 mod request_sink;
-mod rpc;
 mod state;
 mod store;
 mod wire;
@@ -79,6 +77,7 @@ pub use refusal::{RefusalKind, RefusedRequest};
 pub use store::{Batch, Protocol, ReceivedRequest};
 
 use listener::Listener;
+use request_sink::Script;
 use state::Shared;
 
 use crate::record::{Signal, TraceId};
@@ -137,12 +136,12 @@ impl Receiver {
 
     /// The address it listens on for HTTP.
     pub fn address(&self) -> SocketAddr {
-        self.http.address()
+        self.http.address
     }
 
     /// The address it listens on for gRPC.
     pub fn grpc_address(&self) -> SocketAddr {
-        self.grpc.address()
+        self.grpc.address
     }
 
     /// All kept spans that were accepted with a 2xx answer, in the order they were.
@@ -236,7 +235,7 @@ impl Receiver {
 
     /// How many requests ever arrived, kept or not.
     pub fn request_count(&self) -> u64 {
-        self.shared.read(|state| state.store.request_count())
+        self.shared.read(|state| state.store.request_count)
     }
 
     /// How many connections were ever admitted.
@@ -276,7 +275,7 @@ impl Receiver {
     /// Waits until `count` requests arrived since the start. Returns `false` if `timeout` passes first.
     #[must_use]
     pub fn wait_for_requests(&self, count: u64, timeout: Duration) -> bool {
-        self.shared.wait_until(timeout, |state| state.store.request_count() >= count)
+        self.shared.wait_until(timeout, |state| state.store.request_count >= count)
     }
 
     /// Waits until `count` connections were admitted since the start. Returns `false` if `timeout` passes first.
@@ -303,13 +302,12 @@ impl Receiver {
     /// The exceptions are [`Answer::never_read`], [`Answer::reset`] and [`Answer::reset_after_request`], which are
     /// taken at a request's first byte.
     pub fn script(&self, answers: impl IntoIterator<Item = Answer>) {
-        let answers: Vec<Answer> = answers.into_iter().collect();
-        self.shared.change(|state| state.script.extend(answers));
+        self.extend_script(None, answers);
     }
 
     /// Gives this answer whenever the script is empty.
     pub fn always(&self, answer: Answer) {
-        self.shared.change(|state| state.script.set_always(answer));
+        self.shared.change(|state| state.script.answers_for(None).always = Some(answer));
     }
 
     /// Queues answers for the next requests of one signal. They go before all that is ordered without a signal.
@@ -318,8 +316,7 @@ impl Receiver {
     /// request's first byte: here, [`Answer::never_read`] hangs, and [`Answer::reset`] and
     /// [`Answer::reset_after_request`] close in good order.
     pub fn script_for(&self, signal: Signal, answers: impl IntoIterator<Item = Answer>) {
-        let answers: Vec<Answer> = answers.into_iter().collect();
-        self.shared.change(|state| state.script.extend_for(signal, answers));
+        self.extend_script(Some(signal), answers);
     }
 
     /// Gives this answer to every request of one signal for which [`Receiver::script_for`] has none left. It goes
@@ -334,12 +331,12 @@ impl Receiver {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn always_for(&self, signal: Signal, answer: Answer) {
-        self.shared.change(|state| state.script.set_always_for(signal, answer));
+        self.shared.change(|state| state.script.answers_for(Some(signal)).always = Some(answer));
     }
 
     /// Forgets all answers that were ordered, for a signal or for all: answers are honest again.
     pub fn behave(&self) {
-        self.shared.change(|state| state.script.clear());
+        self.shared.change(|state| state.script = Script::default());
     }
 
     /// From now on, requests are read and held: counted and answered only after [`Receiver::resume`].
@@ -362,12 +359,17 @@ impl Receiver {
         listener::stop(&[&self.http, &self.grpc], &self.shared);
     }
 
+    fn extend_script(&self, signal: Option<Signal>, answers: impl IntoIterator<Item = Answer>) {
+        let answers: Vec<Answer> = answers.into_iter().collect();
+        self.shared.change(|state| state.script.answers_for(signal).next.extend(answers));
+    }
+
     fn record_count(&self, signal: Signal) -> u64 {
-        self.shared.read(|state| state.store.record_count(signal))
+        self.shared.read(|state| state.store.record_counts[signal as usize])
     }
 
     fn wait_for_records(&self, signal: Signal, count: u64, timeout: Duration) -> bool {
-        self.shared.wait_until(timeout, |state| state.store.record_count(signal) >= count)
+        self.shared.wait_until(timeout, |state| state.store.record_counts[signal as usize] >= count)
     }
 }
 

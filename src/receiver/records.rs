@@ -52,7 +52,8 @@ impl Records {
 
     /// How many spans, log records and data points there are.
     pub fn count(&self) -> usize {
-        count(&self.spans, &self.logs, &self.metrics)
+        let points = self.metrics.iter().map(ReceivedMetric::point_count).sum::<usize>();
+        self.spans.len() + self.logs.len() + points
     }
 
     /// Forgets all but the first `count` spans, log records or data points.
@@ -61,11 +62,6 @@ impl Records {
         self.logs.truncate(count);
         keep_first_points(&mut self.metrics, count);
     }
-}
-
-/// Spans, log records and data points: what a ledger counts.
-pub(super) fn count(spans: &[ReceivedSpan], logs: &[ReceivedLog], metrics: &[ReceivedMetric]) -> usize {
-    spans.len() + logs.len() + metrics.iter().map(ReceivedMetric::point_count).sum::<usize>()
 }
 
 /// All zero, which is invalid, where the sender's has another length.
@@ -88,9 +84,24 @@ const FIRST: u8 = 0x0a;
 #[cfg(feature = "console")]
 const SECOND: u8 = 0x12;
 
-/// Implements what the records of all signals share: how a request holds them, and where they came from.
+/// Defines the records of all signals: the message, where it came from, and how a request holds it.
 macro_rules! received {
-    ($($record:ident { $message:ident: $type:ident } = $request:ident.$of_resource:ident.$of_scope:ident.$all:ident;)*) => {$(
+    ($($(#[$doc:meta])* $record:ident { $message:ident: $type:ident } = $request:ident.$of_resource:ident.$of_scope:ident.$all:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub struct $record {
+            /// The record as it was decoded, with what the methods do not show.
+            #[doc(hidden)]
+            pub $message: Arc<$type>,
+            /// Its resource, shared with the other records of the resource; empty if the sender gave none.
+            #[doc(hidden)]
+            pub resource: Arc<Resource>,
+            /// Its instrumentation scope, shared likewise; empty if the sender gave none.
+            #[doc(hidden)]
+            pub scope: Arc<InstrumentationScope>,
+        }
+
         impl $record {
             /// The name of its instrumentation scope; empty if the sender gave none.
             pub fn scope_name(&self) -> &str {
@@ -159,73 +170,24 @@ macro_rules! received {
 }
 
 received! {
+    /// A span that was accepted, with where it came from. Clones are cheap.
+    ///
+    /// Get them from [`Receiver::spans`](super::Receiver::spans) or in a [`Batch`](super::Batch).
     ReceivedSpan { span: Span } = TracesRequest.resource_spans.scope_spans.spans;
+    /// A log record that was accepted, with where it came from. Clones are cheap.
+    ///
+    /// Get them from [`Receiver::logs`](super::Receiver::logs) or in a [`Batch`](super::Batch).
     ReceivedLog { log: LogRecord } = LogsRequest.resource_logs.scope_logs.log_records;
+    /// A metric that was accepted, all its data points or the first of them, with where it came from. Clones are cheap.
+    ///
+    /// Get them from [`Receiver::metrics`](super::Receiver::metrics) or in a [`Batch`](super::Batch).
     ReceivedMetric { metric: Metric } = MetricsRequest.resource_metrics.scope_metrics.metrics;
-}
-
-/// A span that was accepted, with where it came from. Clones are cheap.
-///
-/// Get them from [`Receiver::spans`](super::Receiver::spans) or in a [`Batch`](super::Batch).
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ReceivedSpan {
-    /// The span as it was decoded, with what the methods do not show.
-    #[doc(hidden)]
-    pub span: Arc<Span>,
-    /// Its resource, shared with the other spans of the resource; empty if the sender gave none.
-    #[doc(hidden)]
-    pub resource: Arc<Resource>,
-    /// Its instrumentation scope, shared likewise; empty if the sender gave none.
-    #[doc(hidden)]
-    pub scope: Arc<InstrumentationScope>,
-}
-
-/// A log record that was accepted, with where it came from. Clones are cheap.
-///
-/// Get them from [`Receiver::logs`](super::Receiver::logs) or in a [`Batch`](super::Batch).
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ReceivedLog {
-    /// The log record as it was decoded, with what the methods do not show.
-    #[doc(hidden)]
-    pub log: Arc<LogRecord>,
-    /// Its resource, shared with the other log records of the resource; empty if the sender gave none.
-    #[doc(hidden)]
-    pub resource: Arc<Resource>,
-    /// Its instrumentation scope, shared likewise; empty if the sender gave none.
-    #[doc(hidden)]
-    pub scope: Arc<InstrumentationScope>,
-}
-
-/// A metric that was accepted, all its data points or the first of them, with where it came from. Clones are cheap.
-///
-/// Get them from [`Receiver::metrics`](super::Receiver::metrics) or in a [`Batch`](super::Batch).
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ReceivedMetric {
-    /// The metric as it was decoded, with what the methods do not show.
-    #[doc(hidden)]
-    pub metric: Arc<Metric>,
-    /// Its resource, shared with the other metrics of the resource; empty if the sender gave none.
-    #[doc(hidden)]
-    pub resource: Arc<Resource>,
-    /// Its instrumentation scope, shared likewise; empty if the sender gave none.
-    #[doc(hidden)]
-    pub scope: Arc<InstrumentationScope>,
 }
 
 impl ReceivedMetric {
     /// How many data points it has, of whatever kind.
     pub fn point_count(&self) -> usize {
-        match &self.metric.data {
-            None => 0,
-            Some(Data::Gauge(gauge)) => gauge.data_points.len(),
-            Some(Data::Sum(sum)) => sum.data_points.len(),
-            Some(Data::Histogram(histogram)) => histogram.data_points.len(),
-            Some(Data::ExponentialHistogram(histogram)) => histogram.data_points.len(),
-            Some(Data::Summary(summary)) => summary.data_points.len(),
-        }
+        points(&self.metric).len()
     }
 }
 

@@ -1,11 +1,19 @@
-//! Why a request is refused: a message for the client, and a kind for the program that runs the receiver.
+//! Refusals: a message for the client, and a kind for the program that runs the receiver; and the hosts that requests may be for.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
+use super::answer::Answer;
 use super::store::{Protocol, ReceivedRequest};
+use crate::record::Signal;
 
-/// How long a client is to wait that finds no room.
-pub(super) const COME_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Delay before a client that finds no room may retry.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// What containers call the machine that they run on. Names below `internal` cannot be registered.
+const HOST_OF_CONTAINERS: [&str; 2] = ["host.docker.internal", "host.containers.internal"];
+/// Characters of a host that is repeated to its client.
+const MAX_SHOWN_CHARS: usize = 100;
 
 /// What is wrong with a request that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,9 +113,134 @@ impl Refusal {
         Self::new(503, "too much at a time on all connections; try again")
     }
 
-    /// For those who run the receiver.
+    /// Refuses a path, and names those of all signals.
+    pub(super) fn no_such_path(path_of: impl Fn(Signal) -> &'static str) -> Self {
+        let places = Signal::ALL.map(|signal| format!("{} go to {}", signal.name(), path_of(signal)));
+        Self::new(404, format!("no such path: {}", places.join(", ")))
+    }
+
+    /// Returns the answer for the client.
+    pub(super) fn answer(&self) -> Answer {
+        let answer = Answer::status(self.status).message(self.message.as_str());
+        if self.status == 503 { answer.retry_delay(RETRY_DELAY) } else { answer }
+    }
+
+    /// Describes the refusal for the program that runs the receiver.
     pub(super) fn describe(&self, protocol: Protocol, request: Option<ReceivedRequest>) -> RefusedRequest {
         let (kind, status, message) = (self.kind, self.status, self.message.clone());
         RefusedRequest { kind, protocol, status, message, request }
+    }
+}
+
+/// The hosts that requests may be for: all, or names and addresses of this machine and the address that is listened on.
+///
+/// A web page can have its own name stand for 127.0.0.1 (DNS rebinding) and then send to whatever listens there, with the name
+/// of its own host. No other program of this machine has a reason to use such a name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Hosts(Option<IpAddr>);
+
+impl Hosts {
+    /// For a listener on `address`: one that is reached from elsewhere is called by names that are not known here.
+    pub(super) fn of(address: IpAddr, local_only: bool) -> Self {
+        Self(Some(address).filter(|address| local_only && address.is_loopback()))
+    }
+
+    /// Checks the host that a request is meant for.
+    pub(super) fn check<'a>(self, mut hosts: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
+        let other = self.0.and_then(|address| hosts.find(|host| !is_local(host, address)));
+        other.map_or(Ok(()), |host| {
+            let host: String = host.chars().take(MAX_SHOWN_CHARS).collect();
+            Err(Refusal::new(403, format!("requests for {host:?} are not taken here, only for localhost")))
+        })
+    }
+}
+
+fn is_local(host: &str, address: IpAddr) -> bool {
+    let Some(name) = without_port(host) else { return false };
+    if let Some(ip) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        return ip.parse::<Ipv6Addr>().is_ok_and(|ip| is_own(ip.into(), address));
+    }
+    if let Ok(ip) = name.parse::<IpAddr>() {
+        return is_own(ip, address);
+    }
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || HOST_OF_CONTAINERS.contains(&name.as_str())
+}
+
+fn is_own(ip: IpAddr, address: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    ip.is_loopback() || ip == address.to_canonical()
+}
+
+fn without_port(host: &str) -> Option<&str> {
+    match host.rsplit_once(':') {
+        // the last colon of an address in brackets may be within
+        Some((_, port)) if port.ends_with(']') => Some(host),
+        Some((name, port)) => port.bytes().all(|byte| byte.is_ascii_digit()).then_some(name),
+        None => Some(host),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const LISTENING: [u8; 4] = [127, 0, 0, 1];
+
+    #[test]
+    fn a_host_is_local_if_no_one_else_can_own_its_name() {
+        for host in [
+            "localhost",
+            "localhost:4318",
+            "LocalHost.:4318",
+            "traces.localhost:4318",
+            "127.0.0.1",
+            "127.0.0.1:4318",
+            "127.8.9.1:1",
+            "[::1]",
+            "[::1]:4318",
+            "[::ffff:127.0.0.1]:4318",
+            "host.docker.internal:4318",
+        ] {
+            assert!(is_local(host, LISTENING.into()), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:4318",
+            "localhost.evil.example",
+            "evillocalhost",
+            "127.0.0.1.evil.example:4318",
+            "localhost:4318@evil.example",
+            "evil.example:80:80",
+            "192.168.0.1:4318",
+            "[2001:db8::1]:4318",
+            "[::1",
+            "::1]:80",
+            "localhost:x",
+        ] {
+            assert!(!is_local(host, LISTENING.into()), "{host}");
+        }
+    }
+
+    #[test]
+    fn all_hosts_are_taken_unless_asked_otherwise_and_off_loopback() {
+        let check = |address: [u8; 4], local_only| {
+            Hosts::of(address.into(), local_only).check(["localhost", "evil.example"].into_iter())
+        };
+        assert_eq!(check(LISTENING, false), Ok(()));
+        assert_eq!(check([0, 0, 0, 0], true), Ok(()));
+        assert_eq!(check([192, 168, 0, 1], true), Ok(()));
+        let refusal = check(LISTENING, true).unwrap_err();
+        assert_eq!(refusal.status, 403);
+        assert!(refusal.message.contains("\"evil.example\""), "{}", refusal.message);
+    }
+
+    #[test]
+    fn a_long_host_is_not_repeated_in_full() {
+        let host = "x".repeat(30_000);
+        let refusal = Hosts::of(LISTENING.into(), true).check([host.as_str()].into_iter()).unwrap_err();
+        assert!(refusal.message.len() < 200);
     }
 }

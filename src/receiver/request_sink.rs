@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::answer::Answer;
 use super::content::Content;
-use super::records::Records;
 use super::refusal::Refusal;
 use super::state::{ActiveRequest, Callback, Shared, Stage};
 use super::store::{Batch, Protocol, ReceivedRequest};
@@ -33,44 +32,27 @@ pub(super) fn take_in(
     request.decoded = true;
     request.records = content.records.count();
     note_answer(&mut request, &answer);
-    if !accept(shared, request, content, &answer, &mut active) {
-        return None;
-    }
-    // before the answer is sent: a client that has it may make room for others at once
-    active.enter(Stage::Answering);
-    Some((answer, active))
-}
-
-/// Shows the batch, counts it and waits out the answer's delay. Says whether to go on.
-fn accept(
-    shared: &Shared,
-    request: ReceivedRequest,
-    content: Content,
-    answer: &Answer,
-    active: &mut ActiveRequest<'_>,
-) -> bool {
     let accepted = answer.accepted_of(request.records);
-    let Content { signal, records: Records { spans, logs, metrics }, weight, share } = content;
-    let share = Arc::new(share);
-    let batch = Batch { signal, request, spans, logs, metrics, accepted, share: share.clone() };
+    let Content { signal, records, weight, share } = content;
+    let batch = Batch { signal, request, records, accepted, share: Arc::new(share) };
     if let Some(Callback(show)) = &shared.settings.on_batch {
         active.enter(Stage::InCallback);
         show(&batch);
         active.enter(Stage::Held);
     }
-    let Batch { request, spans, logs, metrics, .. } = batch;
+    // The share is given back after the records are gone or kept.
+    let Batch { share: _share, request, mut records, .. } = batch;
     shared.change(|state| state.store.add_request(request));
     if !shared.rest(answer.delay) {
-        return false;
+        return None;
     }
     if answer.accepts() {
-        let mut records = Records { spans, logs, metrics };
         records.keep_first(accepted);
         shared.change(|state| state.store.add_records(signal, records, weight));
     }
-    // not before the records are gone or kept
-    drop(share);
-    true
+    // Before the answer is sent: a client that has it may make room for others at once.
+    active.enter(Stage::Answering);
+    Some((answer, active))
 }
 
 /// Shows a request that is refused, and counts it if it has a readable head. The caller drops what is returned when the answer
@@ -113,30 +95,19 @@ pub(super) struct Script {
 }
 
 #[derive(Debug, Default)]
-struct ScriptedAnswers {
-    next: VecDeque<Answer>,
-    always: Option<Answer>,
+pub(super) struct ScriptedAnswers {
+    pub(super) next: VecDeque<Answer>,
+    /// The answer once there is no next one.
+    pub(super) always: Option<Answer>,
 }
 
 impl Script {
-    pub(super) fn extend(&mut self, answers: impl IntoIterator<Item = Answer>) {
-        self.for_all.next.extend(answers);
-    }
-
-    pub(super) fn set_always(&mut self, answer: Answer) {
-        self.for_all.always = Some(answer);
-    }
-
-    pub(super) fn extend_for(&mut self, signal: Signal, answers: impl IntoIterator<Item = Answer>) {
-        self.for_signal[signal as usize].next.extend(answers);
-    }
-
-    pub(super) fn set_always_for(&mut self, signal: Signal, answer: Answer) {
-        self.for_signal[signal as usize].always = Some(answer);
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
+    /// Returns the answers for a signal, or those for all.
+    pub(super) fn answers_for(&mut self, signal: Option<Signal>) -> &mut ScriptedAnswers {
+        match signal {
+            Some(signal) => &mut self.for_signal[signal as usize],
+            None => &mut self.for_all,
+        }
     }
 
     /// Whether the next answer for all is one that must be known before the request is read.

@@ -9,10 +9,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::budget::Budget;
-use super::budget::Permits;
-use super::hosts::Hosts;
 use super::listener::reachable;
-use super::refusal::RefusedRequest;
+use super::refusal::{Hosts, RefusedRequest};
 use super::request_sink::Script;
 use super::store::{Batch, Store};
 
@@ -79,7 +77,7 @@ pub(super) struct Shared {
     pub(super) addresses: Addresses,
     pub(super) budget: Arc<Budget>,
     /// For threads that answer, beyond the one that each connection has.
-    pub(super) threads: Arc<Permits>,
+    pub(super) threads: Arc<Budget>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -190,7 +188,7 @@ impl Shared {
             open: HashMap::new(),
         };
         let budget = Budget::new(settings.max_memory_bytes);
-        let threads = Permits::new(ANSWERING_THREADS);
+        let threads = Budget::new(ANSWERING_THREADS);
         Self { settings, addresses, budget, threads, state: Mutex::new(state), changed: Condvar::new() }
     }
 

@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::budget::Share;
-use super::records::ReceivedLog;
-use super::records::ReceivedMetric;
-use super::records::ReceivedSpan;
-use super::records::{self, Records};
+use super::records::{ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
 use crate::record::Signal;
 
 /// How a request came.
@@ -72,6 +70,30 @@ pub struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
+    /// Describes a request whose last byte has been read and whose body is still unknown.
+    pub(super) fn new(
+        connection: u64,
+        protocol: Protocol,
+        method: String,
+        path: String,
+        headers: Vec<(String, String)>,
+    ) -> Self {
+        Self {
+            connection,
+            protocol,
+            method,
+            path,
+            headers,
+            body_bytes: 0,
+            decoded: false,
+            signal: None,
+            records: 0,
+            status: None,
+            grpc_status: None,
+            received_at: Instant::now(),
+        }
+    }
+
     /// The value of the first header called `name`, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -93,13 +115,10 @@ impl fmt::Debug for ReceivedRequest {
             .field("path", &self.path)
             .field("headers", &names)
             .field("body_bytes", &self.body_bytes)
-            .field("decoded", &self.decoded)
-            .field("signal", &self.signal)
             .field("records", &self.records)
             .field("status", &self.status)
             .field("grpc_status", &self.grpc_status)
-            .field("received_at", &self.received_at)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -111,12 +130,8 @@ pub struct Batch {
     pub signal: Signal,
     /// The request it came in.
     pub request: ReceivedRequest,
-    /// All its spans, accepted or not; empty for another signal.
-    pub spans: Vec<ReceivedSpan>,
-    /// All its log records, accepted or not; empty for another signal.
-    pub logs: Vec<ReceivedLog>,
-    /// All its metrics, accepted or not; empty for another signal.
-    pub metrics: Vec<ReceivedMetric>,
+    /// All its records, accepted or not. The batch derefs to them: `batch.spans`.
+    pub records: Records,
     /// How many of its records, from the front, are accepted by the answer. See [`Batch::record_count`].
     pub accepted: usize,
     /// The room for it in memory, which all clones share and the last one gives back.
@@ -126,7 +141,7 @@ pub struct Batch {
 impl Batch {
     /// How many spans, log records or data points are in it.
     pub fn record_count(&self) -> usize {
-        records::count(&self.spans, &self.logs, &self.metrics)
+        self.records.count()
     }
 
     /// How many bytes of memory it takes, about.
@@ -138,18 +153,19 @@ impl Batch {
     }
 }
 
-/// The records of a batch. They are shared with it.
-impl From<&Batch> for Records {
-    fn from(batch: &Batch) -> Self {
-        Self { spans: batch.spans.clone(), logs: batch.logs.clone(), metrics: batch.metrics.clone() }
+impl Deref for Batch {
+    type Target = Records;
+
+    fn deref(&self) -> &Records {
+        &self.records
     }
 }
 
 /// Exact counts, and as much of the content as the budget holds.
 #[derive(Debug)]
 pub(super) struct Store {
-    request_count: u64,
-    record_counts: [u64; Signal::COUNT],
+    pub(super) request_count: u64,
+    pub(super) record_counts: [u64; Signal::COUNT],
     requests: BoundedFifo<ReceivedRequest>,
     records: BoundedFifo<Records>,
 }
@@ -176,14 +192,6 @@ impl Store {
         if !records.is_empty() {
             self.records.push(weight, records);
         }
-    }
-
-    pub(super) fn request_count(&self) -> u64 {
-        self.request_count
-    }
-
-    pub(super) fn record_count(&self, signal: Signal) -> u64 {
-        self.record_counts[signal as usize]
     }
 
     pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
@@ -267,15 +275,14 @@ mod tests {
         assert_eq!((store.spans().len(), store.logs().len()), (1, 2));
         store.add_records(Signal::Logs, logs(1), 101);
         assert_eq!((store.spans().len(), store.logs().len()), (0, 0));
-        let counts = Signal::ALL.map(|signal| store.record_count(signal));
-        assert_eq!(counts, [4, 3, 0]);
+        assert_eq!(store.record_counts, [4, 3, 0]);
     }
 
     #[test]
     fn nothing_is_kept_without_a_budget() {
         let mut store = Store::new(0);
         store.add_records(Signal::Traces, spans(3), 1);
-        assert_eq!((store.spans().len(), store.record_count(Signal::Traces)), (0, 3));
+        assert_eq!((store.spans().len(), store.record_counts[0]), (0, 3));
     }
 
     #[test]
@@ -285,27 +292,15 @@ mod tests {
         store.add_records(Signal::Logs, logs(1), 10);
         assert_eq!(store.take().len(), 3);
         assert_eq!((store.take().len(), store.logs().len()), (0, 0));
-        assert_eq!((store.record_count(Signal::Traces), store.record_count(Signal::Logs)), (3, 1));
+        assert_eq!(store.record_counts, [3, 1, 0]);
         store.add_records(Signal::Traces, spans(1), 100);
         assert_eq!(store.spans().len(), 1);
     }
 
     #[test]
     fn debug_shows_no_header_value() {
-        let request = ReceivedRequest {
-            connection: 1,
-            protocol: Protocol::Http,
-            method: "POST".into(),
-            path: "/v1/traces".into(),
-            headers: vec![("authorization".into(), "hunter2".into())],
-            body_bytes: 0,
-            decoded: true,
-            signal: Some(Signal::Traces),
-            records: 0,
-            status: Some(200),
-            grpc_status: None,
-            received_at: Instant::now(),
-        };
+        let headers = vec![("authorization".into(), "hunter2".into())];
+        let request = ReceivedRequest::new(1, Protocol::Http, "POST".into(), "/v1/traces".into(), headers);
         let text = format!("{request:?}");
         assert!(text.contains("authorization") && !text.contains("hunter2"));
         assert_eq!(request.header("Authorization"), Some("hunter2"));

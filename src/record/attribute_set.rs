@@ -84,20 +84,15 @@ impl AttributeSet {
         self.entries.is_empty()
     }
 
-    /// Bytes of all the fields that [`write`](Self::write) writes.
-    pub(super) fn encoded_len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// Writes the attributes as `KeyValue` fields with this one-byte tag.
-    pub(super) fn write(&self, tag: u8, out: &mut Writer<'_>) {
+    pub(super) fn write(&self, tag: u8, out: &mut Vec<u8>) {
         let mut rest = &*self.bytes;
         while let [_, body @ ..] = rest {
             let mut content = body;
             let len = decode_varint(&mut content).unwrap_or_default() as usize;
             let (field, behind) = body.split_at(body.len() - content.len() + len);
-            out.byte(tag);
-            out.put(field);
+            out.push(tag);
+            out.extend_from_slice(field);
             rest = behind;
         }
     }

@@ -81,24 +81,20 @@ pub(crate) trait Value {
     /// Takes the value of a field, or the next value of a repeated one.
     fn merge(&mut self, field: &Field, value: Raw<'_>, depth: u32) -> Result<(), DecodeError>;
 
-    /// Appends the member with its key, once for each element of a list. Numbers are not packed.
+    /// Appends the member with its key, once for each element of a list, unless its value means absence. Numbers are not packed.
     fn encode(&self, field: &Field, out: &mut Vec<u8>);
 
-    /// Returns whether the member is zero or empty.
-    fn is_zero(&self) -> bool;
-
     /// Returns the memory that the member points to.
-    fn heap_bytes(&self) -> usize;
+    fn heap_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Encodes a message.
 pub(crate) fn encoded<M: Message>(message: &M) -> Vec<u8> {
     let mut out = Vec::new();
     message.visit(&mut |number, value| {
-        let Some(field) = M::schema().field(number) else { return };
-        if field.presence != Presence::Implicit || !value.is_zero() {
-            value.encode(field, &mut out);
-        }
+        M::schema().field(number).into_iter().for_each(|field| value.encode(field, &mut out));
     });
     out
 }
@@ -110,10 +106,6 @@ impl<M: Message> Value for M {
 
     fn encode(&self, field: &Field, out: &mut Vec<u8>) {
         encode_bytes(&encoded(self), field, out);
-    }
-
-    fn is_zero(&self) -> bool {
-        false
     }
 
     fn heap_bytes(&self) -> usize {
@@ -147,10 +139,6 @@ impl<V: Value + Default> Value for Vec<V> {
         self.iter().for_each(|element| element.encode(field, out));
     }
 
-    fn is_zero(&self) -> bool {
-        self.is_empty()
-    }
-
     fn heap_bytes(&self) -> usize {
         let elements: usize = self.iter().map(|element| size_of::<V>() + element.heap_bytes()).sum();
         ALLOCATION + elements
@@ -164,10 +152,6 @@ impl<V: Value + Default> Value for Option<V> {
 
     fn encode(&self, field: &Field, out: &mut Vec<u8>) {
         self.iter().for_each(|value| value.encode(field, out));
-    }
-
-    fn is_zero(&self) -> bool {
-        self.is_none()
     }
 
     fn heap_bytes(&self) -> usize {
@@ -186,10 +170,6 @@ impl Value for String {
         encode_bytes(self.as_bytes(), field, out);
     }
 
-    fn is_zero(&self) -> bool {
-        self.is_empty()
-    }
-
     fn heap_bytes(&self) -> usize {
         ALLOCATION + self.len()
     }
@@ -203,10 +183,6 @@ impl Value for Vec<u8> {
 
     fn encode(&self, field: &Field, out: &mut Vec<u8>) {
         encode_bytes(self, field, out);
-    }
-
-    fn is_zero(&self) -> bool {
-        self.is_empty()
     }
 
     fn heap_bytes(&self) -> usize {
@@ -223,18 +199,11 @@ macro_rules! numbers {
             }
 
             fn encode(&self, field: &Field, out: &mut Vec<u8>) {
-                if let Some(wire_type) = field.kind.number_type() {
+                let means_absence = field.presence == Presence::Implicit && *self == <$number>::default();
+                if let Some(wire_type) = field.kind.number_type().filter(|_| !means_absence) {
                     field.encode_key(wire_type, out);
                     field.kind.encode_number($to_bits(*self), out);
                 }
-            }
-
-            fn is_zero(&self) -> bool {
-                *self == <$number>::default()
-            }
-
-            fn heap_bytes(&self) -> usize {
-                0
             }
         })*
     };
@@ -256,6 +225,9 @@ fn bytes_of(value: Raw<'_>) -> Result<&[u8], DecodeError> {
 }
 
 fn encode_bytes(bytes: &[u8], field: &Field, out: &mut Vec<u8>) {
+    if field.presence == Presence::Implicit && bytes.is_empty() {
+        return;
+    }
     field.encode_key(WireType::LengthDelimited, out);
     encode_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);

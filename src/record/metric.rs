@@ -1,8 +1,9 @@
-//! How is a metric written? Its data points as OTLP `Metric`, in as many frames as the limits require.
+//! Encodes the data points of a metric as OTLP `Metric`, in as many frames as the limits require.
 
-use super::buffer::{Buffer, Nested, Writer, field_len};
-use super::point::{self, ExponentialPoint, HistogramPoint, Number, Period, Point};
-use super::wire::{Fields, Raw};
+use super::buffer::field_len;
+use super::chunk::RECORD;
+use super::point::{Period, Point};
+use super::wire::{Fields, Raw, encode_field, encode_varint};
 use super::{AttributeSet, Scope};
 
 /// Tags of `Metric` and of the kinds of data in it.
@@ -42,22 +43,24 @@ pub(crate) enum PointKind {
 /// Since when a point counts, as OTLP has it. What an exporter prefers is [`Temporality`](crate::config::Temporality).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AggregationTemporality {
-    /// Since the series began.
-    Cumulative,
     /// Since the point before.
-    Delta,
+    Delta = 1,
+    /// Since the series began.
+    Cumulative = 2,
 }
 
 /// The bytes of one `Metric`. Reused by [`begin`](MetricRecord::begin).
 #[derive(Debug, Default)]
 pub(crate) struct MetricRecord {
-    buffer: Buffer,
     point_kind: Option<PointKind>,
-    /// The data field, while points may still come.
-    data: Option<Nested>,
-    /// Bytes before the data field, and in it.
-    head_len: usize,
-    data_len: usize,
+    /// Fields before the data field.
+    head: Vec<u8>,
+    /// Content of the data field: settings and points.
+    data: Vec<u8>,
+    /// Content of the newest point.
+    point: Vec<u8>,
+    /// The metric with its frame, once it is finished.
+    framed: Vec<u8>,
     points: u64,
     max_bytes: usize,
 }
@@ -65,99 +68,57 @@ pub(crate) struct MetricRecord {
 impl MetricRecord {
     /// Starts a new metric in the old storage, of at most `max_bytes` with its frame.
     pub(crate) fn begin(&mut self, head: &MetricHead<'_>, max_bytes: usize) {
-        // the largest message that decoders read
+        // The largest message that decoders read.
         self.max_bytes = max_bytes.min(i32::MAX as usize);
-        self.buffer.reset();
-        self.point_kind = Some(head.point_kind);
-        self.head_len = head.len();
-        self.data_len = head.point_kind.settings_len();
         self.points = 0;
-        self.data = if self.has_room(0) { self.write_head(head) } else { None };
+        for part in [&mut self.head, &mut self.data, &mut self.framed] {
+            part.clear();
+        }
+        head.write(&mut self.head);
+        head.point_kind.write_settings(&mut self.data);
+        self.point_kind = Some(head.point_kind);
     }
 
-    fn write_head(&mut self, head: &MetricHead<'_>) -> Option<Nested> {
-        head.write(&mut self.buffer.claim(self.head_len)?);
-        let data = self.buffer.open(head.point_kind.tag())?;
-        head.point_kind.write_settings(&mut self.buffer.claim(self.data_len)?);
-        Some(data)
-    }
-
-    /// Adds a point to a gauge or a sum. Like the others, false if it does not fit beside what is there (or is of
-    /// another kind than the metric): then nothing was written.
-    pub(crate) fn number(&mut self, attributes: &AttributeSet, period: Period, value: Number) -> bool {
-        let is_right = matches!(self.point_kind, Some(PointKind::Gauge | PointKind::Sum { .. }));
-        is_right && self.append(attributes, period, &value)
-    }
-
-    /// Adds a point to a histogram.
-    pub(crate) fn histogram(
-        &mut self,
-        attributes: &AttributeSet,
-        period: Period,
-        point: &HistogramPoint<'_>,
-    ) -> bool {
-        let is_right = matches!(self.point_kind, Some(PointKind::Histogram { .. }));
-        is_right && self.append(attributes, period, point)
-    }
-
-    /// Adds a point to an exponential histogram.
-    pub(crate) fn exponential(
-        &mut self,
-        attributes: &AttributeSet,
-        period: Period,
-        point: &ExponentialPoint<'_>,
-    ) -> bool {
-        let is_right = matches!(self.point_kind, Some(PointKind::ExponentialHistogram { .. }));
-        is_right && self.append(attributes, period, point)
-    }
-
-    fn append(&mut self, attributes: &AttributeSet, period: Period, point: &impl Point) -> bool {
-        let body_len = point::len(point, attributes, period);
-        let count = field_len(body_len);
-        if self.data.is_none() || !self.has_room(count) {
+    /// Adds a point. Returns false if it does not fit beside the others, or is of another kind than the metric: then the metric
+    /// stays as it is.
+    pub(crate) fn add(&mut self, attributes: &AttributeSet, period: Period, point: &Point<'_>) -> bool {
+        if !self.point_kind.is_some_and(|point_kind| point_kind.takes(point)) {
             return false;
         }
-        let Some(mut out) = self.buffer.claim(count) else { return false };
-        out.byte(tag::DATA_POINT);
-        out.varint(body_len as u64);
-        point::write(point, attributes, period, &mut out);
-        self.data_len += count;
-        self.points += 1;
-        true
+        self.point.clear();
+        point.write(attributes, period, &mut self.point);
+        let data_len = self.data.len() + field_len(self.point.len());
+        let has_room = field_len(self.head.len() + field_len(data_len)) <= self.max_bytes;
+        if has_room {
+            encode_field(tag::DATA_POINT, &self.point, &mut self.data);
+            self.points += 1;
+        }
+        has_room
     }
 
-    /// Whether this many more bytes of data leave the framed metric within its limit.
-    fn has_room(&self, count: usize) -> bool {
-        field_len(self.head_len + field_len(self.data_len + count)) <= self.max_bytes
-    }
-
-    /// How many points were added since the metric was begun.
+    /// Returns the number of points that were added since the metric was begun.
     pub(crate) fn points(&self) -> u64 {
         self.points
     }
 
-    /// Ends the metric and gives its framed bytes; none at all if it has no points.
+    /// Ends the metric and returns its framed bytes; none at all if it has no points.
     pub(crate) fn finish(&mut self) -> &[u8] {
-        if let Some(data) = self.data.take() {
-            self.buffer.close(&data);
+        if let Some(point_kind) = self.point_kind.take().filter(|_| self.points > 0) {
+            self.framed.push(RECORD);
+            encode_varint((self.head.len() + field_len(self.data.len())) as u64, &mut self.framed);
+            self.framed.extend_from_slice(&self.head);
+            encode_field(point_kind.tag(), &self.data, &mut self.framed);
         }
-        if self.points == 0 { &[] } else { self.buffer.framed().unwrap_or_default() }
+        &self.framed
     }
 }
 
 impl MetricHead<'_> {
-    /// The fields that are there, by their tags.
-    fn fields(&self) -> impl Iterator<Item = (u8, &str)> {
+    fn write(&self, out: &mut Vec<u8>) {
         let fields = [(tag::NAME, self.name), (tag::DESCRIPTION, self.description), (tag::UNIT, self.unit)];
-        fields.into_iter().filter(|(_, text)| !text.is_empty())
-    }
-
-    fn len(&self) -> usize {
-        self.fields().map(|(_, text)| field_len(text.len())).sum()
-    }
-
-    fn write(&self, out: &mut Writer<'_>) {
-        self.fields().for_each(|(tag, text)| out.field(tag, text.as_bytes()));
+        for (tag, text) in fields.into_iter().filter(|(_, text)| !text.is_empty()) {
+            encode_field(tag, text.as_bytes(), out);
+        }
     }
 }
 
@@ -171,34 +132,26 @@ impl PointKind {
         }
     }
 
-    fn temporality(self) -> Option<AggregationTemporality> {
-        match self {
-            PointKind::Gauge => None,
-            PointKind::Sum { temporality, .. }
-            | PointKind::Histogram { temporality }
-            | PointKind::ExponentialHistogram { temporality } => Some(temporality),
+    fn takes(self, point: &Point<'_>) -> bool {
+        match point {
+            Point::Number(_) => matches!(self, PointKind::Gauge | PointKind::Sum { .. }),
+            Point::Histogram(_) => matches!(self, PointKind::Histogram { .. }),
+            Point::Exponential(_) => matches!(self, PointKind::ExponentialHistogram { .. }),
         }
     }
 
-    fn is_monotonic(self) -> bool {
-        matches!(self, PointKind::Sum { monotonic: true, .. })
-    }
-
-    /// Bytes of the settings that hold for all points.
-    fn settings_len(self) -> usize {
-        2 * usize::from(self.temporality().is_some()) + 2 * usize::from(self.is_monotonic())
-    }
-
-    fn write_settings(self, out: &mut Writer<'_>) {
-        if let Some(temporality) = self.temporality() {
-            let number = match temporality {
-                AggregationTemporality::Delta => 1,
-                AggregationTemporality::Cumulative => 2,
-            };
-            out.put(&[tag::AGGREGATION_TEMPORALITY, number]);
-        }
-        if self.is_monotonic() {
-            out.put(&[tag::IS_MONOTONIC, 1]);
+    /// Writes the settings that hold for all points.
+    fn write_settings(self, out: &mut Vec<u8>) {
+        let (temporality, is_monotonic) = match self {
+            PointKind::Gauge => return,
+            PointKind::Sum { temporality, monotonic } => (temporality, monotonic),
+            PointKind::Histogram { temporality } | PointKind::ExponentialHistogram { temporality } => {
+                (temporality, false)
+            }
+        };
+        out.extend([tag::AGGREGATION_TEMPORALITY, temporality as u8]);
+        if is_monotonic {
+            out.extend([tag::IS_MONOTONIC, 1]);
         }
     }
 }
@@ -289,30 +242,24 @@ impl<'a, G: FnMut(FramedPoints<'_>)> MetricFramer<'a, G> {
         Self { head, record, limits, give }
     }
 
-    /// Adds a point by a function that returns whether it fitted.
-    pub(crate) fn add(&mut self, write: impl Fn(&mut MetricRecord) -> bool) {
+    /// Adds a point.
+    pub(crate) fn add(&mut self, attributes: &AttributeSet, period: Period, point: &Point<'_>) {
         if self.record.points() >= self.limits.points {
             self.hand_over();
         }
-        if write(self.record) {
+        if self.record.add(attributes, period, point) {
             return;
         }
         self.hand_over();
-        if !write(self.record) {
-            self.add_alone(write);
+        if self.record.add(attributes, period, point) {
+            return;
         }
-    }
-
-    /// For a point that is larger than a part should be.
-    fn add_alone(&mut self, write: impl Fn(&mut MetricRecord) -> bool) {
+        // The point is larger than a part should be.
         self.record.begin(&self.head, self.limits.largest);
-        match write(self.record) {
-            true => self.hand_over(),
-            false => {
-                (self.give)(FramedPoints::TooLarge { points: 1 });
-                self.record.begin(&self.head, self.limits.bytes);
-            }
+        if !self.record.add(attributes, period, point) {
+            (self.give)(FramedPoints::TooLarge { points: 1 });
         }
+        self.hand_over();
     }
 
     /// Gives what is left.

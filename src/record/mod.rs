@@ -81,7 +81,7 @@ pub(crate) use log::{LogEnd, LogRecord, SpanRef};
 pub(crate) use metric::{
     AggregationTemporality, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, PointKind,
 };
-pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period};
+pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period, Point};
 pub(crate) use resource::Resource;
 pub(crate) use resource::Scope;
 #[cfg(all(feature = "spool", target_os = "linux"))]

@@ -1,8 +1,7 @@
-//! How is a data point written? Borrowed from where it is aggregated, as OTLP's message for its kind.
+//! Encodes data points, borrowed from where they are aggregated, as OTLP's message for their kind.
 
 use super::AttributeSet;
-use super::buffer::{Writer, field_len};
-use super::wire::encoded_len_varint;
+use super::wire::{encode_varint, insert_length, zigzag};
 
 /// Tags of the data points. Those that differ between kinds of points are in a module for each kind.
 mod tag {
@@ -42,7 +41,7 @@ mod tag {
     }
 }
 
-/// What a point stands for, in nanoseconds since 1970. A start of 0 is none: a gauge has no beginning.
+/// The time that a point covers, in nanoseconds since 1970. A gauge has a start of 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Period {
     pub(crate) start: u64,
@@ -91,62 +90,44 @@ pub(crate) struct BucketsView<'a> {
     pub(crate) counts: &'a [u64],
 }
 
-/// What the kinds of points differ in.
-pub(super) trait Point {
-    /// The tag of an attribute.
-    const ATTRIBUTE: u8;
-
-    /// Bytes of the fields that only this kind of point has.
-    fn own_len(&self) -> usize;
-
-    /// Writes them.
-    fn write_own(&self, out: &mut Writer<'_>);
+/// A data point of any kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Point<'a> {
+    Number(Number),
+    Histogram(HistogramPoint<'a>),
+    Exponential(ExponentialPoint<'a>),
 }
 
-/// Bytes of a whole point.
-pub(super) fn len(point: &impl Point, attributes: &AttributeSet, period: Period) -> usize {
-    fixed64_len(period.start) + fixed64_len(period.time) + point.own_len() + attributes.encoded_len()
-}
-
-/// Writes a whole point.
-pub(super) fn write<P: Point>(point: &P, attributes: &AttributeSet, period: Period, out: &mut Writer<'_>) {
-    put_fixed64(tag::START_TIME, period.start, out);
-    put_fixed64(tag::TIME, period.time, out);
-    point.write_own(out);
-    attributes.write(P::ATTRIBUTE, out);
-}
-
-impl Point for Number {
-    const ATTRIBUTE: u8 = tag::number::ATTRIBUTE;
-
-    fn own_len(&self) -> usize {
-        9
-    }
-
-    fn write_own(&self, out: &mut Writer<'_>) {
-        match self {
-            Number::Int(number) => {
-                out.byte(tag::number::AS_INT);
-                out.fixed64(*number as u64);
+impl Point<'_> {
+    /// Writes the fields of the point.
+    pub(super) fn write(&self, attributes: &AttributeSet, period: Period, out: &mut Vec<u8>) {
+        put_fixed64(tag::START_TIME, period.start, out);
+        put_fixed64(tag::TIME, period.time, out);
+        let attribute = match self {
+            Self::Number(number) => {
+                match number {
+                    Number::Int(number) => put_word(tag::number::AS_INT, *number as u64, out),
+                    Number::Float(number) => put_word(tag::number::AS_DOUBLE, number.to_bits(), out),
+                }
+                tag::number::ATTRIBUTE
             }
-            Number::Float(number) => put_double(tag::number::AS_DOUBLE, *number, out),
-        }
+            Self::Histogram(histogram) => {
+                histogram.write(out);
+                tag::histogram::ATTRIBUTE
+            }
+            Self::Exponential(histogram) => {
+                histogram.write(out);
+                tag::exponential::ATTRIBUTE
+            }
+        };
+        attributes.write(attribute, out);
     }
 }
 
-impl Point for HistogramPoint<'_> {
-    const ATTRIBUTE: u8 = tag::histogram::ATTRIBUTE;
-
-    fn own_len(&self) -> usize {
-        let packed_len = |count: usize| if count == 0 { 0 } else { field_len(8 * count) };
-        totals_len(self.count, self.min, self.max)
-            + packed_len(self.counts.len())
-            + packed_len(self.bounds.len())
-    }
-
-    fn write_own(&self, out: &mut Writer<'_>) {
+impl HistogramPoint<'_> {
+    fn write(&self, out: &mut Vec<u8>) {
         put_fixed64(tag::COUNT, self.count, out);
-        put_double(tag::SUM, self.sum, out);
+        put_word(tag::SUM, self.sum.to_bits(), out);
         put_packed(tag::histogram::BUCKET_COUNTS, self.counts.iter().copied(), out);
         put_packed(tag::histogram::EXPLICIT_BOUNDS, self.bounds.iter().map(|bound| bound.to_bits()), out);
         put_optional(tag::histogram::MIN, self.min, out);
@@ -154,21 +135,10 @@ impl Point for HistogramPoint<'_> {
     }
 }
 
-impl Point for ExponentialPoint<'_> {
-    const ATTRIBUTE: u8 = tag::exponential::ATTRIBUTE;
-
-    fn own_len(&self) -> usize {
-        totals_len(self.count, self.min, self.max)
-            + sint32_len(self.scale)
-            + fixed64_len(self.zero_count)
-            + fixed64_len(self.zero_threshold.to_bits())
-            + self.positive.len()
-            + self.negative.len()
-    }
-
-    fn write_own(&self, out: &mut Writer<'_>) {
+impl ExponentialPoint<'_> {
+    fn write(&self, out: &mut Vec<u8>) {
         put_fixed64(tag::COUNT, self.count, out);
-        put_double(tag::SUM, self.sum, out);
+        put_word(tag::SUM, self.sum.to_bits(), out);
         put_sint32(tag::exponential::SCALE, self.scale, out);
         put_fixed64(tag::exponential::ZERO_COUNT, self.zero_count, out);
         self.positive.write(tag::exponential::POSITIVE, out);
@@ -180,80 +150,52 @@ impl Point for ExponentialPoint<'_> {
 }
 
 impl BucketsView<'_> {
-    /// Bytes of the whole field; none for buckets that are not there.
-    fn len(&self) -> usize {
-        if self.counts.is_empty() { 0 } else { field_len(self.body_len()) }
-    }
-
-    fn body_len(&self) -> usize {
-        sint32_len(self.offset) + field_len(self.counts_len())
-    }
-
-    fn counts_len(&self) -> usize {
-        self.counts.iter().map(|count| encoded_len_varint(*count)).sum()
-    }
-
-    fn write(&self, tag: u8, out: &mut Writer<'_>) {
+    fn write(&self, tag: u8, out: &mut Vec<u8>) {
         if self.counts.is_empty() {
             return;
         }
-        out.byte(tag);
-        out.varint(self.body_len() as u64);
+        out.push(tag);
+        let body = out.len();
         put_sint32(tag::buckets::OFFSET, self.offset, out);
-        out.byte(tag::buckets::COUNTS);
-        out.varint(self.counts_len() as u64);
-        self.counts.iter().for_each(|count| out.varint(*count));
+        out.push(tag::buckets::COUNTS);
+        let counts = out.len();
+        self.counts.iter().for_each(|count| encode_varint(*count, out));
+        insert_length(counts, out);
+        insert_length(body, out);
     }
 }
 
-/// Bytes of count, sum, min and max.
-fn totals_len(count: u64, min: Option<f64>, max: Option<f64>) -> usize {
-    fixed64_len(count) + 9 + 9 * usize::from(min.is_some()) + 9 * usize::from(max.is_some())
-}
-
-fn fixed64_len(value: u64) -> usize {
-    if value == 0 { 0 } else { 9 }
-}
-
-fn put_fixed64(tag: u8, value: u64, out: &mut Writer<'_>) {
+/// Writes a number, unless it is 0.
+fn put_fixed64(tag: u8, value: u64, out: &mut Vec<u8>) {
     if value != 0 {
-        out.byte(tag);
-        out.fixed64(value);
+        put_word(tag, value, out);
     }
 }
 
-/// Where a double is there or not, 0 is a value like any other.
-fn put_double(tag: u8, value: f64, out: &mut Writer<'_>) {
-    out.byte(tag);
-    out.fixed64(value.to_bits());
+/// Writes a number or a double. Where its absence has a meaning, 0 is a value like any other.
+fn put_word(tag: u8, word: u64, out: &mut Vec<u8>) {
+    out.push(tag);
+    out.extend_from_slice(&word.to_le_bytes());
 }
 
-fn put_optional(tag: u8, value: Option<f64>, out: &mut Writer<'_>) {
+fn put_optional(tag: u8, value: Option<f64>, out: &mut Vec<u8>) {
     if let Some(value) = value {
-        put_double(tag, value, out);
+        put_word(tag, value.to_bits(), out);
     }
 }
 
-fn put_packed(tag: u8, words: impl ExactSizeIterator<Item = u64>, out: &mut Writer<'_>) {
+fn put_packed(tag: u8, words: impl ExactSizeIterator<Item = u64>, out: &mut Vec<u8>) {
     if words.len() > 0 {
-        out.byte(tag);
-        out.varint(8 * words.len() as u64);
-        words.for_each(|word| out.fixed64(word));
+        out.push(tag);
+        encode_varint(8 * words.len() as u64, out);
+        words.for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     }
 }
 
-fn sint32_len(value: i32) -> usize {
-    if value == 0 { 0 } else { 1 + encoded_len_varint(zigzag(value)) }
-}
-
-fn put_sint32(tag: u8, value: i32, out: &mut Writer<'_>) {
+/// Writes a number in zigzag code, unless it is 0.
+fn put_sint32(tag: u8, value: i32, out: &mut Vec<u8>) {
     if value != 0 {
-        out.byte(tag);
-        out.varint(zigzag(value));
+        out.push(tag);
+        encode_varint(zigzag(value), out);
     }
-}
-
-/// Small numbers of either sign become small numbers without one.
-fn zigzag(value: i32) -> u64 {
-    u64::from((value << 1 ^ value >> 31) as u32)
 }

@@ -8,9 +8,9 @@
 use super::Signal;
 #[cfg(feature = "receiver")]
 use super::message::{self, DecodeError};
-#[cfg(feature = "receiver")]
-use super::wire::encode_varint;
 use super::wire::{Fields, Raw, WireType};
+#[cfg(feature = "receiver")]
+use super::wire::{encode_varint, zigzag};
 
 /// Maximum nesting depth of messages in a request. Protobuf decoders stop at the same depth.
 pub(crate) const MAX_DEPTH: u32 = 1 + 100;
@@ -122,16 +122,10 @@ impl Kind {
         match (self, self.number_type()) {
             (_, Some(WireType::ThirtyTwoBit)) => out.extend_from_slice(&(bits as u32).to_le_bytes()),
             (_, Some(WireType::SixtyFourBit)) => out.extend_from_slice(&bits.to_le_bytes()),
-            (Self::Sint32, _) => encode_varint(u64::from(zigzag(bits as i32)), out),
+            (Self::Sint32, _) => encode_varint(zigzag(bits as i32), out),
             _ => encode_varint(bits, out),
         }
     }
-}
-
-/// Maps signed numbers to unsigned ones so that small numbers of either sign are short on the wire.
-#[cfg(feature = "receiver")]
-fn zigzag(number: i32) -> u32 {
-    (number << 1 ^ number >> 31) as u32
 }
 
 fn unzigzag(number: u32) -> i32 {

@@ -17,11 +17,24 @@ pub(crate) fn encode_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
+/// Maps signed numbers to unsigned ones, so that small numbers of either sign are short on the wire.
+pub(crate) fn zigzag(number: i32) -> u64 {
+    u64::from((number << 1 ^ number >> 31) as u32)
+}
+
 /// Appends a length-delimited field with a one-byte tag.
 pub(crate) fn encode_field(tag: u8, content: &[u8], out: &mut Vec<u8>) {
     out.push(tag);
     encode_varint(content.len() as u64, out);
     out.extend_from_slice(content);
+}
+
+/// Inserts the length of the bytes from `start` to the end in front of them, for content that is written before its length is known.
+pub(crate) fn insert_length(start: usize, out: &mut Vec<u8>) {
+    let end = out.len();
+    encode_varint((end - start) as u64, out);
+    let length_bytes = out.len() - end;
+    out[start..].rotate_right(length_bytes);
 }
 
 /// Takes a varint from the front; `None` if it is cut short or has more than 64 bits.
@@ -86,7 +99,7 @@ impl<'a> Fields<'a> {
         Self { rest: message, is_prefix: false }
     }
 
-    /// Those of the beginning of a message. A value that is longer than what there is of it ends there.
+    /// Returns the fields of the beginning of a message. A value that is longer than what there is of it ends there.
     pub(crate) fn of_prefix(prefix: &'a [u8]) -> Self {
         Self { rest: prefix, is_prefix: true }
     }

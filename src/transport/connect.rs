@@ -13,16 +13,16 @@ use super::ProbeFailure;
 use super::dial::is_hang_up;
 use super::dial::{Dialer, Interrupter, Lookup};
 use super::proxy::{Proxy, host_and_port};
+use super::redact::Secrets;
 use super::response::printable;
 use super::stream::Stream;
 use super::tls::{self, TlsConnector};
 use super::{SetupError, TlsFault, Verdict, lower_first};
-use crate::config::{ConnectionSettings, TlsSettings};
+use crate::config::ConnectionSettings;
+#[cfg(feature = "probe")]
+use crate::config::TlsSettings;
 use crate::process::Driver;
 use crate::record::Signal;
-
-/// Makes a connector for TLS.
-type MakeTls = fn(&TlsSettings, &str, Option<&[u8]>) -> Result<TlsConnector, SetupError>;
 
 /// The way to the server of an exporter, checked. All signals of an exporter have the same scheme, host and port.
 #[derive(Debug, Clone)]
@@ -42,26 +42,6 @@ impl Route {
     /// # Errors
     /// When the endpoint, the certificates or the proxy cannot be used.
     pub(super) fn new(settings: &ConnectionSettings, protocol: Option<&[u8]>) -> Result<Self, SetupError> {
-        Self::with(settings, protocol, TlsConnector::new)
-    }
-
-    /// Returns a route that keeps the certificates of servers.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    #[cfg(feature = "probe")]
-    pub(super) fn recording(
-        settings: &ConnectionSettings,
-        protocol: Option<&[u8]>,
-    ) -> Result<Self, SetupError> {
-        Self::with(settings, protocol, TlsConnector::recording)
-    }
-
-    fn with(
-        settings: &ConnectionSettings,
-        protocol: Option<&[u8]>,
-        make_tls: MakeTls,
-    ) -> Result<Self, SetupError> {
         let url = settings.url(Signal::Traces);
         let (host, port) = host_and_port(&url).ok_or("the endpoint cannot be read")?;
         let is_https = url.starts_with("https:");
@@ -74,10 +54,20 @@ impl Route {
             host: host.to_owned(),
             port,
             is_tunnelled: is_https || protocol.is_some(),
-            proxy_tls: proxy_host.map(|host| make_tls(&settings.tls, host, None)).transpose()?,
-            tls: is_https.then(|| make_tls(&settings.tls, host, protocol)).transpose()?,
+            proxy_tls: proxy_host.map(|host| TlsConnector::new(&settings.tls, host, None)).transpose()?,
+            tls: is_https.then(|| TlsConnector::new(&settings.tls, host, protocol)).transpose()?,
             proxy,
         })
+    }
+
+    /// Lets connections keep the certificate of the server, for a probe.
+    ///
+    /// # Errors
+    /// When the certificates cannot be used.
+    #[cfg(feature = "probe")]
+    pub(super) fn record_certificates(&mut self, settings: &TlsSettings) -> Result<(), SetupError> {
+        self.tls = self.tls.take().map(|tls| tls.recording(settings)).transpose()?;
+        Ok(())
     }
 
     /// Returns the proxy that makes the requests itself.
@@ -88,6 +78,17 @@ impl Route {
     #[cfg(feature = "grpc")]
     pub(super) fn is_tls(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// Returns the texts that no message may show, in case a server or a proxy repeats them; `others` are the transport's own.
+    pub(super) fn secrets(
+        &self,
+        settings: &ConnectionSettings,
+        others: impl IntoIterator<Item = String>,
+    ) -> Secrets {
+        let all: Vec<String> = self.proxy.iter().flat_map(Proxy::secrets).chain(others).collect();
+        let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
+        Secrets::new(all.iter().map(String::as_str).chain(of_headers).chain(settings.hidden_texts()))
     }
 
     /// Returns host and port of the server.

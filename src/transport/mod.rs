@@ -56,22 +56,21 @@ mod stream;
 mod tls;
 
 #[cfg(feature = "probe")]
-pub(crate) use connect::Timeline;
+pub(crate) use self::{
+    connect::Timeline,
+    grpc::is_retryable as is_retryable_call,
+    http::{ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse},
+    response::{Oddity, RETRYABLE as RETRYABLE_STATUSES, TOO_LONG},
+    stream::Stream,
+    tls::TlsConnector,
+};
+#[cfg(feature = "receiver")]
+pub(crate) use self::{proxy::status_name, response::is_media_type};
 #[cfg(all(feature = "console", feature = "receiver"))]
 pub(crate) use console::json::write as write_json;
 #[cfg(feature = "grpc")]
 pub(crate) use grpc::GrpcSpec;
-#[cfg(feature = "probe")]
-pub(crate) use grpc::is_retryable as is_retryable_call;
 pub(crate) use http::HttpSpec;
-#[cfg(feature = "probe")]
-pub(crate) use http::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
-#[cfg(feature = "probe")]
-pub(crate) use response::RETRYABLE as RETRYABLE_STATUSES;
-#[cfg(feature = "probe")]
-pub(crate) use stream::Stream;
-#[cfg(feature = "probe")]
-pub(crate) use tls::TlsConnector;
 pub(crate) use tls::TlsFault;
 #[cfg(feature = "grpc")]
 pub(crate) use tls::TlsFaultKind;

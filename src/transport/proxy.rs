@@ -137,6 +137,12 @@ pub(super) fn status_text(status: StatusCode) -> String {
     }
 }
 
+/// Returns the name of an HTTP status.
+#[cfg(feature = "receiver")]
+pub(crate) fn status_name(status: u16) -> Option<&'static str> {
+    StatusCode::from_u16(status).ok()?.canonical_reason()
+}
+
 /// Returns the peer of a URL. An IPv6 address is in its brackets.
 pub(super) fn host_and_port(url: &str) -> Option<(&str, u16)> {
     let (scheme, rest) = url.split_once("://")?;

@@ -16,7 +16,7 @@ use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{
     AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, FrameLimits, FramedPoints,
-    HistogramPoint, MetricFramer, MetricHead, MetricRecord, Number, Period, PointKind, Signal,
+    HistogramPoint, MetricFramer, MetricHead, MetricRecord, Number, Period, Point, PointKind, Signal,
 };
 use crate::telemetry::provider::Provider;
 
@@ -163,14 +163,14 @@ fn add_all<'a, T: Measured, G: FnMut(FramedPoints<'_>)>(
             let period = Period { start, time: unix_nanos(gauge.time()) };
             for point in gauge.data_points() {
                 let attributes = attributes(point.attributes());
-                framer.add(|record| record.number(&attributes, period, point.value().number()));
+                framer.add(&attributes, period, &Point::Number(point.value().number()));
             }
         }
         MetricData::Sum(sum) => {
             let period = period(sum.start_time(), sum.time());
             for point in sum.data_points() {
                 let attributes = attributes(point.attributes());
-                framer.add(|record| record.number(&attributes, period, point.value().number()));
+                framer.add(&attributes, period, &Point::Number(point.value().number()));
             }
         }
         MetricData::Histogram(histogram) => {
@@ -187,7 +187,7 @@ fn add_all<'a, T: Measured, G: FnMut(FramedPoints<'_>)>(
                     bounds: &bounds,
                     counts: &counts,
                 };
-                framer.add(|record| record.histogram(&attributes, period, &point));
+                framer.add(&attributes, period, &Point::Histogram(point));
             }
         }
         MetricData::ExponentialHistogram(histogram) => {
@@ -208,7 +208,7 @@ fn add_all<'a, T: Measured, G: FnMut(FramedPoints<'_>)>(
                     positive: BucketsView { offset: positive.offset(), counts: &positive_counts },
                     negative: BucketsView { offset: negative.offset(), counts: &negative_counts },
                 };
-                framer.add(|record| record.exponential(&attributes, period, &point));
+                framer.add(&attributes, period, &Point::Exponential(point));
             }
         }
     }

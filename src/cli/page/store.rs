@@ -369,7 +369,7 @@ mod tests {
         let mut store = Store::new(1 << 20);
         for number in 0..100u8 {
             large.trace_id[0] = number;
-            of_spans.spans[0].span = Arc::new(large.clone());
+            of_spans.records.spans[0].span = Arc::new(large.clone());
             store.add(of_spans);
         }
         let names: usize = store

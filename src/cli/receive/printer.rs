@@ -4,8 +4,6 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use standpipe::receiver::Records;
-
 use super::super::describe;
 use super::super::report_error;
 use super::super::style::{Ink, Style};
@@ -57,7 +55,7 @@ impl Printer<'_> {
             match entry {
                 Some(Entry::Batch(batch)) => {
                     let protocol = Some(batch.request.protocol);
-                    let printed = self.view.add(&Records::from(&batch), protocol, Instant::now(), &mut out);
+                    let printed = self.view.add(&batch.records, protocol, Instant::now(), &mut out);
                     self.queue.release(&batch);
                     printed?;
                 }

@@ -8,8 +8,6 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use standpipe::receiver::Records;
-
 use super::super::{Failure, describe, report_error, text};
 use super::printer;
 use super::queue::{Entry, Queue};
@@ -107,7 +105,7 @@ fn run(file: File, name: &str, queue: &Queue, has_failed: &AtomicBool) -> u64 {
         match queue.next(None) {
             Some(Entry::Batch(batch)) => {
                 let write = |file: &mut BufWriter<File>| {
-                    Records::from(&batch).write_json_lines(file).and_then(|()| file.flush())
+                    batch.records.write_json_lines(file).and_then(|()| file.flush())
                 };
                 if let Some(Err(error)) = file.as_mut().map(write) {
                     report(&format!("{error}; nothing is saved from here on"));

@@ -6,10 +6,10 @@ use super::super::flow_control::{ReceiveWindow, Window};
 use super::super::frame::{Code, Fault};
 use super::super::hpack::Field;
 
-/// What is kept of an answer's body; the rest is skipped.
-pub(crate) const ANSWER_BYTES: usize = 64 << 10;
-/// An answer longer than this is none.
-const LONGEST_ANSWER: u64 = 4 << 20;
+/// Bytes that are kept of the body of a response; the rest is skipped.
+pub(crate) const MAX_KEPT_BYTES: usize = 64 << 10;
+/// Longest body of a response. The call of a longer one is reset.
+const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// What is sent: five bytes that say how long the rest is, and whether it is compressed.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,6 @@ impl<'a> Message<'a> {
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) head: Vec<Field>,
-    /// The beginning of it.
     pub(crate) body: Vec<u8>,
     /// Empty if the head was all.
     pub(crate) trailers: Vec<Field>,
@@ -61,8 +60,7 @@ pub(crate) enum End {
     /// The server has not looked at the request and never will: it can be made again elsewhere.
     Unprocessed,
     Reset(Code),
-    TooLong(&'static str),
-    /// The answer broke a rule that only this call depends on.
+    /// The answer is too long, or broke a rule that only this call depends on.
     Malformed(&'static str),
 }
 
@@ -77,8 +75,8 @@ pub(super) struct Call {
     pub(super) end: Option<End>,
     receive_window: ReceiveWindow,
     answer: Option<Response>,
-    /// Of the body.
-    length: u64,
+    /// Bytes of the body, including skipped ones.
+    body_bytes: usize,
     /// The server considers the call over, so that no reset is needed.
     is_over_there: bool,
     broken_off: Option<Code>,
@@ -94,7 +92,7 @@ impl Call {
             end: None,
             receive_window: ReceiveWindow::default(),
             answer: None,
-            length: 0,
+            body_bytes: 0,
             is_over_there: false,
             broken_off: None,
         }
@@ -142,13 +140,13 @@ impl Call {
             self.break_off(Code::PROTOCOL, "a body before its head");
             return Ok(None);
         };
-        let room = ANSWER_BYTES - answer.body.len();
+        let room = MAX_KEPT_BYTES - answer.body.len();
         answer.body.extend_from_slice(&content[..content.len().min(room)]);
-        self.length += content.len() as u64;
+        self.body_bytes += content.len();
         if ends_stream {
             self.complete();
-        } else if self.length > LONGEST_ANSWER {
-            self.finish(End::TooLong("the answer is longer than 4 MiB"));
+        } else if self.body_bytes > MAX_BODY_BYTES {
+            self.finish(End::Malformed("the answer is longer than 4 MiB"));
         }
         Ok(increment)
     }

@@ -384,7 +384,7 @@ mod answers {
         bomb.extend_from_slice(&[0x80 | 62; 1_000]);
         let mut conn = calling();
         conn.receive(&Script::greeting().frame(kind::HEADERS, flag::END_HEADERS, 1, &bomb).0).unwrap();
-        assert!(matches!(conn.take_end(), Some(End::TooLong(_))));
+        assert!(matches!(conn.take_end(), Some(End::Malformed(_))));
         assert_eq!(resets(&written(&mut conn)), [(1, vec![0, 0, 0, 8])]);
         begin(&mut conn);
         conn.receive(&Script::default().answer(3).0).unwrap();
@@ -416,7 +416,7 @@ mod answers {
         }
         written(&mut conn);
         conn.receive(&piece).unwrap();
-        assert!(matches!(conn.take_end(), Some(End::TooLong(_))));
+        assert!(matches!(conn.take_end(), Some(End::Malformed(_))));
         assert_eq!(resets(&written(&mut conn)), [(1, vec![0, 0, 0, 8])]);
     }
 
@@ -919,7 +919,7 @@ mod settings {
         conn.receive(&Script::greeting().settings(&[(6, 99)]).answer(1).0).unwrap();
         assert_eq!(conn.take_end(), Some(answered()));
         written(&mut conn);
-        assert_eq!(conn.start(&[], 100), Err(HeadTooLong { limit: 99 }));
+        assert_eq!(conn.start(&[], 100), Err(99));
         assert_eq!(written(&mut conn), []);
         assert!(conn.is_open());
         assert_eq!(conn.start(&[], 99), Ok(()));

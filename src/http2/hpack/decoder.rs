@@ -1,9 +1,7 @@
 //! Reads header blocks (RFC 7541, sections 3 and 6).
 
-use std::sync::Arc;
-
 use super::table::{Entry, Table};
-use super::{Field, Malformed, OVERHEAD, Text, take_integer};
+use super::{Field, Malformed, OVERHEAD, take_integer, take_string};
 
 /// Decodes the header blocks of a connection. One for its whole life: each block builds on those before it.
 #[derive(Debug)]
@@ -38,17 +36,26 @@ impl Decoder {
         let mut list = Listed { fields: Vec::new(), room: Some(self.list_limit) };
         while let Some(first) = rest.first() {
             match first {
-                0x80.. => self.indexed(&mut rest, &mut list)?,
-                0x40.. => self.indexing(&mut rest, &mut list)?,
+                // A field that is in one of the tables.
+                0x80.. => {
+                    let (name, value) = self.table.field(take_integer(&mut rest, 7)?)?;
+                    list.add(name, value);
+                }
+                // A field that becomes an entry of the table.
+                0x40.. => {
+                    let entry = self.literal(&mut rest, 6)?;
+                    list.add(&entry.name, &entry.value);
+                    self.table.add(entry);
+                }
                 0x20.. => return Err(Malformed("a table size update comes after a field")),
-                // not indexed this time, or never: the difference only matters to intermediaries
-                0x00.. => list.add_literal(&self.literal(&mut rest, 4)?),
+                // Not indexed this time, or never: the difference only matters to intermediaries.
+                0x00.. => {
+                    let entry = self.literal(&mut rest, 4)?;
+                    list.add(&entry.name, &entry.value);
+                }
             }
         }
-        Ok(match list.room {
-            Some(_) => List::Fields(list.fields),
-            None => List::TooLong,
-        })
+        Ok(list.room.map_or(List::TooLong, |_| List::Fields(list.fields)))
     }
 
     fn size_updates(&mut self, rest: &mut &[u8]) -> Result<(), Malformed> {
@@ -62,32 +69,13 @@ impl Decoder {
         Ok(())
     }
 
-    /// A field that is in one of the tables.
-    fn indexed(&self, rest: &mut &[u8], list: &mut Listed) -> Result<(), Malformed> {
-        let (name, value) = self.table.field(take_integer(rest, 7)?)?;
-        if list.has_room(name.len() + value.len() + OVERHEAD) {
-            list.fields.push(Field { name: name.to_vec(), value: value.to_vec() });
-        }
-        Ok(())
-    }
-
-    /// A field that becomes an entry of the table.
-    fn indexing(&mut self, rest: &mut &[u8], list: &mut Listed) -> Result<(), Malformed> {
-        let literal = self.literal(rest, 6)?;
-        list.add_literal(&literal);
-        if self.table.make_room(literal.size()) {
-            self.table.add(literal.into_entry());
-        }
-        Ok(())
-    }
-
-    /// A field that is spelled out, but for its name perhaps.
-    fn literal<'a>(&self, rest: &mut &'a [u8], prefix: u32) -> Result<Literal<'a>, Malformed> {
+    /// Takes a field that is spelled out; its name may be an index.
+    fn literal(&self, rest: &mut &[u8], prefix: u32) -> Result<Entry, Malformed> {
         let name = match take_integer(rest, prefix)? {
-            0 => Name::Spelled(Text::take(rest)?),
-            index => Name::Indexed(self.table.name(index)?),
+            0 => take_string(rest)?.into(),
+            index => self.table.name(index)?,
         };
-        Ok(Literal { name, value: Text::take(rest)? })
+        Ok(Entry { name, value: take_string(rest)? })
     }
 }
 
@@ -99,59 +87,12 @@ struct Listed {
 }
 
 impl Listed {
-    /// Counts a field of `size`; `false` if it is not to be kept.
-    fn has_room(&mut self, size: usize) -> bool {
-        self.room = self.room.and_then(|room| room.checked_sub(size));
-        if self.room.is_none() {
-            self.fields = Vec::new();
-        }
-        self.room.is_some()
-    }
-
-    fn add_literal(&mut self, literal: &Literal<'_>) {
-        if self.has_room(literal.size()) {
-            self.fields.push(Field { name: literal.name.to_vec(), value: literal.value.to_vec() });
-        }
-    }
-}
-
-struct Literal<'a> {
-    name: Name<'a>,
-    value: Text<'a>,
-}
-
-impl Literal<'_> {
-    fn size(&self) -> usize {
-        self.name.len() + self.value.len() + OVERHEAD
-    }
-
-    fn into_entry(self) -> Entry {
-        let name = match self.name {
-            Name::Indexed(name) => name,
-            Name::Spelled(text) => text.to_vec().into(),
-        };
-        Entry { name, value: self.value.to_vec() }
-    }
-}
-
-enum Name<'a> {
-    /// Of an entry that may be evicted before the name is used.
-    Indexed(Arc<[u8]>),
-    Spelled(Text<'a>),
-}
-
-impl Name<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Name::Indexed(name) => name.len(),
-            Name::Spelled(text) => text.len(),
-        }
-    }
-
-    fn to_vec(&self) -> Vec<u8> {
-        match self {
-            Name::Indexed(name) => name.to_vec(),
-            Name::Spelled(text) => text.to_vec(),
+    /// Counts a field, and keeps it if all fields so far fit.
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        self.room = self.room.and_then(|room| room.checked_sub(name.len() + value.len() + OVERHEAD));
+        match self.room {
+            Some(_) => self.fields.push(Field { name: name.to_vec(), value: value.to_vec() }),
+            None => self.fields = Vec::new(),
         }
     }
 }

@@ -19,21 +19,29 @@ struct End {
     symbols: u16,
 }
 
+/// Decodes a string.
+pub(super) fn decode(encoded: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let mut bytes = Bytes { encoded, bits: 0, count: 0 };
+    let mut decoded = Vec::new();
+    while let Some(byte) = bytes.next()? {
+        decoded.push(byte);
+    }
+    // The table of the connection may keep the string.
+    decoded.shrink_to_fit();
+    Ok(decoded)
+}
+
 /// The bytes of an encoded string, one after the other.
-pub(super) struct Bytes<'a> {
+struct Bytes<'a> {
     encoded: &'a [u8],
     /// The lowest `count` bits of it are those that were taken from `encoded` and not used yet.
     bits: u64,
     count: usize,
 }
 
-impl<'a> Bytes<'a> {
-    pub(super) fn of(encoded: &'a [u8]) -> Self {
-        Self { encoded, bits: 0, count: 0 }
-    }
-
-    /// `None` at the end of the string.
-    pub(super) fn next(&mut self) -> Result<Option<u8>, Malformed> {
+impl Bytes<'_> {
+    /// Returns `None` at the end of the string.
+    fn next(&mut self) -> Result<Option<u8>, Malformed> {
         while let (0..LONGEST_CODE, Some((&byte, rest))) = (self.count, self.encoded.split_first()) {
             self.bits = self.bits << 8 | u64::from(byte);
             self.count += 8;

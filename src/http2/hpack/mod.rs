@@ -12,7 +12,6 @@ mod table;
 mod tests;
 
 pub(crate) use self::decoder::{Decoder, List};
-use self::huffman::Bytes;
 use self::table::STATIC_FIELDS;
 
 const INDEXED: u8 = 0x80;
@@ -119,63 +118,11 @@ fn all_ones(bits: u32) -> u8 {
     u8::MAX >> (8 - bits)
 }
 
-/// A string that was checked and measured, but not copied: it may be too long to keep.
-struct Text<'a> {
-    encoded: &'a [u8],
-    coding: Coding,
-    length: usize,
-}
-
-#[derive(Clone, Copy)]
-enum Coding {
-    Plain,
-    Huffman,
-}
-
-impl<'a> Text<'a> {
-    /// Takes a string from the front of `block`.
-    fn take(block: &mut &'a [u8]) -> Result<Self, Malformed> {
-        let coding = if block.first().is_some_and(|first| first & 0x80 != 0) {
-            Coding::Huffman
-        } else {
-            Coding::Plain
-        };
-        let length = take_integer(block, 7)?;
-        let (encoded, rest) = block.split_at_checked(length).ok_or(Malformed("a string is cut off"))?;
-        *block = rest;
-        let length = match coding {
-            Coding::Plain => length,
-            Coding::Huffman => decoded_length(encoded)?,
-        };
-        Ok(Self { encoded, coding, length })
-    }
-
-    /// In bytes, decoded.
-    fn len(&self) -> usize {
-        self.length
-    }
-
-    fn to_vec(&self) -> Vec<u8> {
-        match self.coding {
-            Coding::Plain => self.encoded.to_vec(),
-            Coding::Huffman => {
-                let mut decoded = Vec::with_capacity(self.length);
-                let mut bytes = Bytes::of(self.encoded);
-                // it has been read to its end before
-                while let Ok(Some(byte)) = bytes.next() {
-                    decoded.push(byte);
-                }
-                decoded
-            }
-        }
-    }
-}
-
-fn decoded_length(encoded: &[u8]) -> Result<usize, Malformed> {
-    let mut bytes = Bytes::of(encoded);
-    let mut length = 0;
-    while bytes.next()?.is_some() {
-        length += 1;
-    }
-    Ok(length)
+/// Takes a string from the front of `block`. It is at most eight fifths as long as the rest of the block.
+fn take_string(block: &mut &[u8]) -> Result<Vec<u8>, Malformed> {
+    let is_huffman = block.first().is_some_and(|first| first & 0x80 != 0);
+    let length = take_integer(block, 7)?;
+    let (encoded, rest) = block.split_at_checked(length).ok_or(Malformed("a string is cut off"))?;
+    *block = rest;
+    if is_huffman { huffman::decode(encoded) } else { Ok(encoded.to_vec()) }
 }

@@ -15,6 +15,7 @@ pub(super) struct Table {
     pub(super) max_size: usize,
 }
 
+/// A field of the table.
 #[derive(Debug)]
 pub(super) struct Entry {
     /// Shared, because two bytes of a block are enough to repeat a long name.
@@ -27,24 +28,23 @@ impl Table {
         Self { entries: VecDeque::new(), size: 0, max_size }
     }
 
-    /// The field that an index stands for.
+    /// Returns the field that an index stands for.
     pub(super) fn field(&self, index: usize) -> Result<(&[u8], &[u8]), Malformed> {
-        match look_up(index)? {
-            Indexed::Static(name, value) => Ok((name.as_bytes(), value.as_bytes())),
-            Indexed::Dynamic(position) => self.entry(position).map(|entry| (&*entry.name, &*entry.value)),
+        let position = index.checked_sub(1).ok_or(Malformed("index 0 stands for no field"))?;
+        if let Some((name, value)) = STATIC_FIELDS.get(position) {
+            return Ok((name.as_bytes(), value.as_bytes()));
         }
+        let entry = self.entries.get(position - STATIC_FIELDS.len());
+        entry.map(|entry| (&*entry.name, &*entry.value)).ok_or(Malformed("an index is beyond the tables"))
     }
 
-    /// The name of the field that an index stands for. It outlives the entry.
+    /// Returns the name of the field that an index stands for. It outlives the entry.
     pub(super) fn name(&self, index: usize) -> Result<Arc<[u8]>, Malformed> {
-        match look_up(index)? {
-            Indexed::Static(name, _) => Ok(name.as_bytes().into()),
-            Indexed::Dynamic(position) => self.entry(position).map(|entry| entry.name.clone()),
+        let position = index.checked_sub(STATIC_FIELDS.len() + 1);
+        match position.and_then(|position| self.entries.get(position)) {
+            Some(entry) => Ok(entry.name.clone()),
+            None => self.field(index).map(|(name, _)| name.into()),
         }
-    }
-
-    fn entry(&self, position: usize) -> Result<&Entry, Malformed> {
-        self.entries.get(position).ok_or(Malformed("an index is beyond the tables"))
     }
 
     pub(super) fn resize(&mut self, max_size: usize) {
@@ -52,20 +52,17 @@ impl Table {
         self.evict(max_size);
     }
 
-    /// Makes room for an entry of `size`; `false` if the table is too small for it, and empty now.
-    pub(super) fn make_room(&mut self, size: usize) -> bool {
-        let room = self.max_size.checked_sub(size);
-        self.evict(room.unwrap_or(0));
-        room.is_some()
-    }
-
-    /// There must be room for it.
+    /// Adds an entry. One that is larger than the table only empties it.
     pub(super) fn add(&mut self, entry: Entry) {
-        self.size += entry.size();
-        self.entries.push_front(entry);
+        let room = self.max_size.checked_sub(entry.size());
+        self.evict(room.unwrap_or(0));
+        if room.is_some() {
+            self.size += entry.size();
+            self.entries.push_front(entry);
+        }
     }
 
-    /// Oldest first, until the rest is not larger than `size`.
+    /// Evicts the oldest entries, until the rest is not larger than `size`.
     fn evict(&mut self, size: usize) {
         while self.size > size {
             let Some(evicted) = self.entries.pop_back() else { break };
@@ -78,20 +75,6 @@ impl Entry {
     fn size(&self) -> usize {
         self.name.len() + self.value.len() + OVERHEAD
     }
-}
-
-enum Indexed {
-    Static(&'static str, &'static str),
-    /// Counted from 0.
-    Dynamic(usize),
-}
-
-fn look_up(index: usize) -> Result<Indexed, Malformed> {
-    let position = index.checked_sub(1).ok_or(Malformed("index 0 stands for no field"))?;
-    Ok(match STATIC_FIELDS.get(position) {
-        Some((name, value)) => Indexed::Static(name, value),
-        None => Indexed::Dynamic(position - STATIC_FIELDS.len()),
-    })
 }
 
 /// The static table, appendix A. The first field has index 1.

@@ -1213,7 +1213,6 @@ mod strings {
 
     use proptest::prelude::*;
 
-    use super::Text;
     use super::codes::{Bits, CODES, encoded};
     use super::*;
 
@@ -1228,10 +1227,8 @@ mod strings {
     /// The string and how many bytes are behind it.
     fn taken(block: &[u8]) -> Result<(Vec<u8>, usize), Malformed> {
         let mut rest = block;
-        let text = Text::take(&mut rest)?;
-        let decoded = text.to_vec();
-        assert_eq!(text.len(), decoded.len());
-        Ok((decoded, rest.len()))
+        let text = take_string(&mut rest)?;
+        Ok((text, rest.len()))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use super::*;
 
-fn reply(status: u16, name: &str, content_type: &str, body: ProbeBody) -> ProbeResponse {
+fn reply(status: u16, name: &str, content_type: &str, body: Result<String, Oddity>) -> ProbeResponse {
     ProbeResponse {
         status,
         status_text: format!("{status} {name}"),
@@ -10,8 +10,8 @@ fn reply(status: u16, name: &str, content_type: &str, body: ProbeBody) -> ProbeR
     }
 }
 
-fn says(text: &str) -> ProbeBody {
-    ProbeBody::Text(text.to_owned())
+fn says(text: &str) -> Result<String, Oddity> {
+    Ok(text.to_owned())
 }
 
 fn sent<'a>(path: &'a str, signals: &'a [Signal], headers: &'a [&'a str]) -> Sent<'a> {
@@ -36,16 +36,16 @@ fn a_success_is_one_only_if_a_collector_would_say_it_so() {
     let page = "- 200 OK: the server answers, but not as a collector would: with text/html \
                 | are host, port and path right? usual is /v1/traces";
     for (content_type, body, expected) in [
-        (PROTOBUF, ProbeBody::Fine, "+ 200 OK"),
-        ("", ProbeBody::Fine, "+ 200 OK"),
-        (PROTOBUF, ProbeBody::Odd("the answer was cut short"), "~ 200 OK, but the answer was cut short"),
+        (PROTOBUF, Ok(String::new()), "+ 200 OK"),
+        ("", Ok(String::new()), "+ 200 OK"),
+        (PROTOBUF, Err(Oddity::Odd("the answer was cut short")), "~ 200 OK, but the answer was cut short"),
         (PROTOBUF, says("use v2"), "+ 200 OK, and the collector says: use v2"),
-        ("application/json", ProbeBody::Fine, "+ 200 OK"),
-        ("text/html", ProbeBody::Foreign, page),
+        ("application/json", Ok(String::new()), "+ 200 OK"),
+        ("text/html", Err(Oddity::Foreign), page),
         (
             PROTOBUF,
-            ProbeBody::TooLong("the answer is long".to_owned()),
-            "- 200 OK: the answer is long | are host, port and path right? usual is /v1/traces",
+            Err(Oddity::TooLong),
+            "- 200 OK: the answer is longer than 4 MiB | are host, port and path right? usual is /v1/traces",
         ),
     ] {
         assert_eq!(judged(&reply(200, "OK", content_type, body), &sent), expected);
@@ -56,7 +56,7 @@ fn a_success_is_one_only_if_a_collector_would_say_it_so() {
 fn a_success_on_the_path_of_another_signal_is_noted() {
     let sent = sent("/v1/traces", &[Signal::Traces, Signal::Metrics], &[]);
     assert_eq!(
-        judged(&reply(200, "OK", PROTOBUF, ProbeBody::Fine), &sent),
+        judged(&reply(200, "OK", PROTOBUF, Ok(String::new())), &sent),
         "~ 200 OK, but metrics are posted to /v1/traces, the path of traces: write the endpoint without a path, or \
          give each signal an exporter of its own"
     );
@@ -77,7 +77,7 @@ fn the_usual_path_is_not_put_in_question() {
             "- 405 Method Not Allowed: nothing can be posted to /v1/traces | is it a collector?",
         ),
     ] {
-        assert_eq!(judged(&reply(status, name, "", ProbeBody::Fine), &sent), expected);
+        assert_eq!(judged(&reply(status, name, "", Ok(String::new())), &sent), expected);
     }
 }
 
@@ -88,26 +88,26 @@ fn each_refusal_has_its_advice() {
         (
             404,
             "Not Found",
-            ProbeBody::Fine,
+            Ok(String::new()),
             "- 404 Not Found: nothing is taken at /v1/foo | is the path right? usual is /v1/traces",
         ),
         (
             501,
             "Not Implemented",
-            ProbeBody::Fine,
+            Ok(String::new()),
             "- 501 Not Implemented: nothing is taken at /v1/foo | is the path right? usual is /v1/traces",
         ),
         (
             405,
             "Method Not Allowed",
-            ProbeBody::Fine,
+            Ok(String::new()),
             "- 405 Method Not Allowed: nothing can be posted to /v1/foo | is it a collector? is the path right? usual \
              is /v1/traces",
         ),
         (
             413,
             "Content Too Large",
-            ProbeBody::Fine,
+            Ok(String::new()),
             "- 413 Content Too Large | not even an empty request is taken: look into the server's limits",
         ),
         (
@@ -119,7 +119,7 @@ fn each_refusal_has_its_advice() {
         (
             429,
             "Too Many Requests",
-            ProbeBody::Fine,
+            Ok(String::new()),
             "- 429 Too Many Requests | the server is there, but asks for patience: try again later",
         ),
         (
@@ -131,7 +131,7 @@ fn each_refusal_has_its_advice() {
         (
             502,
             "Bad Gateway",
-            ProbeBody::Fine,
+            Ok(String::new()),
             "- 502 Bad Gateway | a gateway is there, but not the collector behind it",
         ),
         (400, "Bad Request", says("what?"), "- 400 Bad Request: what? | is it a collector?"),
@@ -144,7 +144,7 @@ fn each_refusal_has_its_advice() {
 fn a_compressed_request_that_is_not_taken_may_be_taken_uncompressed() {
     let sent = Sent { is_compressed: true, ..sent("/v1/traces", TRACES, &[]) };
     assert_eq!(
-        judged(&reply(415, "Unsupported Media Type", "", ProbeBody::Fine), &sent),
+        judged(&reply(415, "Unsupported Media Type", "", Ok(String::new())), &sent),
         "- 415 Unsupported Media Type | does the server take gzip, and OTLP as protobuf? try compression = \"none\""
     );
 }
@@ -181,7 +181,7 @@ fn who_is_not_let_in_learns_which_headers_were_sent() {
 
 #[test]
 fn a_path_that_is_lost_is_explained_by_itself() {
-    let not_found = reply(404, "Not Found", "", ProbeBody::Fine);
+    let not_found = reply(404, "Not Found", "", Ok(String::new()));
     assert_eq!(
         judged(&not_found, &sent("/v1/traces/v1/traces", TRACES, &[])),
         "- 404 Not Found: the path /v1/traces/v1/traces names a signal twice | write the endpoint without what is \
@@ -194,14 +194,14 @@ fn a_path_that_is_lost_is_explained_by_itself() {
     );
     // Without access, the server says nothing about the path.
     let closed =
-        judged(&reply(401, "Unauthorized", "", ProbeBody::Fine), &sent("/v1/logs/v1/logs", TRACES, &[]));
+        judged(&reply(401, "Unauthorized", "", Ok(String::new())), &sent("/v1/logs/v1/logs", TRACES, &[]));
     assert!(closed.starts_with("- 401 Unauthorized |"), "{closed}");
 }
 
 #[test]
 fn a_redirect_says_where_to() {
     let advice = "redirects are not followed: set the endpoint to where it should go";
-    let mut moved = reply(308, "Permanent Redirect", "", ProbeBody::Fine);
+    let mut moved = reply(308, "Permanent Redirect", "", Ok(String::new()));
     let sent = sent("/v1/traces", TRACES, &[]);
     assert_eq!(judged(&moved, &sent), format!("- 308 Permanent Redirect | {advice}"));
     moved.location = Some("https://a.example/v1/traces".to_owned());

@@ -5,10 +5,10 @@ use std::time::Instant;
 use crate::http2::flow_control::{ReceiveWindow, Window};
 use crate::http2::hpack::Field;
 use crate::receiver::budget::Share;
-use crate::receiver::content::{Coding, Content};
-use crate::receiver::hosts::Hosts;
-use crate::receiver::refusal::{Refusal, RefusalKind};
+use crate::receiver::content::{Coding, Content, Format};
+use crate::receiver::refusal::{Hosts, Refusal, RefusalKind};
 use crate::record::Signal;
+use crate::transport::is_media_type;
 
 /// A flag and a length stand before every message.
 const PREFIX: usize = 5;
@@ -59,13 +59,9 @@ impl Head {
         size_of::<Stream>() + self.method.capacity() + self.path.capacity() + headers
     }
 
-    fn value(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
-    }
-
-    /// What it is meant for, by its authority and its headers.
-    fn hosts(&self) -> impl Iterator<Item = &str> {
-        self.headers.iter().filter(|(name, _)| name == "host").map(|(_, value)| value.as_str())
+    /// Returns the values of every header called `name`.
+    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.headers.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
     pub(super) fn signal(&self) -> Option<Signal> {
@@ -98,16 +94,19 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn of(head: &Head, hosts: Hosts) -> Result<Self, Refusal> {
-        hosts.check(head.hosts())?;
-        let media_type = head.value("content-type").unwrap_or_default();
-        if !is_grpc(media_type) {
+        hosts.check(head.values("host"))?;
+        let content_type = head.values("content-type").next().unwrap_or_default();
+        if !["application/grpc", "application/grpc+proto"]
+            .iter()
+            .any(|name| is_media_type(content_type, name))
+        {
             return Err(Refusal::new(415, "unsupported content type: this is the gRPC port"));
         }
         if head.method != "POST" {
             return Err(Refusal::new(405, "method not allowed: use POST"));
         }
-        let signal = head.signal().ok_or_else(|| Refusal::new(404, no_such_path()))?;
-        let coding = match head.value("grpc-encoding") {
+        let signal = head.signal().ok_or_else(|| Refusal::no_such_path(Signal::grpc_path))?;
+        let coding = match head.values("grpc-encoding").next() {
             None | Some("identity") => None,
             Some("gzip") => Some(Coding::Gzip),
             Some(_) => {
@@ -134,7 +133,7 @@ impl Plan {
             (1, None) => return Err(Refusal::undecodable("a compressed message without a grpc-encoding")),
             _ => return Err(Refusal::undecodable("a message with an unknown flag")),
         };
-        Content::read(self.signal, coding, message, limit, share)
+        Content::read(self.signal, Format::Protobuf, coding, message, limit, share)
     }
 }
 
@@ -147,16 +146,6 @@ pub(super) fn announced_length(body: &[u8], limit: usize) -> usize {
 /// Whether this much of a body can be one message of at most `limit` bytes. Said as soon as it is known.
 pub(super) fn fits(body: &[u8], limit: usize) -> bool {
     announced_length(body, limit).max(body.len()) <= limit.saturating_add(PREFIX)
-}
-
-fn is_grpc(media_type: &str) -> bool {
-    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    matches!(essence.as_str(), "application/grpc" | "application/grpc+proto")
-}
-
-fn no_such_path() -> String {
-    let places = Signal::ALL.map(|signal| format!("{} go to {}", signal.name(), signal.grpc_path()));
-    format!("no such path: {}", places.join(", "))
 }
 
 /// One stream of a connection: a call on its way in, then an answer on its way out.

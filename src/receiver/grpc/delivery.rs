@@ -8,8 +8,8 @@ use super::shared_connection::SharedConnection;
 use crate::http2::frame::{self, Code, MAX_STREAM, MIN_MAX_FRAME, flag, kind};
 use crate::http2::hpack;
 use crate::receiver::answer::{Answer, Body, DeliveryMode, GoAwayTiming, GrpcFraming};
-use crate::receiver::answer_body::Sendable;
-use crate::receiver::rpc;
+use crate::receiver::answer_body::{Sendable, encode_status, percent_encoded};
+use crate::receiver::content::Form;
 use crate::transport::base64::encode as encode_base64;
 
 /// How much more than it sends an answer announces that is cut short.
@@ -26,7 +26,7 @@ pub(super) fn deliver(connection: &SharedConnection<'_>, stream: u32, answer: &A
         }
         DeliveryMode::ResetStream(code) => connection.send(|session| session.send_reset(stream, Code(*code))),
         DeliveryMode::GoAway(code) => {
-            delivery.send_go_away(stream.saturating_sub(2), Code(*code))?;
+            connection.send_go_away(stream.saturating_sub(2), Code(*code))?;
             delivery.hang_up()
         }
         DeliveryMode::CutShort => {
@@ -51,81 +51,47 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    fn send_go_away(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
-        self.connection.send(|session| {
-            session.send_go_away(last_stream, code);
-            Ok(())
-        })
-    }
-
     fn send_to_its_end(&self) -> Result<(), Gone> {
         if self.answer.closes || self.answer.go_away != GoAwayTiming::Never {
             // as soon as the client has its answer, it may begin another call, which would count and never be answered
             self.connection.send(|session| {
-                session.take_no_more();
+                session.is_leaving = true;
                 Ok(())
             })?;
         }
         if self.answer.go_away == GoAwayTiming::BeforeAnswer {
-            self.send_go_away(MAX_STREAM, Code::NO_ERROR)?;
+            self.connection.send_go_away(MAX_STREAM, Code::NO_ERROR)?;
         }
         self.send(&Reply::of(self.answer))?;
         if self.answer.go_away != GoAwayTiming::Never {
-            self.send_go_away(self.stream, Code::NO_ERROR)?;
+            self.connection.send_go_away(self.stream, Code::NO_ERROR)?;
             return self.hang_up();
         }
         if self.answer.closes { self.hang_up() } else { Ok(()) }
     }
 
+    /// Sends an answer. The usual one is one write: a client sees all of it or nothing.
     fn send(&self, reply: &Reply<'_>) -> Result<(), Gone> {
-        let usual = self.answer.delivery_mode == DeliveryMode::Whole && self.answer.header_padding == 0;
-        match &reply.body {
-            Some(Sendable::Bytes(body)) if usual => return self.send_at_once(reply, body),
-            None if usual => return self.send_at_once(reply, &[]),
-            _ => {}
-        }
         self.send_head(reply)?;
         if let Some(body) = &reply.body {
-            match self.answer.delivery_mode {
-                DeliveryMode::SlowBody(interval) => self.send_slowly(&reply.prefix, body, interval)?,
+            let mut writer = self;
+            match (&self.answer.delivery_mode, body) {
+                (DeliveryMode::SlowBody(interval), Sendable::Bytes(bytes)) => {
+                    writer.write_all(&reply.prefix)?;
+                    self.drip(bytes, *interval, &mut writer)?;
+                }
+                (_, Sendable::Bytes(bytes)) => writer.write_all(&[&reply.prefix[..], bytes].concat())?,
                 _ => {
-                    self.connection.send_data(self.stream, &reply.prefix)?;
-                    body.write_to(&mut self.writer())?;
+                    writer.write_all(&reply.prefix)?;
+                    body.write_to(&mut writer)?;
                 }
             }
         }
-        self.send_end(reply)
-    }
-
-    /// The usual answer is one write: a client sees all of it or nothing.
-    fn send_at_once(&self, reply: &Reply<'_>, body: &[u8]) -> Result<(), Gone> {
-        let content = [&reply.prefix, body].concat();
-        let sent = self.connection.send(|session| {
-            session.send_headers(self.stream, &reply.head, matches!(reply.end, Ending::Head))?;
-            if matches!(reply.end, Ending::Head) {
-                return Ok(None);
-            }
-            let sent = session.send_data(self.stream, &content)?;
-            match (&reply.end, sent == content.len()) {
-                (Ending::Trailers(fields), true) => session.send_headers(self.stream, fields, true)?,
-                (Ending::Body, true) => session.send_end(self.stream)?,
-                _ => return Ok(Some(sent)),
-            }
-            Ok(None)
-        })?;
-        let Some(sent) = sent else { return Ok(()) };
-        self.connection.send_data(self.stream, &content[sent..])?;
-        self.send_end(reply)
-    }
-
-    fn send_end(&self, reply: &Reply<'_>) -> Result<(), Gone> {
-        match &reply.end {
+        self.connection.send(|session| match &reply.end {
             Ending::Head => Ok(()),
-            Ending::Body => self.connection.send(|session| session.send_end(self.stream)),
-            Ending::Trailers(fields) => {
-                self.connection.send(|session| session.send_headers(self.stream, fields, true))
-            }
-        }
+            Ending::Body => session.send_end(self.stream),
+            Ending::Trailers(fields) => session.send_headers(self.stream, fields, true),
+        })
     }
 
     fn send_head(&self, reply: &Reply<'_>) -> Result<(), Gone> {
@@ -146,13 +112,14 @@ impl Delivery<'_> {
                 },
                 |block, out| self.write_padded(block, out),
             ),
-            _ => self.connection.send(|session| session.send_headers(self.stream, &reply.head, ends_stream)),
+            _ => self.connection.queue(|session| session.send_headers(self.stream, &reply.head, ends_stream)),
         }
     }
 
     fn drip(&self, bytes: &[u8], interval: Duration, out: &mut dyn Write) -> io::Result<()> {
         for byte in bytes {
             out.write_all(&[*byte])?;
+            out.flush()?;
             if !self.connection.shared.rest(interval) {
                 return Err(io::ErrorKind::Interrupted.into());
             }
@@ -177,18 +144,6 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    fn send_slowly(&self, prefix: &[u8], body: &Sendable<'_>, interval: Duration) -> Result<(), Gone> {
-        self.connection.send_data(self.stream, prefix)?;
-        let Sendable::Bytes(bytes) = body else { return Ok(body.write_to(&mut self.writer())?) };
-        for byte in *bytes {
-            self.connection.send_data(self.stream, &[*byte])?;
-            if !self.connection.shared.rest(interval) {
-                return Err(Gone);
-            }
-        }
-        Ok(())
-    }
-
     fn send_cut_short(&self) -> Result<(), Gone> {
         let reply = Reply::of(self.answer);
         let Some(body) = &reply.body else {
@@ -197,30 +152,21 @@ impl Delivery<'_> {
         };
         self.send_head(&reply)?;
         self.connection.send_data(self.stream, &message_prefix(false, body.len() + MISSING))?;
-        Ok(body.write_to(&mut self.writer())?)
-    }
-
-    fn writer(&self) -> Writer<'_> {
-        Writer { connection: self.connection, stream: self.stream }
+        let mut writer = self;
+        body.write_to(&mut writer)?;
+        Ok(writer.flush()?)
     }
 }
 
 /// Takes bytes and sends frames.
-struct Writer<'a> {
-    connection: &'a SharedConnection<'a>,
-    stream: u32,
-}
-
-impl Write for Writer<'_> {
+impl Write for &Delivery<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.connection.send_data(self.stream, bytes) {
-            Ok(()) => Ok(bytes.len()),
-            Err(Gone) => Err(io::ErrorKind::BrokenPipe.into()),
-        }
+        let sent = self.connection.send_data(self.stream, bytes);
+        sent.map(|()| bytes.len()).map_err(|Gone| io::ErrorKind::BrokenPipe.into())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        self.connection.send(|_| Ok(())).map_err(|Gone| io::ErrorKind::BrokenPipe.into())
     }
 }
 
@@ -243,46 +189,32 @@ enum Ending {
 
 impl<'a> Reply<'a> {
     fn of(answer: &'a Answer) -> Self {
-        let is_success = answer.grpc_code() == 0;
+        let is_error = answer.grpc_code() != 0;
+        let (mut head, prefix) = (head(answer), Vec::new());
         match answer.grpc_framing {
-            GrpcFraming::BareHttp => Self::bare(answer),
-            GrpcFraming::TrailersOnly => Self::trailers_only(answer),
-            GrpcFraming::Usual if !is_success => Self::trailers_only(answer),
-            GrpcFraming::HeadersFirst if !is_success => Self {
-                head: head(answer, "200"),
-                prefix: Vec::new(),
-                body: None,
-                end: Ending::Trailers(status(answer)),
-            },
-            GrpcFraming::Usual | GrpcFraming::HeadersFirst => Self::success(answer),
-        }
-    }
-
-    fn success(answer: &'a Answer) -> Self {
-        let body = Sendable::of(&answer.body).at_most(u64::from(u32::MAX));
-        let is_packed = matches!(answer.body, Body::GzipBomb(_));
-        let mut head = head(answer, "200");
-        if is_packed {
-            head.push(field("grpc-encoding", "gzip"));
-        }
-        head.extend(metadata(answer));
-        let prefix = message_prefix(is_packed, body.len());
-        Self { head, prefix, body: Some(body), end: Ending::Trailers(status(answer)) }
-    }
-
-    fn trailers_only(answer: &Answer) -> Self {
-        let mut head = head(answer, "200");
-        head.extend(status(answer));
-        Self { head, prefix: Vec::new(), body: None, end: Ending::Head }
-    }
-
-    fn bare(answer: &'a Answer) -> Self {
-        let mut head = head(answer, &answer.status.to_string());
-        head.extend(metadata(answer));
-        let body = Sendable::of(&answer.body);
-        match body.len() {
-            0 => Self { head, prefix: Vec::new(), body: None, end: Ending::Head },
-            _ => Self { head, prefix: Vec::new(), body: Some(body), end: Ending::Body },
+            GrpcFraming::BareHttp => {
+                head.extend(metadata(answer));
+                let body = Some(Sendable::of(answer, Form::PROTOBUF)).filter(|body| body.len() > 0);
+                let end = if body.is_some() { Ending::Body } else { Ending::Head };
+                Self { head, prefix, body, end }
+            }
+            GrpcFraming::HeadersFirst if is_error => {
+                Self { head, prefix, body: None, end: Ending::Trailers(status(answer)) }
+            }
+            framing if is_error || framing == GrpcFraming::TrailersOnly => {
+                head.extend(status(answer));
+                Self { head, prefix, body: None, end: Ending::Head }
+            }
+            _ => {
+                let body = Sendable::of(answer, Form::PROTOBUF).at_most(u64::from(u32::MAX));
+                let is_packed = matches!(answer.body, Body::GzipBomb(_));
+                if is_packed {
+                    head.push(field("grpc-encoding", "gzip"));
+                }
+                head.extend(metadata(answer));
+                let prefix = message_prefix(is_packed, body.len());
+                Self { head, prefix, body: Some(body), end: Ending::Trailers(status(answer)) }
+            }
         }
     }
 }
@@ -297,25 +229,24 @@ fn field(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
 }
 
-fn head(answer: &Answer, status: &str) -> Fields {
-    let usual = match answer.grpc_framing {
-        GrpcFraming::BareHttp => "application/x-protobuf",
-        _ => "application/grpc",
+fn head(answer: &Answer) -> Fields {
+    let (status, usual) = match answer.grpc_framing {
+        GrpcFraming::BareHttp => (answer.status, "application/x-protobuf"),
+        _ => (200, "application/grpc"),
     };
     let set = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let content_type = set.map_or(usual, |(_, value)| value);
-    vec![field(":status", status), field("content-type", content_type)]
+    vec![field(":status", status.to_string()), field("content-type", content_type)]
 }
 
 fn status(answer: &Answer) -> Fields {
     let code = answer.grpc_code();
     let mut fields = vec![field("grpc-status", code.to_string())];
     if let Some(message) = &answer.message {
-        fields.push(field("grpc-message", rpc::percent_encoded(message)));
+        fields.push(field("grpc-message", percent_encoded(message)));
     }
     if answer.retry.is_some() {
-        let message = answer.message.as_deref().unwrap_or_default();
-        let details = rpc::encode_status(code, message, answer.retry);
+        let details = encode_status(code, answer.status_message(), answer.retry);
         fields.push(field("grpc-status-details-bin", encode_base64(&details)));
     }
     if code != 0 {

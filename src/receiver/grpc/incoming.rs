@@ -13,13 +13,6 @@ const LARGEST_CALLS: usize = 2;
 
 const STREAM_CLOSED: Code = Code(5);
 
-/// What a DATA frame means for its stream.
-pub(super) struct Data<'a> {
-    pub(super) content: &'a [u8],
-    pub(super) flow: usize,
-    pub(super) ends_stream: bool,
-}
-
 impl Session {
     pub(super) fn take_headers(
         &mut self,
@@ -89,7 +82,9 @@ impl Session {
     pub(super) fn take_data(
         &mut self,
         id: u32,
-        data: Data<'_>,
+        content: &[u8],
+        flow: usize,
+        ends_stream: bool,
         events: &mut Vec<Event>,
     ) -> Result<(), Fault> {
         self.not_idle(id)?;
@@ -97,25 +92,25 @@ impl Session {
         if stream.is_heard {
             return self.drop_stream(id, STREAM_CLOSED);
         }
-        stream.is_heard = data.ends_stream;
-        if let Some(increment) = stream.receive_window.receive(data.flow)? {
+        stream.is_heard = ends_stream;
+        if let Some(increment) = stream.receive_window.receive(flow)? {
             frame::write_window_update(id, increment, &mut self.connection.out);
         }
         let Some(incoming) = &mut stream.incoming else { return Ok(()) };
         let (limit, body) = (self.limits.body_bytes, &mut incoming.body);
         let before = body.capacity();
-        let most = announced_length(if body.is_empty() { data.content } else { body }, limit);
-        if let Err(refusal) = incoming.share.make_room(body, data.content.len(), most) {
-            self.turn_down(id, refusal, events);
+        let most = announced_length(if body.is_empty() { content } else { body }, limit);
+        if let Err(refusal) = incoming.share.make_room(body, content.len(), most) {
+            self.refuse(id, None, refusal, events);
             return Ok(());
         }
-        body.extend_from_slice(data.content);
+        body.extend_from_slice(content);
         self.buffered += body.capacity() - before;
         if !fits(body, limit) {
-            self.turn_down(id, Refusal::too_large(limit), events);
+            self.refuse(id, None, Refusal::too_large(limit), events);
         } else if self.buffered > limit.saturating_mul(LARGEST_CALLS) {
-            self.turn_down(id, Refusal::new(503, "too much at a time on one connection"), events);
-        } else if data.ends_stream {
+            self.refuse(id, None, Refusal::new(503, "too much at a time on one connection"), events);
+        } else if ends_stream {
             self.hand_over(id, events);
         }
         Ok(())
@@ -133,7 +128,7 @@ impl Session {
             .iter()
             .filter(|(_, stream)| stream.incoming.as_ref().is_some_and(|incoming| is_late(incoming.begun)));
         for id in late.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.turn_down(id, Refusal::new(408, "the request took too long to arrive"), events);
+            self.refuse(id, None, Refusal::new(408, "the request took too long to arrive"), events);
         }
         Ok(())
     }
@@ -148,14 +143,9 @@ impl Session {
         events.push(Event::Call(Call { stream: id, outcome: Outcome::Whole { head, plan, body, share } }));
     }
 
-    /// Refuses a call that is not there yet.
-    fn turn_down(&mut self, id: u32, refusal: Refusal, events: &mut Vec<Event>) {
-        let head = self.take_incoming(id).map(|incoming| incoming.head);
-        self.refuse(id, head, refusal, events);
-    }
-
+    /// Refuses a call. The session may hold its head already.
     fn refuse(&mut self, id: u32, head: Option<Head>, refusal: Refusal, events: &mut Vec<Event>) {
-        self.take_incoming(id);
+        let head = self.take_incoming(id).map(|incoming| incoming.head).or(head);
         events.push(Event::Call(Call { stream: id, outcome: Outcome::Refused { head, refusal } }));
     }
 

@@ -20,16 +20,18 @@ mod shared_connection;
 mod tests;
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::TcpStream;
 use std::thread;
 use std::time::Instant;
 
-use self::handler::{Handler, WorkerPool};
+use self::handler::Handler;
 use self::session::{Call, End, Event, Limits, Outcome, Session};
 use self::shared_connection::SharedConnection;
 use crate::http2::frame::Code;
 use crate::receiver::answer::{Answer, DeliveryMode};
+use crate::receiver::content::Form;
+use crate::receiver::http;
 use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::receiver::state::{ActiveRequest, Shared};
 use crate::receiver::wire::{FAREWELL, TLS_HANDSHAKE, Wire};
@@ -47,35 +49,31 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
     };
     let connection =
         SharedConnection::new(shared, socket, Session::new(limits, shared.budget.clone(), Instant::now()));
-    let handler = Handler { connection: &connection, number };
-    let worker_pool = WorkerPool::new(shared.threads.clone());
+    let handler = Handler::new(&connection, number);
     thread::scope(|scope| {
-        let _reading = Reading { connection: &connection, worker_pool: &worker_pool };
-        let mut reader = Reader::new(&handler, socket);
+        let _reading = Reading(&connection);
+        let mut reader = Reader {
+            handler: &handler,
+            socket,
+            wire: Wire::new(socket),
+            buffer: vec![0; READ],
+            first_byte: None,
+            holds_back: false,
+            decided: HashMap::new(),
+        };
         while let Ok(calls) = reader.read() {
-            for call in calls {
-                worker_pool.add(
-                    call,
-                    scope,
-                    || format!("standpipe-in-{number}"),
-                    |call| handler.answer(call),
-                );
-            }
+            calls.into_iter().for_each(|call| handler.take_on(call, scope));
         }
     });
 }
 
 /// Stops the threads that answer when this one no longer reads, be it for a callback that panicked: they would wait for calls for
 /// ever, and the scope for them.
-struct Reading<'a> {
-    connection: &'a SharedConnection<'a>,
-    worker_pool: &'a WorkerPool<Call>,
-}
+struct Reading<'a>(&'a SharedConnection<'a>);
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.connection.stop_reading();
-        self.worker_pool.close();
+        self.0.stop_reading();
     }
 }
 
@@ -96,18 +94,6 @@ struct Reader<'a> {
 struct ConnectionOver;
 
 impl<'a> Reader<'a> {
-    fn new(handler: &'a Handler<'a>, socket: &'a TcpStream) -> Self {
-        Self {
-            handler,
-            socket,
-            wire: Wire::new(socket),
-            buffer: vec![0; READ],
-            first_byte: None,
-            holds_back: false,
-            decided: HashMap::new(),
-        }
-    }
-
     /// Reads what there is, and gives the calls that are there now.
     fn read(&mut self) -> Result<Vec<Call>, ConnectionOver> {
         let connection = self.handler.connection;
@@ -120,10 +106,10 @@ impl<'a> Reader<'a> {
         let (events, result) = match self.read_bytes() {
             Ok(length @ 1..) => {
                 self.first_byte.get_or_insert(self.buffer[0]);
-                connection.receive(&self.buffer[..length])
+                connection.receive_with(|session, events| session.receive(&self.buffer[..length], events))
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
-                connection.expire()
+                connection.receive_with(Session::expire)
             }
             Ok(_) | Err(_) => return Err(self.stop_reading()),
         };
@@ -220,12 +206,8 @@ impl<'a> Reader<'a> {
         let _active = self.report(&Refusal::new(505, what).of_kind(kind));
         let place = self.handler.connection.shared.addresses.http;
         let text = format!("this is the gRPC port; OTLP over HTTP is at http://{place}\n");
-        let answer = format!(
-            "HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\n\
-             content-length: {}\r\nconnection: close\r\n\r\n{text}",
-            text.len()
-        );
-        // a client that speaks another protocol does not read the answer either
-        let _ = self.socket.write_all(answer.as_bytes());
+        let answer = Answer::status(505).header("content-type", "text/plain").body(text);
+        // A client that speaks another protocol does not read the answer either.
+        let _ = http::send(&mut self.socket, &answer, Form::PROTOBUF, false, |_| true);
     }
 }

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::call::{Head, Plan, Stream};
-use super::incoming::Data;
 use crate::http2::connection::{Connection, Event as FrameEvent, MAX_BLOCK_BYTES};
-use crate::http2::frame::{self, Code, Fault, Frame, MIN_MAX_FRAME, Setting, flag, kind};
+use crate::http2::frame::{self, Code, Fault, Frame, MIN_MAX_FRAME, flag, kind, setting};
 use crate::http2::hpack;
 use crate::receiver::budget::{Budget, Share};
-use crate::receiver::hosts::Hosts;
-use crate::receiver::refusal::Refusal;
+use crate::receiver::refusal::{Hosts, Refusal};
 
 /// Calls that a client may have open at a time.
 pub(super) const MAX_STREAMS: usize = 100;
@@ -115,10 +113,6 @@ impl Session {
         }
     }
 
-    pub(super) fn set_time(&mut self, now: Instant) {
-        self.now = now;
-    }
-
     /// When to look at the clock again: `None` while all that is open waits for its answer.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let begun = self.streams.values().filter_map(|stream| Some(stream.incoming.as_ref()?.begun)).min();
@@ -155,8 +149,10 @@ impl Session {
         self.preface = left;
         if left.is_empty() {
             let header_bytes = self.limits.header_bytes.min(MAX_BLOCK_BYTES) as u32;
-            let settings =
-                [Setting::MaxConcurrentStreams(MAX_STREAMS as u32), Setting::MaxHeaderListSize(header_bytes)];
+            let settings = [
+                (setting::MAX_CONCURRENT_STREAMS, MAX_STREAMS as u32),
+                (setting::MAX_HEADER_LIST_SIZE, header_bytes),
+            ];
             frame::write_settings(&settings, &mut self.connection.out);
         }
         Ok(rest)
@@ -164,23 +160,25 @@ impl Session {
 
     fn handle(&mut self, event: FrameEvent<'_>, events: &mut Vec<Event>) -> Result<(), Fault> {
         match event {
-            FrameEvent::Data { stream, content, flow, ends_stream } => {
-                self.take_data(stream, Data { content, flow, ends_stream }, events)
+            FrameEvent::Frame(Frame::Data { stream, content, flow, ends_stream }) => {
+                self.take_data(stream, content, flow, ends_stream, events)
             }
             FrameEvent::Headers { stream, list, ends_stream } => {
                 self.take_headers(stream, list, ends_stream, events)
             }
-            FrameEvent::WindowUpdate { stream, increment } => self.take_window_update(stream, increment),
+            FrameEvent::Frame(Frame::WindowUpdate { stream, increment }) => {
+                self.take_window_update(stream, increment)
+            }
             FrameEvent::WindowsShift(growth) => {
                 self.streams.values_mut().try_for_each(|stream| stream.window.shift(growth))
             }
-            FrameEvent::Reset { stream, .. } => {
+            FrameEvent::Frame(Frame::Reset { stream, .. }) => {
                 self.not_idle(stream)?;
                 self.forget(stream);
                 Ok(())
             }
             // A client that leaves waits for its answers first, so GOAWAY ends nothing here.
-            FrameEvent::GoAway { .. } => Ok(()),
+            FrameEvent::Frame(_) => Ok(()),
         }
     }
 
@@ -257,11 +255,6 @@ impl Session {
         (stream.is_heard, stream.is_answered) = (true, true);
         frame::write_reset(id, code, &mut self.connection.out);
         Ok(())
-    }
-
-    /// Ignores streams that begin from now on.
-    pub(super) fn take_no_more(&mut self) {
-        self.is_leaving = true;
     }
 
     /// Announces that the answer to `last_stream` is the last one.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -10,6 +10,9 @@ use super::session::{End, Event, Gone, Session};
 use crate::http2::frame::Code;
 use crate::receiver::state::Shared;
 use crate::receiver::wire::FAREWELL;
+
+/// Frames that wait for further ones before they are written.
+const MAX_QUEUED_BYTES: usize = 64 << 10;
 
 /// The thread that writes holds the lock meanwhile, so that frames stay whole and in order.
 pub(super) struct SharedConnection<'a> {
@@ -40,17 +43,9 @@ impl<'a> SharedConnection<'a> {
         Self { shared, socket, state: Mutex::new(state), moved: Condvar::new() }
     }
 
-    /// Takes in what came; after a hang-up, it is of no interest. What came before the end is there, too.
-    pub(super) fn receive(&self, bytes: &[u8]) -> (Vec<Event>, Result<(), End>) {
-        self.receive_with(|session, events| session.receive(bytes, events))
-    }
-
-    /// Refuses what took too long.
-    pub(super) fn expire(&self) -> (Vec<Event>, Result<(), End>) {
-        self.receive_with(|session, events| session.expire(events))
-    }
-
-    fn receive_with(
+    /// Takes in what came, or refuses what took too long; after a hang-up, it is of no interest. What came before the end is
+    /// there, too.
+    pub(super) fn receive_with(
         &self,
         step: impl FnOnce(&mut Session, &mut Vec<Event>) -> Result<(), End>,
     ) -> (Vec<Event>, Result<(), End>) {
@@ -59,7 +54,7 @@ impl<'a> SharedConnection<'a> {
         if state.is_over {
             return (events, Ok(()));
         }
-        state.session.set_time(Instant::now());
+        state.session.now = Instant::now();
         let result = step(&mut state.session, &mut events);
         // a client that takes in nothing more is found out by the next read
         let _ = self.flush(&mut state);
@@ -83,6 +78,19 @@ impl<'a> SharedConnection<'a> {
         prepared
     }
 
+    /// Announces that the answer to `last_stream` is the last one.
+    pub(super) fn send_go_away(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
+        self.send(|session| {
+            session.send_go_away(last_stream, code);
+            Ok(())
+        })
+    }
+
+    /// As [`send`](Self::send), but the frames may wait for those that follow.
+    pub(super) fn queue<T>(&self, prepare: impl FnOnce(&mut Session) -> Result<T, Gone>) -> Result<T, Gone> {
+        prepare(&mut self.lock_for_sending()?.session)
+    }
+
     /// Writes what the session has prepared at a pace of its own. No other thread can send meanwhile.
     pub(super) fn write_raw(
         &self,
@@ -90,6 +98,7 @@ impl<'a> SharedConnection<'a> {
         write: impl FnOnce(&[u8], &mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Gone> {
         let mut state = self.lock_for_sending()?;
+        self.flush(&mut state)?;
         let prepared = prepare(&mut state.session)?;
         match write(&prepared, &mut &*self.socket) {
             Ok(()) => self.flush(&mut state),
@@ -100,17 +109,19 @@ impl<'a> SharedConnection<'a> {
         }
     }
 
-    /// Sends all of `content`, as the client makes room.
+    /// Sends all of `content`, as the client makes room. The last frames may wait for those that follow.
     pub(super) fn send_data(&self, stream: u32, mut content: &[u8]) -> Result<(), Gone> {
         let mut state = self.lock_for_sending()?;
         while !content.is_empty() {
             let sent = state.session.send_data(stream, content)?;
             content = &content[sent..];
-            self.flush(&mut state)?;
+            if sent == 0 || state.session.connection.out.len() >= MAX_QUEUED_BYTES {
+                self.flush(&mut state)?;
+            }
             if sent == 0 && state.is_left {
                 return Err(Gone);
             }
-            if sent == 0 && self.moved.wait_for(&mut state, self.patience()).timed_out() {
+            if sent == 0 && self.moved.wait_for(&mut state, self.shared.settings.read_timeout).timed_out() {
                 state.session.send_reset(stream, Code::CANCEL)?;
                 self.flush(&mut state)?;
                 return Err(Gone);
@@ -122,13 +133,9 @@ impl<'a> SharedConnection<'a> {
         Ok(())
     }
 
-    fn patience(&self) -> Duration {
-        self.shared.settings.read_timeout
-    }
-
     fn lock_for_sending(&self) -> Result<MutexGuard<'_, State>, Gone> {
         let mut state = self.state.lock();
-        state.session.set_time(Instant::now());
+        state.session.now = Instant::now();
         if state.is_over { Err(Gone) } else { Ok(state) }
     }
 
@@ -179,7 +186,7 @@ impl<'a> SharedConnection<'a> {
     /// The answer to this call is finished, or never will be.
     pub(super) fn let_go(&self, stream: u32) {
         let session = &mut self.state.lock().session;
-        session.set_time(Instant::now());
+        session.now = Instant::now();
         session.let_go(stream);
     }
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::session::{Call, End, Event, Gone, Limits, Outcome, Session};
-use crate::http2::frame::{self, Code, Frame, Head, Setting, flag, kind};
+use crate::http2::frame::{self, Code, Frame, Head, flag, kind, setting};
 use crate::http2::hpack;
 use crate::receiver::budget::Budget;
-use crate::receiver::hosts::Hosts;
+use crate::receiver::refusal::Hosts;
 
 const TIME: Duration = Duration::from_secs(30);
 
@@ -19,7 +19,7 @@ impl Bench {
     /// A session whose client has said what every client says first.
     fn new() -> Self {
         let start = Instant::now();
-        let limits = Limits { header_bytes: 4096, body_bytes: 100_000, hosts: Hosts::Any, time: TIME };
+        let limits = Limits { header_bytes: 4096, body_bytes: 100_000, hosts: Hosts::default(), time: TIME };
         let mut bench = Self { session: Session::new(limits, Budget::new(1_000_000), start), start };
         let mut greeting = frame::PREFACE.to_vec();
         frame::write_settings(&[], &mut greeting);
@@ -34,7 +34,7 @@ impl Bench {
     }
 
     fn expire_after(&mut self, time: Duration) -> Result<Vec<Event>, End> {
-        self.session.set_time(self.start + time);
+        self.session.now = self.start + time;
         let mut events = Vec::new();
         self.session.expire(&mut events).map(|()| events)
     }
@@ -105,7 +105,7 @@ fn a_call_is_the_same_however_its_bytes_come() {
 
 #[test]
 fn something_else_than_http2_is_known_at_its_first_wrong_byte() {
-    let limits = Limits { header_bytes: 4096, body_bytes: 100, hosts: Hosts::Any, time: TIME };
+    let limits = Limits { header_bytes: 4096, body_bytes: 100, hosts: Hosts::default(), time: TIME };
     for (bytes, is_wrong) in [(&b"P"[..], false), (b"PO", true), (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r", false)] {
         let mut session = Session::new(limits, Budget::new(1_000_000), Instant::now());
         let result = session.receive(bytes, &mut Vec::new());
@@ -119,7 +119,7 @@ fn something_else_than_http2_is_known_at_its_first_wrong_byte() {
 fn the_clock_of_a_call_starts_with_its_headers_and_that_of_silence_with_the_last_answer() {
     let mut bench = Bench::new();
     assert_eq!(bench.session.deadline(), Some(bench.start + TIME));
-    bench.session.set_time(bench.start + TIME / 2);
+    bench.session.now = bench.start + TIME / 2;
     bench.receive(&headers(1)).unwrap();
     assert_eq!(bench.session.deadline(), Some(bench.start + TIME / 2 + TIME));
     assert!(bench.expire_after(TIME).unwrap().is_empty());
@@ -163,7 +163,7 @@ fn a_call_that_was_given_up_is_not_answered() {
 fn what_begins_after_the_last_call_is_not_heard() {
     let mut bench = Bench::new();
     bench.receive(&headers(1)).unwrap();
-    bench.session.take_no_more();
+    bench.session.is_leaving = true;
     assert!(matches!(bench.receive(&whole(3)).unwrap()[..], []));
     let call = only_call(bench.receive(&data(1, b"\0\0\0\0\0", true)).unwrap());
     assert_eq!(call.stream, 1, "what had begun goes on");
@@ -186,7 +186,7 @@ fn settings_move_the_windows_of_open_streams_below_nothing_and_back() {
     assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(1000));
     let shrink = |bench: &mut Bench, bytes| {
         let mut settings = Vec::new();
-        frame::write_settings(&[Setting::InitialWindowSize(bytes)], &mut settings);
+        frame::write_settings(&[(setting::INITIAL_WINDOW_SIZE, bytes)], &mut settings);
         bench.receive(&settings).unwrap();
     };
     shrink(&mut bench, 900);
@@ -205,7 +205,7 @@ fn each_block_after_a_table_size_setting_begins_with_an_update_to_zero_and_no_ot
     assert_eq!(bench.session.encode(&fields), [0x88]);
     for size in [0, 100, 9000] {
         let mut settings = Vec::new();
-        frame::write_settings(&[Setting::HeaderTableSize(size)], &mut settings);
+        frame::write_settings(&[(setting::HEADER_TABLE_SIZE, size)], &mut settings);
         bench.receive(&settings).unwrap();
         assert_eq!(bench.session.encode(&fields), [0x20, 0x88]);
         assert_eq!(bench.session.encode(&fields), [0x88]);
@@ -217,7 +217,7 @@ fn a_table_size_update_is_not_lost_with_an_answer_to_a_cancelled_call() {
     let mut bench = Bench::new();
     bench.receive(&whole(1)).unwrap();
     let mut frames = Vec::new();
-    frame::write_settings(&[Setting::HeaderTableSize(0)], &mut frames);
+    frame::write_settings(&[(setting::HEADER_TABLE_SIZE, 0)], &mut frames);
     frame::write_reset(1, Code::CANCEL, &mut frames);
     bench.receive(&frames).unwrap();
     let fields = vec![(":status".to_owned(), "200".to_owned())];

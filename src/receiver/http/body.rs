@@ -67,9 +67,14 @@ pub(super) fn read_body(
                     break;
                 }
                 append(reader, &mut body, size, limit, share)?;
-                expect_chunk_end(reader)?;
+                let mut end = [0; 2];
+                reader.read_exact(&mut end)?;
+                if end != *b"\r\n" {
+                    return Err(Refusal::new(400, "chunk longer than its size").into());
+                }
             }
-            skip_trailers(reader)?;
+            let mut trailers = Lines { reader, left: CHUNK_LINE_LIMIT };
+            while !trailers.next()?.is_empty() {}
         }
     }
     Ok(body)
@@ -107,21 +112,6 @@ fn read_chunk_size(reader: &mut impl BufRead) -> Result<u64, ReadError> {
         return Err(Refusal::new(400, "malformed chunk size").into());
     }
     u64::from_str_radix(digits, 16).map_err(|_| Refusal::new(400, "malformed chunk size").into())
-}
-
-fn expect_chunk_end(reader: &mut impl BufRead) -> Result<(), ReadError> {
-    let mut end = [0; 2];
-    reader.read_exact(&mut end)?;
-    match &end {
-        b"\r\n" => Ok(()),
-        _ => Err(Refusal::new(400, "chunk longer than its size").into()),
-    }
-}
-
-fn skip_trailers(reader: &mut impl BufRead) -> Result<(), ReadError> {
-    let mut lines = Lines { reader, left: CHUNK_LINE_LIMIT };
-    while !lines.next()?.is_empty() {}
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! One client of the receiver or of the command's page: reads and answers its requests in turn, until either side closes.
 
-use std::borrow::Cow;
 use std::io::{self, BufReader, Read};
 use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
@@ -9,13 +8,12 @@ use super::body::{Framing, read_body};
 use super::response::{send, send_continue};
 use super::{Head, Plan, ReadError, format_of, read_head, signal_of};
 use crate::receiver::answer::{Answer, DeliveryMode};
-use crate::receiver::content::{Content, Format};
-use crate::receiver::refusal::{COME_AGAIN_AFTER, Refusal, RefusedRequest};
+use crate::receiver::content::{Content, Form, Format};
+use crate::receiver::refusal::{Refusal, RefusedRequest};
+use crate::receiver::request_sink;
 use crate::receiver::state::{ActiveRequest, Shared, Stage};
 use crate::receiver::store::{Protocol, ReceivedRequest};
 use crate::receiver::wire::{FAREWELL, Wire};
-use crate::receiver::{json, request_sink};
-use crate::record::Signal;
 
 /// Serves a connection to its end. The caller closes the socket.
 pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u64) {
@@ -43,9 +41,8 @@ struct Connection<'a> {
     socket: &'a TcpStream,
     number: u64,
     reader: BufReader<Wire<'a>>,
-    /// How the client writes and wants to read, and what it sends.
-    answer_in: Format,
-    signal: Option<Signal>,
+    /// Form of the request that is being answered.
+    form: Form,
 }
 
 /// The connection is over, for one reason or another.
@@ -67,7 +64,7 @@ struct Arrival {
 impl<'a> Connection<'a> {
     fn new(shared: &'a Shared, socket: &'a TcpStream, number: u64) -> Self {
         let reader = BufReader::with_capacity(64 * 1024, Wire::new(socket));
-        Self { shared, socket, number, reader, answer_in: Format::Protobuf, signal: None }
+        Self { shared, socket, number, reader, form: Form::PROTOBUF }
     }
 
     /// One request for a page and its answer. While `on_request` runs, no other connection can take the place of this one.
@@ -103,12 +100,12 @@ impl<'a> Connection<'a> {
         self.prepare(decided.as_ref())?;
         match self.read_request()? {
             Arrival { request, content: Ok(content), keep_alive } => {
-                self.answer(request, content, keep_alive, decided)
+                let (answer, active) =
+                    request_sink::take_in(self.shared, request, content, decided).ok_or(ConnectionOver)?;
+                self.deliver(&answer, keep_alive, active)
             }
             Arrival { request, content: Err(refusal), keep_alive } => {
-                let answer = self.refusing(&refusal);
-                let active = self.turn_down(Some(request), &refusal, &answer);
-                self.refuse(&answer, keep_alive, active)
+                self.turn_down(Some(request), &refusal, keep_alive)
             }
         }
     }
@@ -151,14 +148,12 @@ impl<'a> Connection<'a> {
             Ok(head) => head,
             Err(ReadError::Gone) => return Err(ConnectionOver),
             Err(ReadError::Refused(refusal)) => {
-                let answer = self.refusing(&refusal);
-                let active = self.turn_down(None, &refusal, &answer);
-                self.refuse(&answer, false, active)?;
+                self.turn_down(None, &refusal, false)?;
                 return Err(ConnectionOver);
             }
         };
-        self.answer_in = format_of(&head).unwrap_or(Format::Protobuf);
-        self.signal = signal_of(&head);
+        let format = format_of(&head).unwrap_or(Format::Protobuf);
+        self.form = Form { format, signal: signal_of(&head) };
         let limit = self.shared.settings.max_body_bytes;
         let hosts = self.shared.addresses.http_hosts;
         let read = Plan::of(&head, hosts, limit).map_err(ReadError::from).and_then(|plan| {
@@ -172,11 +167,7 @@ impl<'a> Connection<'a> {
         let keep_alive = head.keeps_alive();
         match read {
             Ok((plan, body, share)) => {
-                let read = match plan.format {
-                    Format::Protobuf => Content::read,
-                    Format::Json => Content::read_json,
-                };
-                let content = read(plan.signal, plan.coding, &body, limit, share);
+                let content = Content::read(plan.signal, plan.format, plan.coding, &body, limit, share);
                 Ok(Arrival { request: self.describe(head, body.len()), content, keep_alive })
             }
             Err(ReadError::Gone) => Err(ConnectionOver),
@@ -188,32 +179,10 @@ impl<'a> Connection<'a> {
     }
 
     fn describe(&self, head: Head, body_bytes: usize) -> ReceivedRequest {
-        ReceivedRequest {
-            connection: self.number,
-            protocol: Protocol::Http,
-            signal: signal_of(&head),
-            method: head.method,
-            path: head.target,
-            headers: head.headers,
-            body_bytes,
-            decoded: false,
-            records: 0,
-            status: None,
-            grpc_status: None,
-            received_at: Instant::now(),
-        }
-    }
-
-    fn answer(
-        &mut self,
-        request: ReceivedRequest,
-        content: Content,
-        keep_alive: bool,
-        decided: Option<Answer>,
-    ) -> Result<(), ConnectionOver> {
-        let (answer, active) =
-            request_sink::take_in(self.shared, request, content, decided).ok_or(ConnectionOver)?;
-        self.deliver(&answer, keep_alive, active)
+        let signal = signal_of(&head);
+        let Head { method, target, headers, .. } = head;
+        let request = ReceivedRequest::new(self.number, Protocol::Http, method, target, headers);
+        ReceivedRequest { signal, body_bytes, ..request }
     }
 
     fn deliver(
@@ -225,7 +194,8 @@ impl<'a> Connection<'a> {
         match answer.delivery_mode {
             DeliveryMode::Hang | DeliveryMode::NeverRead => {
                 drop(active);
-                self.wait_until_client_leaves();
+                self.reader.get_mut().set_deadline(None);
+                self.discard_input();
                 Err(ConnectionOver)
             }
             DeliveryMode::Close
@@ -245,33 +215,27 @@ impl<'a> Connection<'a> {
     }
 
     fn send(&mut self, answer: &Answer, keep_alive: bool) -> io::Result<()> {
-        let answer = match self.answer_in {
-            Format::Protobuf => Cow::Borrowed(answer),
-            Format::Json => Cow::Owned(json::answer(answer, self.signal)),
-        };
-        send(&mut self.socket, &answer, keep_alive, |interval| self.shared.rest(interval))
+        send(&mut self.socket, answer, self.form, keep_alive, |interval| self.shared.rest(interval))
     }
 
-    fn refusing(&self, refusal: &Refusal) -> Answer {
-        match refusal.status {
-            405 => Answer::status(405).header("allow", "POST").message(refusal.message.as_str()),
-            505 => {
-                let place = self.shared.addresses.grpc;
-                Answer::status(505)
-                    .message(format!("{}; OTLP over gRPC is at http://{place}", refusal.message))
-            }
-            503 => Answer::status(503).message(refusal.message.as_str()).retry_delay(COME_AGAIN_AFTER),
-            status => Answer::status(status).message(refusal.message.as_str()),
-        }
-    }
-
+    /// Shows and counts a request that is refused, and answers it.
     fn turn_down(
-        &self,
+        &mut self,
         request: Option<ReceivedRequest>,
         refusal: &Refusal,
-        answer: &Answer,
-    ) -> ActiveRequest<'a> {
-        request_sink::turn_down(self.shared, Protocol::Http, self.number, request, refusal, answer)
+        keep_alive: bool,
+    ) -> Result<(), ConnectionOver> {
+        let answer = match (refusal.status, refusal.answer()) {
+            (405, answer) => answer.header("allow", "POST"),
+            (505, answer) => {
+                let place = self.shared.addresses.grpc;
+                answer.message(format!("{}; OTLP over gRPC is at http://{place}", refusal.message))
+            }
+            (_, answer) => answer,
+        };
+        let (shared, number) = (self.shared, self.number);
+        let active = request_sink::turn_down(shared, Protocol::Http, number, request, refusal, &answer);
+        self.refuse(&answer, keep_alive, active)
     }
 
     fn refuse(
@@ -296,11 +260,6 @@ impl<'a> Connection<'a> {
             return;
         }
         self.reader.get_mut().set_deadline(Instant::now().checked_add(FAREWELL));
-        self.discard_input();
-    }
-
-    fn wait_until_client_leaves(&mut self) {
-        self.reader.get_mut().set_deadline(None);
         self.discard_input();
     }
 

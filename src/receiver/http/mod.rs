@@ -8,13 +8,14 @@ mod response;
 use std::io::{self, BufRead, Read};
 
 pub(super) use connection::{OnPageRequest, serve, serve_pages};
+pub(super) use response::send;
 
 use self::body::Framing;
 use super::content::{Coding, Format};
-use super::hosts::Hosts;
-use super::refusal::{Refusal, RefusalKind};
+use super::refusal::{Hosts, Refusal, RefusalKind};
 use super::wire::TLS_HANDSHAKE;
 use crate::record::Signal;
+use crate::transport::is_media_type;
 
 /// Why a request could not be read.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ struct Plan {
 impl Plan {
     fn of(head: &Head, hosts: Hosts, max_body_bytes: usize) -> Result<Self, Refusal> {
         hosts.check(head.hosts())?;
-        let signal = signal_of(head).ok_or_else(|| Refusal::new(404, no_such_path()))?;
+        let signal = signal_of(head).ok_or_else(|| Refusal::no_such_path(Signal::path))?;
         if head.method != "POST" {
             return Err(Refusal::new(405, "method not allowed: use POST"));
         }
@@ -78,21 +79,16 @@ fn signal_of(head: &Head) -> Option<Signal> {
     Signal::ALL.into_iter().find(|signal| signal.path() == head.path())
 }
 
-fn no_such_path() -> String {
-    let places = Signal::ALL.map(|signal| format!("{} go to {}", signal.name(), signal.path()));
-    format!("no such path: {}", places.join(", "))
-}
-
 /// How the body is written, and how the answer is to be.
 fn format_of(head: &Head) -> Result<Format, Refusal> {
-    let media_type = head.single("content-type")?.unwrap_or_default();
-    let essence = media_type.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/x-protobuf") {
-        Ok(Format::Protobuf)
-    } else if essence.eq_ignore_ascii_case("application/json") {
-        Ok(Format::Json)
-    } else {
-        Err(Refusal::new(415, "unsupported content type: send application/x-protobuf or application/json"))
+    let content_type = head.single("content-type")?.unwrap_or_default();
+    match () {
+        () if is_media_type(content_type, "application/x-protobuf") => Ok(Format::Protobuf),
+        () if is_media_type(content_type, "application/json") => Ok(Format::Json),
+        () => {
+            let message = "unsupported content type: send application/x-protobuf or application/json";
+            Err(Refusal::new(415, message))
+        }
     }
 }
 

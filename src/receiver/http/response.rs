@@ -1,10 +1,13 @@
 //! Answers on their way out, whole, slow, cut short or far too large.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::receiver::answer::{Answer, Body, DeliveryMode};
 use crate::receiver::answer_body::{PIECE, Sendable, send_repeated};
+use crate::receiver::content::{Form, Format};
+use crate::transport::status_name;
 
 /// How much more than it sends an answer announces that is cut short.
 const MISSING: u64 = 1024;
@@ -15,9 +18,10 @@ pub(super) fn send_continue(out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Sends `answer`. `pause` waits between the bytes of a slow one and says whether to go on.
-pub(super) fn send(
+pub(in crate::receiver) fn send(
     out: &mut impl Write,
     answer: &Answer,
+    form: Form,
     keep_alive: bool,
     mut pause: impl FnMut(Duration) -> bool,
 ) -> io::Result<()> {
@@ -25,10 +29,10 @@ pub(super) fn send(
         return out.write_all(bytes);
     }
     let body = match has_no_body(answer.status) {
-        true => Sendable::Bytes(&[]),
-        false => Sendable::of(&answer.body),
+        true => Sendable::Bytes(Cow::Borrowed(&[])),
+        false => Sendable::of(answer, form),
     };
-    let head = render_head(answer, keep_alive, body.len());
+    let head = render_head(answer, form, keep_alive, body.len());
     match (&answer.delivery_mode, body) {
         (DeliveryMode::SlowHead(interval), body) => {
             send_slowly(out, &head, *interval, &mut pause)?;
@@ -36,11 +40,11 @@ pub(super) fn send(
         }
         (DeliveryMode::SlowBody(interval), Sendable::Bytes(bytes)) => {
             out.write_all(&head)?;
-            send_slowly(out, bytes, *interval, &mut pause)
+            send_slowly(out, &bytes, *interval, &mut pause)
         }
         // one write for the usual answer: one packet, and a client sees all of it or nothing
         (_, Sendable::Bytes(bytes)) if answer.header_padding == 0 => {
-            out.write_all(&[head.as_slice(), bytes].concat())
+            out.write_all(&[&head[..], &bytes].concat())
         }
         (_, body) => {
             send_padded(out, &head, answer.header_padding)?;
@@ -49,8 +53,9 @@ pub(super) fn send(
     }
 }
 
-fn render_head(answer: &Answer, keep_alive: bool, body: u64) -> Vec<u8> {
-    let mut head = format!("HTTP/1.1 {} {}\r\n", answer.status, reason(answer.status));
+fn render_head(answer: &Answer, form: Form, keep_alive: bool, body: u64) -> Vec<u8> {
+    let mut head =
+        format!("HTTP/1.1 {} {}\r\n", answer.status, status_name(answer.status).unwrap_or("Unnamed"));
     let mut field = |name: &str, value: &str| {
         for part in [name, ": ", value, "\r\n"] {
             head.push_str(part);
@@ -58,7 +63,8 @@ fn render_head(answer: &Answer, keep_alive: bool, body: u64) -> Vec<u8> {
     };
     let is_set = |name: &str| answer.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     if !is_set("content-type") && !has_no_body(answer.status) {
-        field("content-type", "application/x-protobuf");
+        let is_json = form.format == Format::Json && answer.body.is_otlp();
+        field("content-type", if is_json { "application/json" } else { "application/x-protobuf" });
     }
     if !is_set("content-length") && !has_no_body(answer.status) {
         let missing = if answer.delivery_mode == DeliveryMode::CutShort { MISSING } else { 0 };
@@ -107,38 +113,6 @@ fn has_no_body(status: u16) -> bool {
     matches!(status, 100..200 | 204 | 304)
 }
 
-fn reason(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        202 => "Accepted",
-        204 => "No Content",
-        301 => "Moved Permanently",
-        302 => "Found",
-        304 => "Not Modified",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        408 => "Request Timeout",
-        409 => "Conflict",
-        413 => "Content Too Large",
-        415 => "Unsupported Media Type",
-        417 => "Expectation Failed",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        505 => "HTTP Version Not Supported",
-        _ => "Unnamed",
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -146,7 +120,7 @@ mod tests {
 
     fn sent(answer: &Answer) -> String {
         let mut out = Vec::new();
-        send(&mut out, answer, true, |_| true).unwrap();
+        send(&mut out, answer, Form::PROTOBUF, true, |_| true).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -191,7 +165,7 @@ mod tests {
         let interval = Duration::from_secs(7);
         let mut pauses = Vec::new();
         let mut out = Vec::new();
-        let result = send(&mut out, &Answer::ok().slow_headers(interval), true, |wait| {
+        let result = send(&mut out, &Answer::ok().slow_headers(interval), Form::PROTOBUF, true, |wait| {
             pauses.push(wait);
             pauses.len() < 3
         });

@@ -288,7 +288,7 @@ proptest! {
     fn no_text_becomes_more_than_it_may(text in "[\\[\\]{}:,0-9\"]{0,40}") {
         for text in [text.clone(), format!("{{\"resourceMetrics\":[{{\"scopeMetrics\":[{text}]}}]}}")] {
             if let Ok(message) = to_protobuf(Signal::Metrics, text.as_bytes()) {
-                prop_assert!(message.len() <= most_bytes(text.len()));
+                prop_assert!(message.len() <= max_protobuf_bytes(text.len()));
             }
         }
     }

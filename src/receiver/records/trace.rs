@@ -1,4 +1,4 @@
-//! The spans of a trace as the tree that they are, to look into and to draw.
+//! Traces as trees of spans: navigation, assertions and drawing.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::record::schema::Span;
 use crate::record::{SpanId, SpanKind, Status, TraceId};
 
 /// Characters of one attribute's value that are drawn.
-const LONGEST_VALUE: usize = 256;
+const MAX_VALUE_CHARS: usize = 256;
 
 /// What was received of one trace: its spans as a tree, and its log records.
 ///
@@ -64,7 +64,6 @@ struct Node {
     span: ReceivedSpan,
     /// 0 for a root.
     depth: usize,
-    has_sibling_below: bool,
 }
 
 impl Trace {
@@ -244,19 +243,9 @@ fn grow(spans: Vec<ReceivedSpan>) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::with_capacity(spans.len());
     for TreeNode { index, parent, .. } in tree(&messages) {
         let depth = parent.map_or(0, |parent| nodes[parent].depth + 1);
-        nodes.push(Node { span: spans[index].clone(), depth, has_sibling_below: false });
+        nodes.push(Node { span: spans[index].clone(), depth });
     }
-    find_siblings(&mut nodes);
     nodes
-}
-
-fn find_siblings(nodes: &mut [Node]) {
-    // from the bottom up: the depths that have a span further down, below the same parent
-    let mut below: Vec<bool> = Vec::new();
-    for node in nodes.iter_mut().rev() {
-        below.resize(node.depth + 1, false);
-        node.has_sibling_below = std::mem::replace(&mut below[node.depth], true);
-    }
 }
 
 /// A span in its [`Trace`]: a [`ReceivedSpan`] that knows its neighbours.
@@ -324,13 +313,15 @@ impl fmt::Display for Trace {
         for (index, node) in self.nodes.iter().enumerate() {
             trunks.truncate(node.depth);
             let guides: String = trunks.iter().skip(1).map(|goes_on| trunk(*goes_on)).collect();
-            let branch = match node {
-                Node { depth: 0, .. } => "",
-                Node { has_sibling_below: true, .. } => "├─ ",
-                Node { has_sibling_below: false, .. } => "╰─ ",
+            let mut below = self.nodes[index + 1..].iter().map(|below| below.depth);
+            let has_sibling_below = below.find(|depth| *depth <= node.depth) == Some(node.depth);
+            let branch = match (node.depth, has_sibling_below) {
+                (0, _) => "",
+                (_, true) => "├─ ",
+                (_, false) => "╰─ ",
             };
             write!(f, "\n{guides}{branch}{}", node.span.name())?;
-            trunks.push(node.has_sibling_below);
+            trunks.push(has_sibling_below);
             if services.len() > 1 {
                 write!(f, "  {}", node.span.service_name())?;
             }
@@ -400,7 +391,7 @@ fn log_line(log: &ReceivedLog) -> String {
 fn key_values(attributes: &[(&str, ReceivedValue<'_>)]) -> String {
     let pair = |(key, value): &(&str, ReceivedValue<'_>)| {
         let value = format!("{value:?}");
-        match value.char_indices().nth(LONGEST_VALUE) {
+        match value.char_indices().nth(MAX_VALUE_CHARS) {
             Some((end, _)) => format!("  {key}={}...", &value[..end]),
             None => format!("  {key}={value}"),
         }

@@ -1,4 +1,4 @@
-//! What was an attribute set to? A value that tests compare with what the program set.
+//! Received values, which tests compare with what the program set.
 
 use std::fmt;
 
@@ -28,10 +28,10 @@ use crate::record::{IntoValue, Value};
 /// assert!(span.attribute("coupon").is_none());
 /// assert_eq!(format!("{:?} {:?}", span.attribute("card"), span.attribute("coupon")), r#""visa" absent"#);
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct ReceivedValue<'a>(Content<'a>);
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Content<'a> {
     Absent,
     Str(&'a str),
@@ -187,22 +187,6 @@ compares_with_lists! {
     [T; N], N;
     &[T; N], N;
     Vec<T>;
-}
-
-impl PartialEq for ReceivedValue<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        match (self.0, other.0) {
-            (Content::Absent, Content::Absent) => true,
-            (Content::Str(one), Content::Str(other)) => one == other,
-            (Content::Bool(one), Content::Bool(other)) => one == other,
-            (Content::Int(one), Content::Int(other)) => one == other,
-            (Content::Float(one), Content::Float(other)) => one == other,
-            (Content::Bytes(one), Content::Bytes(other)) => one == other,
-            (Content::Array(one), Content::Array(other)) => one == other,
-            (Content::Map(one), Content::Map(other)) => one == other,
-            _ => false,
-        }
-    }
 }
 
 /// The value as Rust would write it, or `absent`.

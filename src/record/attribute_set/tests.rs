@@ -102,8 +102,8 @@ fn set_of(pairs: &[Pair]) -> AttributeSet {
 }
 
 fn written(set: &AttributeSet, tag: u8) -> Vec<u8> {
-    let mut bytes = vec![0; set.encoded_len()];
-    set.write(tag, &mut Writer::over(&mut bytes));
+    let mut bytes = Vec::new();
+    set.write(tag, &mut bytes);
     bytes
 }
 

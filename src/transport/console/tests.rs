@@ -13,8 +13,8 @@ use serde_json::Value as Json;
 use super::*;
 use crate::record::{
     AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, HistogramPoint, LinkTarget, LogEnd,
-    LogLimits, LogRecord, MetricHead, MetricRecord, Number, Period, PointKind, Scope, Severity, Signal,
-    SpanHead, SpanId, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
+    LogLimits, LogRecord, MetricHead, MetricRecord, Number, Period, Point, PointKind, Scope, Severity,
+    Signal, SpanHead, SpanId, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
 };
 
 /// More than any record here needs.
@@ -149,7 +149,10 @@ fn a_sum_is_printed() {
         r#""attributes":[{"key":"shop.country","value":{"stringValue":"SE"}}],"#,
         r#""startTimeUnixNano":"1","timeUnixNano":"2","asInt":"0"}],"aggregationTemporality":2,"isMonotonic":true}}"#,
     );
-    assert_eq!(metric_line(&head, |record| record.number(&country, PERIOD, Number::Int(0))), expected);
+    assert_eq!(
+        metric_line(&head, |record| record.add(&country, PERIOD, &Point::Number(Number::Int(0)))),
+        expected
+    );
 }
 
 #[test]
@@ -163,7 +166,10 @@ fn a_gauge_is_printed() {
         let expected = format!(
             r#"{{"name":"level","gauge":{{"dataPoints":[{{"timeUnixNano":"2","asDouble":{spelled}}}]}}}}"#
         );
-        assert_eq!(metric_line(&head, |record| record.number(&none, period, Number::Float(value))), expected);
+        assert_eq!(
+            metric_line(&head, |record| record.add(&none, period, &Point::Number(Number::Float(value)))),
+            expected
+        );
     }
 }
 
@@ -185,7 +191,7 @@ fn a_histogram_is_printed() {
         r#""min":0.0,"max":3.0}],"aggregationTemporality":1}}"#,
     );
     let none = AttributeSet::default();
-    assert_eq!(metric_line(&head, |record| record.histogram(&none, PERIOD, &point)), expected);
+    assert_eq!(metric_line(&head, |record| record.add(&none, PERIOD, &Point::Histogram(point))), expected);
 }
 
 #[test]
@@ -209,7 +215,7 @@ fn an_exponential_histogram_is_printed() {
         r#""negative":{"offset":-7,"bucketCounts":["1"]},"min":-8.0,"max":4.0}],"aggregationTemporality":2}}"#,
     );
     let none = AttributeSet::default();
-    assert_eq!(metric_line(&head, |record| record.exponential(&none, PERIOD, &point)), expected);
+    assert_eq!(metric_line(&head, |record| record.add(&none, PERIOD, &Point::Exponential(point))), expected);
 }
 
 /// A request that holds one record, whose fields stand in any order.

@@ -15,9 +15,9 @@ use crate::http2::conn::{Conn, End, Message, Progress, Response};
 /// servers end connections over unsolicited pings.
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// How often a request is made again that a server has surely not processed.
-const MOST_REFUSALS: u32 = 2;
+const MAX_REFUSALS: u32 = 2;
 /// How long a server that goes away because of an error may still take to respond.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const GOAWAY_GRACE: Duration = Duration::from_secs(1);
 /// A response has a few hundred bytes. Longer ones are read in pieces.
 const READ_BYTES: usize = 16 << 10;
 
@@ -62,7 +62,7 @@ impl Client {
                     self.connection = connection.is_good().then_some(connection);
                     return Ok(answer);
                 }
-                Err(CallFailure::Unprocessed(_)) if refusals < MOST_REFUSALS => refusals += 1,
+                Err(CallFailure::Unprocessed(_)) if refusals < MAX_REFUSALS => refusals += 1,
                 Err(failure) if is_kept && failure.is_break() && !connection.conn.has_answer_begun() => {}
                 Err(failure) => {
                     let is_kept = failure.spares_connection() && connection.is_good();
@@ -140,20 +140,19 @@ impl Connection {
             self.flush()?;
             self.read(buffer)?;
         }
-        self.conn.start(request.block, request.list_bytes)?;
+        self.conn.start(request.block, request.list_bytes).map_err(CallFailure::HeadTooLong)?;
         let end = self.converse(&request.message, deadline, buffer)?;
         // acknowledgements and resets that are left matter to the server alone; the next call notices a broken connection
         let _ = self.flush();
         self.used = Instant::now();
         if matches!(end, End::Unprocessed | End::Reset(_)) {
             // how long a head may be is known only now if this was the first: another try would end alike
-            self.conn.check_head(request.list_bytes)?;
+            self.conn.check_head(request.list_bytes).map_err(CallFailure::HeadTooLong)?;
         }
         match end {
             End::Responded(answer) => Ok(answer),
             End::Unprocessed => Err(CallFailure::unprocessed(self.conn.go_away())),
             End::Reset(code) => Err(CallFailure::Reset(code)),
-            End::TooLong(what) => Err(CallFailure::TooLong(what)),
             End::Malformed(what) => Err(CallFailure::Malformed(what)),
         }
     }
@@ -181,7 +180,7 @@ impl Connection {
             received?;
             if self.conn.goes_away_in_error() && !goes_away_in_error {
                 goes_away_in_error = true;
-                self.stream.set_deadline(deadline.min(Instant::now() + LAST_WORDS));
+                self.stream.set_deadline(deadline.min(Instant::now() + GOAWAY_GRACE));
             }
         }
     }

@@ -6,7 +6,7 @@ use super::super::connect::NetworkError;
 use super::super::response::printable;
 use super::super::{TlsFault, TlsFaultKind, Verdict};
 use super::status::Status;
-use crate::http2::conn::{GoAway, HeadTooLong};
+use crate::http2::conn::GoAway;
 use crate::http2::frame::{Code, Fault};
 
 #[derive(Debug)]
@@ -16,11 +16,11 @@ pub(super) enum CallFailure {
     Left(String),
     /// The server broke a rule of HTTP/2.
     Fault(Fault),
-    HeadTooLong(HeadTooLong),
+    /// The head is longer than this limit of the server.
+    HeadTooLong(usize),
     /// The server has not processed the request, for this reason.
     Unprocessed(String),
     Reset(Code),
-    TooLong(&'static str),
     Malformed(&'static str),
 }
 
@@ -71,9 +71,7 @@ impl CallFailure {
         match self {
             Self::Network(error) => error.verdict(&format!("call {target}")),
             Self::Left(_) | Self::Unprocessed(_) => Verdict::TryLater { after: None, reason },
-            Self::Fault(_) | Self::HeadTooLong(_) | Self::TooLong(_) | Self::Malformed(_) => {
-                Verdict::Refused { reason }
-            }
+            Self::Fault(_) | Self::HeadTooLong(_) | Self::Malformed(_) => Verdict::Refused { reason },
             Self::Reset(code) => Status::of_reset(code).verdict(target, &self.what(), None),
         }
     }
@@ -84,11 +82,11 @@ impl CallFailure {
             Self::Network(error) => error.what(),
             Self::Left(what) | Self::Unprocessed(what) => what.clone(),
             Self::Fault(fault) => format!("no HTTP/2 as it should be: {}", fault.what),
-            Self::HeadTooLong(HeadTooLong { limit }) => {
+            Self::HeadTooLong(limit) => {
                 format!("the headers are too long: the server takes {limit} bytes of them")
             }
             Self::Reset(code) => format!("the server broke the call off: {code}"),
-            Self::TooLong(what) | Self::Malformed(what) => (*what).to_owned(),
+            Self::Malformed(what) => (*what).to_owned(),
         }
     }
 }
@@ -109,12 +107,6 @@ impl From<io::Error> for CallFailure {
             ErrorKind::UnexpectedEof => Self::left(None),
             _ => Self::Network(error.into()),
         }
-    }
-}
-
-impl From<HeadTooLong> for CallFailure {
-    fn from(head: HeadTooLong) -> Self {
-        Self::HeadTooLong(head)
     }
 }
 
@@ -191,7 +183,7 @@ mod tests {
                 refused("no HTTP/2 as it should be: the peer speaks HTTP/1: is this the HTTP port, 4318?"),
             ),
             (
-                CallFailure::HeadTooLong(HeadTooLong { limit: 99 }),
+                CallFailure::HeadTooLong(99),
                 refused("the headers are too long: the server takes 99 bytes of them"),
             ),
             (
@@ -199,7 +191,7 @@ mod tests {
                 refused("INTERNAL: the server broke the call off: PROTOCOL_ERROR"),
             ),
             (
-                CallFailure::TooLong("the answer is longer than 4 MiB"),
+                CallFailure::Malformed("the answer is longer than 4 MiB"),
                 refused("the answer is longer than 4 MiB"),
             ),
             (CallFailure::Malformed("a second head"), refused("a second head")),
@@ -228,12 +220,8 @@ mod tests {
 
     #[test]
     fn only_a_call_that_failed_by_itself_spares_its_connection() {
-        let spares = [
-            CallFailure::unprocessed(None),
-            CallFailure::Reset(Code::CANCEL),
-            CallFailure::TooLong(""),
-            CallFailure::Malformed(""),
-        ];
+        let spares =
+            [CallFailure::unprocessed(None), CallFailure::Reset(Code::CANCEL), CallFailure::Malformed("")];
         assert!(spares.iter().all(|failure| failure.spares_connection() && !failure.is_break()));
         let breaks = [CallFailure::from(io::Error::from(ErrorKind::BrokenPipe)), CallFailure::left(None)];
         assert!(breaks.iter().all(|failure| failure.is_break() && !failure.spares_connection()));

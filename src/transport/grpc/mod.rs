@@ -23,7 +23,6 @@ use self::failure::CallFailure;
 use super::connect::Route;
 use super::dial::Interrupter;
 use super::gzip::compress;
-use super::proxy::Proxy;
 use super::redact::Secrets;
 use super::{Payload, SetupError, Transport, Verdict};
 use crate::config::{Compression, ConnectionSettings, is_reserved_by_grpc};
@@ -40,7 +39,7 @@ const FIELD_OVERHEAD: usize = 32;
 /// The header that carries the time a server may take.
 const TIMEOUT: &str = "grpc-timeout";
 /// Of the number in front of the unit.
-const MOST_TIMEOUT_UNITS: u128 = 99_999_999;
+const MAX_TIMEOUT_UNITS: u128 = 99_999_999;
 
 /// Everything needed to open a gRPC transport, checked.
 #[derive(Debug, Clone)]
@@ -68,23 +67,17 @@ impl GrpcSpec {
     /// # Errors
     /// When a setting cannot be used.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
-        Self::with(settings, Route::new(settings, Some(PROTOCOL))?)
-    }
-
-    fn with(settings: &ConnectionSettings, route: Route) -> Result<Self, SetupError> {
+        let route = Route::new(settings, Some(PROTOCOL))?;
         settings.check_head().map_err(|error| error.to_string())?;
         if let Some((name, _)) = settings.headers.iter().find(|(name, _)| is_reserved_by_grpc(name)) {
             return Err(format!("header {name}: gRPC has its own; remove it").into());
         }
         let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &route));
-        let of_proxy: Vec<String> = route.proxy.iter().flat_map(Proxy::secrets).collect();
-        let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
-        let all = of_proxy.iter().map(String::as_str).chain(of_headers);
         Ok(Self {
+            secrets: Arc::new(route.secrets(settings, [])),
             route,
             shown: settings.shown_url(Signal::Traces),
             heads,
-            secrets: Arc::new(Secrets::new(all.chain(settings.hidden_texts()))),
             compression: settings.compression,
         })
     }
@@ -211,9 +204,9 @@ impl Transport for Grpc {
 /// At most eight digits and a unit, the finest that has room; never nothing.
 fn timeout_text(left: Duration) -> String {
     let units = [(left.as_micros(), 'u'), (left.as_millis(), 'm'), (u128::from(left.as_secs()), 'S')];
-    match units.into_iter().find(|(count, _)| *count <= MOST_TIMEOUT_UNITS) {
+    match units.into_iter().find(|(count, _)| *count <= MAX_TIMEOUT_UNITS) {
         Some((count, unit)) => format!("{}{unit}", count.max(1)),
-        None => format!("{}H", u128::from(left.as_secs() / 3600).min(MOST_TIMEOUT_UNITS)),
+        None => format!("{}H", u128::from(left.as_secs() / 3600).min(MAX_TIMEOUT_UNITS)),
     }
 }
 

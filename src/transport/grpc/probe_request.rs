@@ -3,12 +3,13 @@
 use std::io::ErrorKind;
 use std::time::Instant;
 
-use super::super::connect::{Route, Timeline};
+use super::super::connect::Timeline;
+use super::super::proxy::Proxy;
 use super::super::response::printable;
 use super::super::{CallResponse, Payload, ProbeEnd, ProbeFailure, ProbeRequest, SetupError, Verdict};
 use super::failure::CallFailure;
 use super::status::{self, NO_NUMBER, ReceivedStatus, Status};
-use super::{Grpc, GrpcSpec, PROTOCOL};
+use super::{Grpc, GrpcSpec};
 use crate::config::ConnectionSettings;
 use crate::http2::conn::Response;
 use crate::record::Signal;
@@ -19,12 +20,14 @@ impl GrpcSpec {
     /// # Errors
     /// As [`new`](Self::new).
     pub(crate) fn for_probe(settings: &ConnectionSettings) -> Result<Self, SetupError> {
-        Self::with(settings, Route::recording(settings, Some(PROTOCOL))?)
+        let mut spec = Self::new(settings)?;
+        spec.route.record_certificates(&settings.tls)?;
+        Ok(spec)
     }
 
     /// Returns host and port of the proxy on the way to the server.
     pub(crate) fn proxy(&self) -> Option<String> {
-        self.route.proxy.as_ref().map(super::Proxy::shown)
+        self.route.proxy.as_ref().map(Proxy::shown)
     }
 }
 

@@ -9,10 +9,11 @@ use std::time::{Duration, SystemTime};
 use super::super::calendar::retry_after;
 use super::super::gzip::{Fault, decompress};
 use super::super::response::{
-    self, CUT_SHORT, StatusClass, Success, printable, read_partial_success, read_status,
+    self, CUT_SHORT, StatusClass, UNREADABLE, printable, read_partial_success, read_status,
 };
 use super::super::{Verdict, base64};
-use crate::http2::conn::{ANSWER_BYTES, Response};
+use crate::context::decode_percent;
+use crate::http2::conn::{MAX_KEPT_BYTES, Response};
 use crate::http2::frame::Code;
 use crate::http2::hpack::Field;
 
@@ -175,7 +176,7 @@ pub(super) fn read(answer: &Response) -> Option<ReceivedStatus> {
     let status = parse_status(status)?;
     let details = find(last, "grpc-status-details-bin").and_then(base64::decode);
     let details = details.and_then(|details| read_status(&details));
-    let message = find(last, "grpc-message").map(decode_percent).unwrap_or_default();
+    let message = find(last, "grpc-message").map(message_text).unwrap_or_default();
     let (inner, after) = details.map_or_else(Default::default, |status| (status.message, status.retry_delay));
     let message = if message.is_empty() { inner } else { message };
     Some(ReceivedStatus { status, message, after, http: None })
@@ -189,43 +190,28 @@ pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
     let Some(([flag, length @ ..], message)) = answer.body.split_first_chunk::<PREFIX_BYTES>() else {
         return Err("the answer has no message");
     };
-    let length = u32::from_be_bytes(*length) as usize;
-    let is_whole = length <= message.len();
-    if !is_whole && answer.body.len() < ANSWER_BYTES {
-        return Err(CUT_SHORT);
-    }
-    let message = &message[..length.min(message.len())];
-    let (message, is_all) = match flag {
-        0 => (Cow::Borrowed(message), is_whole),
-        _ => unpack(*flag, message, is_whole, &answer.head)?,
+    let (message, is_whole) = match message.get(..u32::from_be_bytes(*length) as usize) {
+        Some(message) => (message, true),
+        None if answer.body.len() >= MAX_KEPT_BYTES => (message, false),
+        None => return Err(CUT_SHORT),
     };
-    match (read_partial_success(&message, !is_all), is_whole) {
-        (Success::Accepted, _) => Ok(Verdict::Accepted),
-        (Success::Partly { rejected, message }, _) => Ok(Verdict::AcceptedPartly { rejected, message }),
-        (Success::Odd(odd), _) if is_all => Err(odd),
-        (_, true) => Err(TOO_LONG),
-        (_, false) => Err(CUT_SHORT),
-    }
-}
-
-const TOO_LONG: &str = "the answer is longer than 64 KiB when it is unpacked";
-
-/// Servers answer a gzip request in gzip, some of them regardless of `grpc-accept-encoding`. No more is unpacked than is kept of
-/// an answer: a small one can unpack to a thousand times its length. The second value is whether that is all.
-fn unpack<'a>(
-    flag: u8,
-    message: &[u8],
-    is_whole: bool,
-    head: &[Field],
-) -> Result<(Cow<'a, [u8]>, bool), &'static str> {
-    let is_gzip = find(head, "grpc-encoding").is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"gzip"));
+    let encoding = find(&answer.head, "grpc-encoding").unwrap_or_default();
+    // No more is unpacked than is kept of an answer: a small one can unpack to a thousand times its length.
     let unpacked = match flag {
-        1 if is_gzip => decompress(message, is_whole, ANSWER_BYTES),
+        0 => Ok((Cow::Borrowed(message), is_whole)),
+        // Servers answer a gzip request in gzip, some of them regardless of `grpc-accept-encoding`.
+        1 if encoding.eq_ignore_ascii_case(b"gzip") => decompress(message, is_whole, MAX_KEPT_BYTES)
+            .map(|(message, is_all)| (Cow::Owned(message), is_all)),
         _ => Err(Fault::Unknown),
     };
-    unpacked.map(|(message, is_all)| (Cow::Owned(message), is_all)).map_err(|fault| match fault {
+    let (message, is_all) = unpacked.map_err(|fault| match fault {
         Fault::Unknown => "the answer is compressed in a way that was not asked for",
         Fault::Broken => "the answer cannot be unpacked",
+    })?;
+    read_partial_success(&message, !is_all).map_err(|_| match (is_all, is_whole) {
+        (true, _) => UNREADABLE,
+        (false, true) => "the answer is longer than 64 KiB when it is unpacked",
+        (false, false) => CUT_SHORT,
     })
 }
 
@@ -268,26 +254,7 @@ fn parse_status(value: &[u8]) -> Option<Status> {
     is_number.then(|| text.parse().ok().map(Status))?
 }
 
-/// The text of a `grpc-message`, fit for a log line; what is not encoded as it should be stays as it is.
-fn decode_percent(value: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value;
-    while let Some((first, after)) = rest.split_first() {
-        let pair = after.split_first_chunk::<2>().filter(|_| *first == b'%');
-        match pair.and_then(|([high, low], after)| Some((hex(*high)? << 4 | hex(*low)?, after))) {
-            Some((byte, after)) => {
-                bytes.push(byte);
-                rest = after;
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    printable(&String::from_utf8_lossy(&bytes))
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+/// Returns the text of a `grpc-message`, fit for a log line.
+fn message_text(value: &[u8]) -> String {
+    printable(&decode_percent(value))
 }

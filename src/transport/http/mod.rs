@@ -18,7 +18,7 @@ use ureq::{Agent, SendBody};
 
 use self::connection::{HttpConnector, Unresolved};
 #[cfg(feature = "probe")]
-pub(crate) use self::probe_request::{ProbeBody, ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
+pub(crate) use self::probe_request::{ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
 use super::connect::{NetworkError, Route, Timeline};
 use super::dial::Interrupter;
 use super::gzip::compress;
@@ -30,8 +30,6 @@ use crate::process::{Driver, first_use};
 use crate::record::Signal;
 
 const PROTOBUF: &str = "application/x-protobuf";
-/// What is read of an answer; the rest is skipped.
-const ANSWER_BYTES: u64 = 64 << 10;
 /// Collectors' load balancers drop idle connections after a minute or more.
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// Reads are in pieces of this size, and no answer's head is longer.
@@ -74,18 +72,11 @@ impl HttpSpec {
     /// # Errors
     /// When a setting cannot be used.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
-        Self::with(settings, Route::new(settings, None)?)
-    }
-
-    fn with(settings: &ConnectionSettings, route: Route) -> Result<Self, SetupError> {
+        let route = Route::new(settings, None)?;
         let real = settings.url(Signal::Traces);
         let origin = route.forwarder().map(|_| Arc::from(split_target(&real).0));
-        let of_proxy: Vec<String> = route.proxy.iter().flat_map(Proxy::secrets).collect();
-        let hidden_targets: Vec<String> =
-            Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal)).collect();
-        let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
-        let all = of_proxy.iter().chain(&hidden_targets).map(String::as_str);
-        let secrets = Secrets::new(all.chain(of_headers).chain(settings.hidden_texts()));
+        let hidden_targets = Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal));
+        let secrets = route.secrets(settings, hidden_targets);
         let config = Agent::config_builder()
             .user_agent(settings.full_user_agent())
             .accept(PROTOBUF)

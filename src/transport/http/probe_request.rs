@@ -8,17 +8,15 @@ use ureq::http::{Response, header};
 
 use super::HttpSpec;
 use super::connection::network_error;
-use super::response::{
-    content_type, error_text, header_text, printable, read_success, shown_location, too_long,
-};
+use super::response::{content_type, error_text, header_text, printable, read_success, shown_location};
 use crate::config::ConnectionSettings;
 use crate::process::Driver;
 use crate::record::Signal;
-use crate::transport::connect::{NetworkError, Route, Timeline};
+use crate::transport::connect::{NetworkError, Timeline};
 use crate::transport::proxy::{Proxy, status_text};
 use crate::transport::redact::Secrets;
-use crate::transport::response::Success;
-use crate::transport::{Payload, SetupError, TlsFault, lower_first};
+use crate::transport::response::Oddity;
+use crate::transport::{Payload, SetupError, TlsFault, Verdict, lower_first};
 
 /// One request of a probe, done.
 #[derive(Debug)]
@@ -65,21 +63,8 @@ pub(crate) struct ProbeResponse {
     /// In lower case; empty if there is none.
     pub(crate) content_type: String,
     pub(crate) location: Option<String>,
-    pub(crate) body: ProbeBody,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ProbeBody {
-    /// Nothing worth repeating; a success is plain.
-    Fine,
-    /// Text, or the message of a protobuf status.
-    Text(String),
-    /// A success that is one in spite of this.
-    Odd(&'static str),
-    /// A success of something that is no collector.
-    Foreign,
-    /// Too long to be an answer; the message.
-    TooLong(String),
+    /// Text, or the message of a protobuf status or a partial success; may be empty. An error is what is wrong with a success.
+    pub(crate) body: Result<String, Oddity>,
 }
 
 impl HttpSpec {
@@ -88,7 +73,9 @@ impl HttpSpec {
     /// # Errors
     /// As [`new`](Self::new).
     pub(crate) fn for_probe(settings: &ConnectionSettings) -> Result<Self, SetupError> {
-        Self::with(settings, Route::recording(settings, None)?)
+        let mut spec = Self::new(settings)?;
+        spec.route.record_certificates(&settings.tls)?;
+        Ok(spec)
     }
 
     /// Returns host and port of the proxy on the way to the server.
@@ -135,22 +122,13 @@ fn reply(mut answer: Response<ureq::Body>, secrets: &Secrets) -> ProbeResponse {
     let content_type = secrets.redact(printable(&content_type(&answer))).to_ascii_lowercase();
     let location =
         header_text(&answer, header::LOCATION).map(|location| secrets.redact(shown_location(location)));
-    let body = match status.is_success() {
-        true => success_body(read_success(&mut answer), secrets),
-        false => match error_text(&mut answer, &content_type) {
-            text if text.is_empty() => ProbeBody::Fine,
-            text => ProbeBody::Text(secrets.redact(text)),
-        },
+    let text = match status.is_success() {
+        true => read_success(&mut answer).map(|verdict| match verdict {
+            Verdict::AcceptedPartly { message, .. } => printable(&message),
+            _ => String::new(),
+        }),
+        false => Ok(error_text(&mut answer, &content_type)),
     };
+    let body = text.map(|text| secrets.redact(text));
     ProbeResponse { status: status.as_u16(), status_text: status_text(status), content_type, location, body }
-}
-
-fn success_body(success: Success, secrets: &Secrets) -> ProbeBody {
-    match success {
-        Success::Accepted => ProbeBody::Fine,
-        Success::Partly { message, .. } => ProbeBody::Text(secrets.redact(printable(&message))),
-        Success::Odd(what) => ProbeBody::Odd(what),
-        Success::Foreign => ProbeBody::Foreign,
-        Success::TooLong => ProbeBody::TooLong(too_long()),
-    }
 }

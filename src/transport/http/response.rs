@@ -1,16 +1,18 @@
 //! What follows from a response, or from its absence: the verdict on one attempt.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, Read};
 use std::time::SystemTime;
 
 use ureq::http::{HeaderName, Response, header};
 
+use super::PROTOBUF;
 use super::connection::network_error;
-use super::{ANSWER_BYTES, PROTOBUF};
 use crate::transport::calendar::retry_after;
 use crate::transport::gzip::decompress;
 use crate::transport::proxy::status_text;
-use crate::transport::response::{self, Extent, StatusClass, Success, is_media_type, read_status};
+use crate::transport::response::{
+    self, Extent, KEPT_BYTES, Oddity, StatusClass, TOO_LONG, is_media_type, read_status,
+};
 use crate::transport::{Verdict, lower_first};
 
 /// Longest answer. A longer one is refused.
@@ -43,11 +45,10 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict 
 
 /// Returns the message in an error's body: of a `google.rpc.Status`, or the body as text.
 pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) -> String {
-    let is_packed = is_packed(answer);
-    let mut body = Vec::new();
     // Bytes that were read before an error may still give the reason.
-    let _ = answer.body_mut().as_reader().take(ANSWER_BYTES).read_to_end(&mut body);
-    let (body, _) = unpacked(body, is_packed, Extent::Whole);
+    let mut body = Vec::new();
+    let _ = answer.body_mut().as_reader().take(KEPT_BYTES as u64).read_to_end(&mut body);
+    let (body, _) = unpacked(body, answer, Extent::Whole);
     match is_media_type(content_type, PROTOBUF) {
         true => printable(&read_status(&body).map(|status| status.message).unwrap_or_default()),
         false => printable(&String::from_utf8_lossy(&body)),
@@ -92,67 +93,44 @@ pub(super) fn printable(text: &str) -> String {
     line.take(200).collect()
 }
 
-/// The message for [`Success::TooLong`].
-pub(super) fn too_long() -> String {
-    format!("the answer is longer than {} MiB", MAX_ANSWER_BYTES >> 20)
-}
-
 /// The collector has the batch, also if the rest of its answer is lost; but it must have been a collector.
 fn judge_success(answer: &mut Response<ureq::Body>, request: &str) -> Verdict {
     match read_success(answer) {
-        Success::Accepted => Verdict::Accepted,
-        Success::Partly { rejected, message } => Verdict::AcceptedPartly { rejected, message },
-        Success::Odd(what) => Verdict::AcceptedPartly { rejected: 0, message: format!("{request}: {what}") },
-        Success::Foreign => {
+        Ok(verdict) => verdict,
+        Err(Oddity::Odd(what)) => {
+            Verdict::AcceptedPartly { rejected: 0, message: format!("{request}: {what}") }
+        }
+        Err(Oddity::Foreign) => {
             let (status, kind) = (status_text(answer.status()), printable(&content_type(answer)));
             let reason = format!(
                 "{request}: {status}: the server answers, but not as a collector would: with {kind}; are host, port and path right?"
             );
             Verdict::Refused { reason }
         }
-        Success::TooLong => Verdict::Refused { reason: format!("{request}: {}", too_long()) },
+        Err(Oddity::TooLong) => Verdict::Refused { reason: format!("{request}: {TOO_LONG}") },
     }
 }
 
 /// Reads an answer to its end, so that the connection can be used again, but keeps little of it.
-pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Success {
-    let content_type = content_type(answer);
-    let is_packed = is_packed(answer);
+pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Result<Verdict, Oddity> {
     let mut reader = answer.body_mut().as_reader();
     let mut body = Vec::new();
-    let mut has_ended = (&mut reader).take(ANSWER_BYTES).read_to_end(&mut body).is_ok();
-    let mut length = body.len() as u64;
-    let mut scratch = [0; 4096];
-    while has_ended {
-        match reader.read(&mut scratch) {
-            Ok(0) => break,
-            Ok(count) => length += count as u64,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => has_ended = false,
-        }
-        if length > MAX_ANSWER_BYTES {
-            return Success::TooLong;
-        }
-    }
-    let extent = match has_ended {
-        true if length == body.len() as u64 => Extent::Whole,
-        true => Extent::Prefix,
-        false => Extent::BrokenOff,
+    let kept = reader.by_ref().take(KEPT_BYTES as u64).read_to_end(&mut body);
+    let extent = match kept.and_then(|_| io::copy(&mut reader.take(MAX_ANSWER_BYTES), &mut io::sink())) {
+        Ok(rest) if body.len() as u64 + rest > MAX_ANSWER_BYTES => return Err(Oddity::TooLong),
+        Ok(0) => Extent::Whole,
+        Ok(_) => Extent::Prefix,
+        Err(_) => Extent::BrokenOff,
     };
-    let (body, extent) = unpacked(body, is_packed, extent);
-    response::read_success(&content_type, &body, extent)
+    let (body, extent) = unpacked(body, answer, extent);
+    response::read_success(&content_type(answer), &body, extent)
 }
 
-/// Whether the server compressed its answer, although that was not asked for.
-fn is_packed(answer: &Response<ureq::Body>) -> bool {
+/// Unpacks a body that the server compressed, although that was not asked for. One that cannot be unpacked stays as it is.
+fn unpacked(body: Vec<u8>, answer: &Response<ureq::Body>, extent: Extent) -> (Vec<u8>, Extent) {
     let encoding = answer.headers().get(header::CONTENT_ENCODING);
-    encoding.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"))
-}
-
-/// A body as the server meant it, no more than is kept of an answer. One that cannot be unpacked stays as it is.
-fn unpacked(body: Vec<u8>, is_packed: bool, extent: Extent) -> (Vec<u8>, Extent) {
-    let is_whole = extent != Extent::Prefix;
-    let unpacked = is_packed.then(|| decompress(&body, is_whole, ANSWER_BYTES as usize).ok()).flatten();
+    let is_packed = encoding.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"));
+    let unpacked = is_packed.then(|| decompress(&body, extent != Extent::Prefix, KEPT_BYTES).ok()).flatten();
     match unpacked {
         Some((body, false)) if extent == Extent::Whole => (body, Extent::Prefix),
         Some((body, _)) => (body, extent),

@@ -25,12 +25,15 @@ pub(crate) struct StatusMessage {
     pub(crate) retry_delay: Option<Duration>,
 }
 
-/// Reads the body of a successful answer, of any signal. Of a prefix the count is read, which comes first, and the start of the message.
-pub(crate) fn read_partial_success(body: &[u8], is_prefix: bool) -> Success {
-    partial_success(body, is_prefix).map_or(Success::Odd(UNREADABLE), Success::from)
+/// Reads the body of a successful answer in protobuf, of any signal. Of a prefix the count is read, which comes first, and the
+/// start of the message.
+///
+/// # Errors
+/// `Odd` if it is not an `Export…ServiceResponse`.
+pub(crate) fn read_partial_success(body: &[u8], is_prefix: bool) -> Result<Verdict, Oddity> {
+    partial_success(body, is_prefix).map(Verdict::from).ok_or(Oddity::Odd(UNREADABLE))
 }
 
-/// `Export…ServiceResponse`; `None` if it is none.
 fn partial_success(body: &[u8], is_prefix: bool) -> Option<PartialSuccess> {
     let fields = if is_prefix { Fields::of_prefix } else { Fields::of };
     let mut partial = PartialSuccess::default();
@@ -44,7 +47,7 @@ fn partial_success(body: &[u8], is_prefix: bool) -> Option<PartialSuccess> {
                         }
                         (2, Raw::Bytes(text)) => {
                             partial.error_message = match is_prefix {
-                                // it may end within a character
+                                // It may end within a character.
                                 true => String::from_utf8_lossy(text).into_owned(),
                                 false => std::str::from_utf8(text).ok()?.to_owned(),
                             }
@@ -132,15 +135,9 @@ pub(super) fn printable(text: &str) -> String {
     line
 }
 
-/// The meaning of a successful answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Success {
-    Accepted,
-    /// If `rejected` is 0, the message is a warning.
-    Partly {
-        rejected: u64,
-        message: String,
-    },
+/// Why a successful answer is not an export response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Oddity {
     /// The collector has the batch, but something is wrong with its answer.
     Odd(&'static str),
     /// The answer is not a collector's.
@@ -148,13 +145,13 @@ pub(crate) enum Success {
     TooLong,
 }
 
-impl From<PartialSuccess> for Success {
+impl From<PartialSuccess> for Verdict {
     fn from(partial: PartialSuccess) -> Self {
         let (rejected, message) = (partial.rejected, printable(&partial.error_message));
         // Some collectors send a partial success that is present but empty when all is well.
         match rejected == 0 && message.is_empty() {
             true => Self::Accepted,
-            false => Self::Partly { rejected, message },
+            false => Self::AcceptedPartly { rejected, message },
         }
     }
 }
@@ -170,52 +167,41 @@ pub(crate) enum Extent {
 }
 
 /// Reads the body of a success, of any signal.
-pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> Success {
+pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> Result<Verdict, Oddity> {
+    let is = |name: &str| is_media_type(content_type, name);
     let read = || read_partial_success(body, extent == Extent::Prefix);
-    match Kind::of(content_type) {
-        Kind::Protobuf if extent == Extent::BrokenOff => Success::Odd(CUT_SHORT),
-        Kind::Protobuf => read(),
-        _ if extent == Extent::Whole && body.is_empty() => Success::Accepted,
-        Kind::Json => match json::read(body) {
-            (partial, Ok(())) if extent == Extent::Whole => partial.into(),
+    // Protobuf was asked for, so a missing type stands for it.
+    if is("") || is("application/x-protobuf") || is("application/protobuf") {
+        return if extent == Extent::BrokenOff { Err(Oddity::Odd(CUT_SHORT)) } else { read() };
+    }
+    if extent == Extent::Whole && body.is_empty() {
+        return Ok(Verdict::Accepted);
+    }
+    if is("application/json") {
+        return match json::read(body) {
+            (partial, Ok(())) if extent == Extent::Whole => Ok(partial.into()),
             (partial, Err(Fault::CutShort)) if extent == Extent::Prefix && partial.rejected > 0 => {
-                partial.into()
+                Ok(partial.into())
             }
-            (_, Ok(()) | Err(Fault::CutShort)) => Success::Odd(CUT_SHORT),
-            (_, Err(Fault::Foreign)) => Success::Foreign,
-        },
-        // Servers that set no content type let their library guess it. Text can pass for unknown fields only.
-        Kind::Other if extent != Extent::BrokenOff && body.starts_with(PARTIAL_SUCCESS) => match read() {
-            Success::Odd(_) => Success::Foreign,
-            answer => answer,
-        },
-        Kind::Other => Success::Foreign,
+            (_, Ok(()) | Err(Fault::CutShort)) => Err(Oddity::Odd(CUT_SHORT)),
+            (_, Err(Fault::Foreign)) => Err(Oddity::Foreign),
+        };
+    }
+    // Servers that set no content type let their library guess it. Text can pass for unknown fields only.
+    match extent != Extent::BrokenOff && body.starts_with(PARTIAL_SUCCESS) {
+        true => read().map_err(|_| Oddity::Foreign),
+        false => Err(Oddity::Foreign),
     }
 }
 
+/// The message for [`Oddity::TooLong`].
+pub(crate) const TOO_LONG: &str = "the answer is longer than 4 MiB";
+/// Bytes of an answer that are kept, packed or unpacked; the rest is skipped.
+pub(super) const KEPT_BYTES: usize = 64 << 10;
 pub(super) const CUT_SHORT: &str = "the answer was cut short";
-const UNREADABLE: &str = "the answer cannot be read";
+pub(super) const UNREADABLE: &str = "the answer cannot be read";
 /// The first byte of an answer in protobuf that is not empty: field 1, a message.
 const PARTIAL_SUCCESS: &[u8] = b"\x0a";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Also where the type is missing: protobuf was asked for.
-    Protobuf,
-    Json,
-    Other,
-}
-
-impl Kind {
-    fn of(content_type: &str) -> Self {
-        let is = |name: &str| is_media_type(content_type, name);
-        match () {
-            () if is("") || is("application/x-protobuf") || is("application/protobuf") => Self::Protobuf,
-            () if is("application/json") => Self::Json,
-            () => Self::Other,
-        }
-    }
-}
 
 /// Whether a content type is of this name, whatever its letters' case and its parameters.
 pub(crate) fn is_media_type(content_type: &str, name: &str) -> bool {

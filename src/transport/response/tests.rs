@@ -11,12 +11,12 @@ mod generated;
 
 #[test]
 fn an_empty_answer_is_plain_success() {
-    assert_eq!(read_partial_success(b"", false), Success::Accepted);
+    assert_eq!(read_partial_success(b"", false), Ok(Verdict::Accepted));
 }
 
 #[test]
 fn an_empty_partial_success_is_plain_success() {
-    assert_eq!(read_partial_success(&[0x0a, 0x00], false), Success::Accepted);
+    assert_eq!(read_partial_success(&[0x0a, 0x00], false), Ok(Verdict::Accepted));
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_message_without_rejected_records_is_a_warning() {
 #[test]
 fn a_negative_count_rejects_nothing() {
     assert_eq!(read_partial_success(&partial_success(-3, "odd"), false), rejecting(0, "odd"));
-    assert_eq!(read_partial_success(&partial_success(i64::MIN, ""), false), Success::Accepted);
+    assert_eq!(read_partial_success(&partial_success(i64::MIN, ""), false), Ok(Verdict::Accepted));
 }
 
 #[test]
@@ -53,14 +53,14 @@ fn fields_of_a_later_protocol_are_passed_over() {
 fn an_answer_cut_anywhere_inside_is_unreadable() {
     let body = partial_success(300, "too old");
     for end in 1..body.len() {
-        assert_eq!(read_partial_success(&body[..end], false), Success::Odd(UNREADABLE), "cut at {end}");
+        assert_eq!(read_partial_success(&body[..end], false), Err(Oddity::Odd(UNREADABLE)), "cut at {end}");
     }
 }
 
 #[test]
 fn a_web_page_is_neither_answer_nor_status() {
     let page = b"<html><body>502 Bad Gateway</body></html>";
-    assert_eq!(read_partial_success(page, false), Success::Odd(UNREADABLE));
+    assert_eq!(read_partial_success(page, false), Err(Oddity::Odd(UNREADABLE)));
     assert_eq!(read_status(page), None);
     assert_eq!(read_status(br#"{"code":14,"message":"unavailable"}"#), None);
 }
@@ -157,8 +157,8 @@ fn control_characters_in_a_message_are_replaced() {
     assert_eq!(read_status(&body).expect("a status").message, "a b c  d");
 }
 
-fn rejecting(rejected: u64, message: &str) -> Success {
-    Success::Partly { rejected, message: message.to_owned() }
+fn rejecting(rejected: u64, message: &str) -> Result<Verdict, Oddity> {
+    Ok(Verdict::AcceptedPartly { rejected, message: message.to_owned() })
 }
 
 fn partial_success(rejected: i64, message: &str) -> Vec<u8> {
@@ -186,36 +186,36 @@ fn delay_read_from(asked: Delay) -> Option<Duration> {
 const PAGE: &[u8] = b"<!doctype html><title>Log in</title>";
 const OLD: &[u8] = b"\x0a\x07\x08\x02\x12\x03old";
 
-fn partly_old() -> Success {
-    Success::Partly { rejected: 2, message: "old".to_owned() }
+fn partly_old() -> Result<Verdict, Oddity> {
+    Ok(Verdict::AcceptedPartly { rejected: 2, message: "old".to_owned() })
 }
 
 #[test]
 fn a_body_is_judged_by_what_it_says_it_is() {
     let json = br#"{"partialSuccess":{"rejectedSpans":2,"errorMessage":"old"}}"#;
     for (content_type, body, expected) in [
-        ("", &b""[..], Success::Accepted),
+        ("", &b""[..], Ok(Verdict::Accepted)),
         ("", OLD, partly_old()),
-        ("", PAGE, Success::Odd(UNREADABLE)),
+        ("", PAGE, Err(Oddity::Odd(UNREADABLE))),
         ("application/x-protobuf", OLD, partly_old()),
         ("Application/X-Protobuf ; charset=utf-8", OLD, partly_old()),
         ("application/protobuf", OLD, partly_old()),
-        ("application/x-protobuf", PAGE, Success::Odd(UNREADABLE)),
-        ("application/json", b"", Success::Accepted),
-        ("application/json", b"{ }", Success::Accepted),
+        ("application/x-protobuf", PAGE, Err(Oddity::Odd(UNREADABLE))),
+        ("application/json", b"", Ok(Verdict::Accepted)),
+        ("application/json", b"{ }", Ok(Verdict::Accepted)),
         ("application/json; charset=utf-8", json, partly_old()),
-        ("application/json", b"{\"partial", Success::Odd(CUT_SHORT)),
-        ("application/json", PAGE, Success::Foreign),
-        ("application/json", OLD, Success::Foreign),
-        ("text/html", b"", Success::Accepted),
-        ("text/html", PAGE, Success::Foreign),
-        ("text/plain", b"ok", Success::Foreign),
-        ("text/plain", b"hi", Success::Foreign),
-        ("text/plain", b"\n", Success::Foreign),
-        ("text/plain", b"{}", Success::Foreign),
+        ("application/json", b"{\"partial", Err(Oddity::Odd(CUT_SHORT))),
+        ("application/json", PAGE, Err(Oddity::Foreign)),
+        ("application/json", OLD, Err(Oddity::Foreign)),
+        ("text/html", b"", Ok(Verdict::Accepted)),
+        ("text/html", PAGE, Err(Oddity::Foreign)),
+        ("text/plain", b"ok", Err(Oddity::Foreign)),
+        ("text/plain", b"hi", Err(Oddity::Foreign)),
+        ("text/plain", b"\n", Err(Oddity::Foreign)),
+        ("text/plain", b"{}", Err(Oddity::Foreign)),
         ("application/octet-stream", OLD, partly_old()),
-        ("application/octet-stream", b"\x0a\x00", Success::Accepted),
-        ("application/octet-stream", PAGE, Success::Foreign),
+        ("application/octet-stream", b"\x0a\x00", Ok(Verdict::Accepted)),
+        ("application/octet-stream", PAGE, Err(Oddity::Foreign)),
         (";", OLD, partly_old()),
     ] {
         assert_eq!(read_success(content_type, body, Extent::Whole), expected, "{content_type} {body:?}");
@@ -224,7 +224,7 @@ fn a_body_is_judged_by_what_it_says_it_is() {
 
 #[test]
 fn of_a_long_answer_the_count_and_the_beginning_of_the_message_are_read() {
-    let partly = |message: &str| Success::Partly { rejected: 300, message: message.to_owned() };
+    let partly = |message: &str| Ok(Verdict::AcceptedPartly { rejected: 300, message: message.to_owned() });
     let body = partial_success(300, "too öld");
     for (cut, expected) in [(1, partly("too öl")), (3, partly("too \u{fffd}")), (8, partly(""))] {
         let beginning = &body[..body.len() - cut];
@@ -238,13 +238,13 @@ fn of_a_long_answer_the_count_and_the_beginning_of_the_message_are_read() {
     }
     let json = br#"{"partialSuccess":{"rejectedSpans":300,"errorMessage":"too "#;
     for (content_type, beginning, expected) in [
-        ("", &b"\x0a\x0c\x08\xac"[..], Success::Odd(UNREADABLE)),
-        ("", &[0; 9], Success::Odd(UNREADABLE)),
+        ("", &b"\x0a\x0c\x08\xac"[..], Err(Oddity::Odd(UNREADABLE))),
+        ("", &[0; 9], Err(Oddity::Odd(UNREADABLE))),
         ("application/json", json, partly("too ")),
         ("application/json", &json[..39], partly("")),
-        ("application/json", &json[..38], Success::Odd(CUT_SHORT)),
-        ("application/json", b"{\"error\":", Success::Foreign),
-        ("text/html", PAGE, Success::Foreign),
+        ("application/json", &json[..38], Err(Oddity::Odd(CUT_SHORT))),
+        ("application/json", b"{\"error\":", Err(Oddity::Foreign)),
+        ("text/html", PAGE, Err(Oddity::Foreign)),
     ] {
         assert_eq!(
             read_success(content_type, beginning, Extent::Prefix),
@@ -257,14 +257,14 @@ fn of_a_long_answer_the_count_and_the_beginning_of_the_message_are_read() {
 #[test]
 fn what_breaks_off_is_delivered_if_it_was_a_collectors() {
     for (content_type, body, expected) in [
-        ("", &b""[..], Success::Odd(CUT_SHORT)),
-        ("application/x-protobuf", OLD, Success::Odd(CUT_SHORT)),
-        ("application/json", b"", Success::Odd(CUT_SHORT)),
-        ("application/json", b"{}", Success::Odd(CUT_SHORT)),
-        ("application/json", b"{\"partialSuccess\":", Success::Odd(CUT_SHORT)),
-        ("application/json", b"{\"error\":", Success::Foreign),
-        ("text/html", b"", Success::Foreign),
-        ("text/html", PAGE, Success::Foreign),
+        ("", &b""[..], Err(Oddity::Odd(CUT_SHORT))),
+        ("application/x-protobuf", OLD, Err(Oddity::Odd(CUT_SHORT))),
+        ("application/json", b"", Err(Oddity::Odd(CUT_SHORT))),
+        ("application/json", b"{}", Err(Oddity::Odd(CUT_SHORT))),
+        ("application/json", b"{\"partialSuccess\":", Err(Oddity::Odd(CUT_SHORT))),
+        ("application/json", b"{\"error\":", Err(Oddity::Foreign)),
+        ("text/html", b"", Err(Oddity::Foreign)),
+        ("text/html", PAGE, Err(Oddity::Foreign)),
     ] {
         assert_eq!(read_success(content_type, body, Extent::BrokenOff), expected, "{content_type} {body:?}");
     }

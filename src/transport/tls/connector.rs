@@ -58,22 +58,17 @@ impl TlsConnector {
         })
     }
 
-    /// Returns a connector that keeps the server's certificates, including those that are not valid.
+    /// Returns the same connector, which keeps the server's certificates, including those that are not valid.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// When the trusted authorities cannot be used.
     #[cfg(feature = "probe")]
-    pub(crate) fn recording(
-        settings: &TlsSettings,
-        host: &str,
-        protocol: Option<&[u8]>,
-    ) -> Result<Self, SetupError> {
-        let mut connector = Self::new(settings, host, protocol)?;
+    pub(crate) fn recording(mut self, settings: &TlsSettings) -> Result<Self, SetupError> {
         let recorder = Arc::new(Recorder::new(trusted_roots(settings)?)?);
         let verifier = Arc::clone(&recorder);
-        Arc::make_mut(&mut connector.config).dangerous().set_certificate_verifier(verifier);
-        connector.recorder = Some(recorder);
-        Ok(connector)
+        Arc::make_mut(&mut self.config).dangerous().set_certificate_verifier(verifier);
+        self.recorder = Some(recorder);
+        Ok(self)
     }
 
     /// Takes the certificate that the server showed in the last handshake, in DER. Only a handshake that succeeded has verified it.

@@ -195,7 +195,7 @@ fn what_a_long_answer_rejects_is_counted() {
         super::super::super::gzip::compress(&[&message], &mut packed);
         let sent = if is_packed { packed } else { message };
         let mut body = [&[u8::from(is_packed)][..], &(sent.len() as u32).to_be_bytes(), &sent].concat();
-        body.truncate(ANSWER_BYTES);
+        body.truncate(MAX_KEPT_BYTES);
         let head = fields(&[("grpc-encoding", "gzip")]);
         let answer = Response { status: 200, head, body, trailers: fields(&[("grpc-status", "0")]) };
         let Verdict::AcceptedPartly { rejected: 3000, message } = judge(&answer, TARGET) else {
@@ -292,7 +292,7 @@ fn messages_are_decoded_as_far_as_they_are_encoded() {
         (b"raw \xff", "raw \u{fffd}"),
         (b"%ff", "\u{fffd}"),
     ] {
-        assert_eq!(decode_percent(value), text, "{value:?}");
+        assert_eq!(message_text(value), text, "{value:?}");
     }
-    assert_eq!(decode_percent("x".repeat(10_000).as_bytes()).len(), 512);
+    assert_eq!(message_text("x".repeat(10_000).as_bytes()).len(), 512);
 }

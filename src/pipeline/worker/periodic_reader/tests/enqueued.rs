@@ -3,7 +3,7 @@
 use super::*;
 use crate::pipeline::queue::Wait;
 use crate::record::{
-    AggregationTemporality, AttributeSet, MetricHead, MetricRecord, Number, Period, PointKind,
+    AggregationTemporality, AttributeSet, MetricHead, MetricRecord, Number, Period, Point, PointKind,
 };
 
 /// A framed sum of a caller's own, with `points` points of the value 7.
@@ -14,7 +14,7 @@ fn outside(points: i64) -> Vec<u8> {
     let period = Period { start: 1, time: 2 };
     for number in 0..points {
         let attributes = AttributeSet::new([("number", number.into())]);
-        assert!(record.number(&attributes, period, Number::Int(7)));
+        assert!(record.add(&attributes, period, &Point::Number(Number::Int(7))));
     }
     record.finish().to_vec()
 }
