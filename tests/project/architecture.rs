@@ -18,6 +18,8 @@ mod source;
 const LAYERS: &[Row] = &[
     // forks, state of one process, the start of threads, atomics that a machine may lack
     row("process",         &[],                                               &["portable_atomic"]),
+    // what unit tests share
+    row("tests",           &[],                                               &[]),
     // text from elsewhere, made fit to be shown
     row("escape",          &[],                                               &[]),
     // the OTLP wire format
@@ -57,6 +59,8 @@ const LAYERS: &[Row] = &[
     row("pipeline/batch*", &["record", "config", "pipeline::ledger::Outcome"], &[]),
     row("pipeline/schedule*", &["record", "config"],                          &[]),
     row("pipeline/retry*", &["config", "transport::Verdict"],                 &[]),
+    // the whole pipeline in a test, with simulated time
+    row("pipeline/simulation*", &["process", "record", "context", "config", "metrics", "transport", "spool", "pipeline", "tests"], &["crossbeam_channel"]),
     // spans and log records, at the call site
     row("trace",           &["process", "record", "context", "config", "pipeline"], &[]),
     row("logs",            &["process", "record", "context", "pipeline"],     &[]),

@@ -43,6 +43,7 @@ pub(crate) struct Assembler {
     pub(super) spans: usize,
     bytes: usize,
     max_bytes: usize,
+    max_drawn_bytes: usize,
     /// Traces that were drawn, and their ids in the order of their first drawing.
     drawn: HashMap<TraceId, DrawnTrace>,
     drawn_order: VecDeque<TraceId>,
@@ -116,7 +117,7 @@ pub(super) struct OpenTrace {
 impl Assembler {
     /// Holds about `max_bytes` of records. Beyond that the traces that are due next are drawn early.
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, ..Self::default() }
+        Self { max_bytes, max_drawn_bytes: MAX_DRAWN_BYTES, ..Self::default() }
     }
 
     /// Takes a span of `bytes`.
@@ -215,7 +216,7 @@ impl Assembler {
         self.drawn_bytes -= drawn.bytes;
         spans.iter().for_each(|received| drawn.add(received));
         self.drawn_bytes += drawn.bytes;
-        while self.drawn_bytes > MAX_DRAWN_BYTES {
+        while self.drawn_bytes > self.max_drawn_bytes {
             let Some(oldest) = self.drawn_order.pop_front() else { break };
             self.drawn_bytes -= self.drawn.remove(&oldest).map_or(0, |drawn| drawn.bytes);
         }

@@ -222,10 +222,10 @@ fn beyond_its_bytes_the_trace_that_is_due_next_is_drawn() {
 #[test]
 fn memory_stays_bounded_however_many_traces_come() {
     let mut bench = Bench::new();
-    bench.assembler.max_bytes = 100_000;
+    (bench.assembler.max_bytes, bench.assembler.max_drawn_bytes) = (100_000, 1_000_000);
     let mut drawn = 0;
-    for number in 0..100_000_u64 {
-        let now = bench.at(number / 1000);
+    for number in 0..10_000_u64 {
+        let now = bench.at(number / 100);
         let id = number.to_be_bytes();
         let mut received = span(1, 1, 7);
         Arc::make_mut(&mut received.span).trace_id = id.to_vec();
@@ -235,9 +235,10 @@ fn memory_stays_bounded_however_many_traces_come() {
         }
         assert!(bench.assembler.bytes <= bench.assembler.max_bytes);
     }
-    assert_eq!(drawn + bench.assembler.open.len(), 100_000);
+    assert_eq!(drawn + bench.assembler.open.len(), 10_000);
     let Assembler { drawn, drawn_order, drawn_bytes, .. } = bench.assembler;
-    assert!(drawn_bytes <= MAX_DRAWN_BYTES && drawn_order.len() == drawn.len());
+    assert!((500_000..=1_000_000).contains(&drawn_bytes), "{drawn_bytes}");
+    assert_eq!(drawn_order.len(), drawn.len());
     assert_eq!(drawn_bytes, drawn.values().map(|drawn| drawn.bytes).sum::<usize>());
 }
 
