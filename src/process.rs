@@ -109,7 +109,14 @@ impl<T> PerProcess<T> {
     /// This process's own, if it has one already.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
-        if self.generation == generation() { Some(&self.value) } else { self.get_in_child() }
+        self.original().or_else(|| self.get_in_child())
+    }
+
+    /// What it was made with, in the process that made it. Callers on the fast path take everything else from a function of its
+    /// own, and so need no second test.
+    #[inline]
+    pub(crate) fn original(&self) -> Option<&T> {
+        if self.generation == generation() { Some(&self.value) } else { None }
     }
 
     #[cold]

@@ -196,15 +196,18 @@ struct Bound<N> {
 impl<N> Bound<N> {
     #[inline]
     fn on_aggregators(&self, update: impl Fn(&Aggregator)) {
-        for series in &self.series.get().unwrap_or_else(|| self.series_of_child()).0 {
-            update(&series.aggregator);
+        match self.series.original().map(|series| &*series.0) {
+            // most programs have one exporter of metrics
+            Some([only]) => update(&only.aggregator),
+            _ => self.on_all_aggregators(update),
         }
     }
 
-    #[cold]
-    fn series_of_child(&self) -> &BoundSeries {
+    #[inline(never)]
+    fn on_all_aggregators(&self, update: impl Fn(&Aggregator)) {
         let bind = |first: &Arc<Series>| self.handle.instrument.bind(&first.attributes);
-        self.series.get_or_renew(|| self.first.as_ref().map(bind).unwrap_or_default())
+        let series = self.series.get_or_renew(|| self.first.as_ref().map(bind).unwrap_or_default());
+        series.0.iter().for_each(|series| update(&series.aggregator));
     }
 }
 

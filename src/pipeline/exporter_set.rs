@@ -185,7 +185,7 @@ impl ExporterSet {
     /// exporters counts nothing.
     #[inline(never)]
     pub(crate) fn count_log_filtered(&self, severity: Severity) {
-        let handles = self.handles.get().map_or(&[][..], Vec::as_slice);
+        let handles = self.handles.original().map_or_else(|| self.running(), Vec::as_slice);
         handles.iter().for_each(|handle| handle.count_if_filtered(severity));
     }
 
@@ -256,7 +256,7 @@ impl ExporterSet {
     /// The exporters of this process; a child starts its own at the first call.
     #[inline]
     fn handles(&self) -> &[ExporterHandle] {
-        match self.handles.get() {
+        match self.handles.original() {
             Some(handles) => handles,
             None => self.handles_of_child(),
         }

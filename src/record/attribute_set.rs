@@ -330,9 +330,7 @@ impl AttributeSet {
     /// Whether it has the values of these pairs, if both follow the same pattern.
     #[inline(always)]
     pub(crate) fn has_values(&self, pairs: &[(&str, Value<'_>)]) -> bool {
-        if self.len() != pairs.len() {
-            return false;
-        }
+        debug_assert_eq!(self.len(), pairs.len(), "a pattern has one length");
         for (entry, (_, value)) in self.entries.iter().zip(pairs) {
             if !self.is_value(entry, value) {
                 return false;

@@ -370,7 +370,10 @@ fn kind(text: &str) -> Option<SpanKind> {
         ("consumer", SpanKind::Consumer),
         ("internal", SpanKind::Internal),
     ];
-    kinds.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, kind)| kind)
+    // in lower case, as nearly all programs write them
+    let exact = kinds.iter().find(|(name, _)| text == *name);
+    let found = exact.or_else(|| kinds.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)));
+    found.map(|(_, kind)| *kind)
 }
 
 #[cfg(test)]
