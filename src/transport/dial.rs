@@ -111,7 +111,12 @@ impl Dialer {
         }
         let addresses = self.order(addresses);
         let stream = match (&addresses[..], self.driver) {
-            ([address], _) => connect(address, time_left(deadline)?),
+            ([address], Driver::OwnThread) => match connect(address, time_left(deadline)?.min(HEAD_START)) {
+                // A thread of its own waits for the address, so that the attempt can be ended.
+                Err(error) if error.kind() == ErrorKind::TimedOut => self.race(&addresses, deadline),
+                connected => connected,
+            },
+            ([address], Driver::Caller) => connect(address, time_left(deadline)?),
             (_, Driver::OwnThread) => self.race(&addresses, deadline),
             (_, Driver::Caller) => connect_in_turn(&addresses, deadline),
         }?;
@@ -134,7 +139,8 @@ impl Dialer {
     fn race(&self, addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
         // If there are more addresses than threads, some wait until others have failed.
         let share = time_left(deadline)? / addresses.len().div_ceil(MAX_THREADS) as u32;
-        let (results, mut waiting, mut running) = (Arc::new(Results::new()), addresses, 0);
+        let (results, mut waiting, mut running) = (Arc::new(Results::new()), addresses, 0_usize);
+        self.interrupter.watch_race(&results);
         let mut failure = ErrorKind::TimedOut.into();
         while !self.interrupter.is_broken() {
             let Ok(left) = time_left(deadline) else { break };
@@ -148,7 +154,8 @@ impl Dialer {
             }
             match results.take(left.min(HEAD_START)) {
                 Some(Ok(stream)) => return Ok(stream),
-                Some(Err(error)) => (running, failure) = (running - 1, clearer(failure, error)),
+                // The interrupter's message, which ends the loop, is of no address.
+                Some(Err(error)) => (running, failure) = (running.saturating_sub(1), clearer(failure, error)),
                 None => {}
             }
         }
@@ -257,6 +264,8 @@ struct State {
     is_interrupted_for_good: bool,
     is_cut: bool,
     socket: Weak<TcpStream>,
+    /// The race that the attempt waits for.
+    race: Weak<Results>,
 }
 
 impl Interrupter {
@@ -274,6 +283,11 @@ impl Interrupter {
         if state.is_broken() { Err(ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
     }
 
+    /// Makes the thread that waits for this race wake when the attempt is ended.
+    fn watch_race(&self, race: &Arc<Results>) {
+        self.lock().race = Arc::downgrade(race);
+    }
+
     /// Returns whether this attempt was ended.
     pub(super) fn is_broken(&self) -> bool {
         self.lock().is_broken()
@@ -283,14 +297,14 @@ impl Interrupter {
     pub(super) fn interrupt_for_good(&self) {
         let mut state = self.lock();
         state.is_interrupted_for_good = true;
-        state.shut_socket();
+        state.end_attempt();
     }
 
     /// Ends this attempt, or the one that is about to begin.
     pub(super) fn cut(&self) {
         let mut state = self.lock();
         state.is_cut = true;
-        state.shut_socket();
+        state.end_attempt();
     }
 
     /// Returns a function that [ends all attempts](Self::interrupt_for_good).
@@ -316,7 +330,10 @@ impl State {
         self.is_interrupted_for_good || self.is_cut
     }
 
-    fn shut_socket(&self) {
+    fn end_attempt(&self) {
+        if let Some(race) = self.race.upgrade() {
+            race.put(Err(ErrorKind::TimedOut.into()));
+        }
         if let Some(socket) = self.socket.upgrade() {
             // An error means that the socket is broken already.
             let _ = socket.shutdown(Shutdown::Both);
