@@ -157,14 +157,20 @@ impl Counters {
         lock(&self.outcomes).closed
     }
 
-    /// Closes the counters: what is not settled by now is lost to the shutdown, unless the flight recorder has it.
-    pub(crate) fn close(&self, is_recorded: bool, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
+    /// Closes the counters: what is not settled by now is lost to the shutdown, unless the flight recorder has all records of the
+    /// signal.
+    pub(crate) fn close(
+        &self,
+        is_recorded: [bool; Signal::COUNT],
+        accepted: impl FnOnce() -> [u64; Signal::COUNT],
+    ) {
         let mut outcomes = lock(&self.outcomes);
         if outcomes.closed {
             return;
         }
         outcomes.closed = true;
-        for (counts, accepted) in outcomes.counts.iter_mut().zip(accepted()) {
+        let signals = outcomes.counts.iter_mut().zip(accepted()).zip(is_recorded);
+        for ((counts, accepted), is_recorded) in signals {
             let left = unsettled(counts, accepted);
             *if is_recorded { &mut counts.spooled } else { &mut counts.dropped.shutdown } += left;
         }
