@@ -1,6 +1,4 @@
 //! Syntax errors of the YAML parser, with advice.
-//!
-//! Frequent errors have words of their own; all others are reported by the parser's name for them.
 
 use granit_parser::{ErrorKind, ScanError};
 
@@ -12,16 +10,13 @@ use crate::config::error::{Diagnostic, Fault};
 pub(super) fn diagnostic(error: &ScanError, text: &str, file: &str) -> Diagnostic {
     let marker = error.marker();
     let (mut line, mut column) = (marker.line(), marker.col() + 1);
-    let mut fault = in_our_words(error.kind());
     if is_about_tabs(error.kind()) {
-        fault = Fault::new("a tab is used for indentation", "write spaces");
         // the parser names the value before the tab
-        (line, column) = tab_in_indentation(text, line).unwrap_or((line, column));
+        if let Some(found) = tab_in_indentation(text, line) {
+            (line, column) = found;
+        }
     }
-    if text.lines().nth(line.saturating_sub(1)).is_some_and(|line| line.starts_with('%')) {
-        fault = Fault::new("a directive that cannot be read", "remove the line that begins with %");
-    }
-    fault.error(Some(Location { file: file.to_owned(), line, column }), "")
+    in_our_words(error.kind()).error(Some(Location { file: file.to_owned(), line, column }), "")
 }
 
 pub(super) fn too_deep() -> Fault {
@@ -29,6 +24,9 @@ pub(super) fn too_deep() -> Fault {
 }
 
 fn in_our_words(kind: &ErrorKind) -> Fault {
+    if is_about_tabs(kind) {
+        return Fault::new("a tab is used for indentation", "write spaces");
+    }
     let (what, fix) = match kind {
         ErrorKind::RecursionLimitExceeded => return too_deep(),
         ErrorKind::UnexpectedCharacter { character } => return unexpected(*character),
@@ -41,35 +39,53 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
         ErrorKind::MisplacedFlowCollectionEnd => {
             ("a bracket is closed that was never opened", "remove it, or quote the text")
         }
-        ErrorKind::ExpectedFlowSequenceSeparator => ("a list goes on without a comma", "write , or ] here"),
-        ErrorKind::ExpectedFlowMappingSeparator => ("a table goes on without a comma", "write , or } here"),
-        ErrorKind::UnclosedQuotedScalar => ("a quote is never closed", "close it"),
+        ErrorKind::UnexpectedEofFlowSequence | ErrorKind::ExpectedFlowSequenceSeparator => {
+            ("a list goes on without a comma", "write , or ] here")
+        }
+        ErrorKind::UnexpectedEofFlowMapping
+        | ErrorKind::UnexpectedEofImplicitFlowMapping
+        | ErrorKind::ExpectedFlowMappingSeparator => ("a table goes on without a comma", "write , or } here"),
+        ErrorKind::UnclosedQuotedScalar | ErrorKind::DocumentIndicatorInQuotedScalar => {
+            ("a quote is never closed", "close it")
+        }
         ErrorKind::InvalidQuotedScalarIndent => {
             ("a line of quoted text is not indented", "close the quote above, or indent this line")
         }
         ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => {
             ("text after the closing quote", "quote the whole value")
         }
-        ErrorKind::UnknownQuotedScalarEscape => {
-            ("an unknown escape in double quotes", "write \\\\ for a backslash, or use single quotes")
-        }
-        ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => (
+        ErrorKind::MappingValueNotAllowed
+        | ErrorKind::InvalidColonPlacement
+        | ErrorKind::FlowMappingValueAdjacentCollection => (
             "a colon where no key can stand",
             "quote text with a colon in it, indent keys alike, and close what is open above",
         ),
+        ErrorKind::InvalidMappingValueWhitespace => ("no space after a colon", "write one"),
         ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => {
             ("a key without a colon", "write a colon and a space after it, in the same line")
         }
-        ErrorKind::ExpectedBlockMappingKey | ErrorKind::MappingKeyNotAllowed => {
+        ErrorKind::ExpectedBlockMappingKey
+        | ErrorKind::MappingKeyNotAllowed
+        | ErrorKind::UnexpectedEofBlockMapping => {
             ("a key is expected here", "indent all keys of a table alike")
         }
-        ErrorKind::ExpectedBlockSequenceEntry | ErrorKind::BlockSequenceEntryNotAllowed => {
+        ErrorKind::ExpectedBlockSequenceEntry
+        | ErrorKind::BlockSequenceEntryNotAllowed
+        | ErrorKind::BlockEntryInFlowCollection
+        | ErrorKind::InvalidBlockEntryWhitespace
+        | ErrorKind::PlainScalarStartsWithDashFlowIndicator
+        | ErrorKind::UnexpectedEofBlockSequence => {
             ("a list is out of place", "write its dashes under each other, each with a space after it")
         }
-        ErrorKind::InvalidIndentation => {
-            ("the indentation fits nothing above", "indent lines that belong together alike")
+        ErrorKind::InvalidIndentation
+        | ErrorKind::InvalidFlowScalarIndent
+        | ErrorKind::InvalidBlockScalarIndent => {
+            ("the indentation fits nothing above", "indent what belongs together alike")
         }
-        ErrorKind::InvalidBlockScalarHeader => {
+        ErrorKind::ExpectedDocumentStart | ErrorKind::InvalidDocumentEnd => {
+            ("the document has ended before this", "indent what belongs together alike, or remove it")
+        }
+        ErrorKind::InvalidBlockScalarHeader | ErrorKind::ZeroBlockScalarIndent => {
             ("text after | or >", "begin it in the next line; text that begins with | or > needs quotes")
         }
         ErrorKind::MissingAnchorOrAliasName => {
@@ -78,16 +94,48 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
         ErrorKind::UnknownAnchor => {
             ("an alias of nothing", "mark its value with & before; text that begins with * needs quotes")
         }
-        ErrorKind::CommentNotSeparated => {
+        ErrorKind::UnknownQuotedScalarEscape
+        | ErrorKind::InvalidQuotedScalarHexEscape
+        | ErrorKind::InvalidLowSurrogateHexEscape
+        | ErrorKind::InvalidLowSurrogate
+        | ErrorKind::MissingLowSurrogate
+        | ErrorKind::UnpairedLowSurrogate
+        | ErrorKind::InvalidUnicodeEscape => {
+            ("an unknown escape in double quotes", "write \\\\ for a backslash, or use single quotes")
+        }
+        ErrorKind::CommentNotSeparated | ErrorKind::CommentInterceptedScalar => {
             ("a comment is out of place", "write a space before #; text with # in it needs quotes")
         }
-        ErrorKind::UndeclaredTagHandle => {
+        ErrorKind::BomInsideDocument => ("a byte order mark within the text", "remove it"),
+        ErrorKind::DuplicateVersionDirective
+        | ErrorKind::UnsupportedYamlMajorVersion
+        | ErrorKind::DuplicateTagDirective
+        | ErrorKind::MissingDocumentEndBeforeDirective
+        | ErrorKind::InvalidDirectiveTerminator
+        | ErrorKind::MissingYamlVersionSeparator
+        | ErrorKind::MissingDirectiveName
+        | ErrorKind::InvalidDirectiveName
+        | ErrorKind::DirectiveByteLimitExceeded { .. }
+        | ErrorKind::TooManyReservedDirectiveParams { .. }
+        | ErrorKind::YamlVersionTooLong
+        | ErrorKind::MissingYamlVersion
+        | ErrorKind::ExpectedTagDirectiveBang
+        | ErrorKind::InvalidTagDirectiveTerminator => {
+            ("a directive that cannot be read", "remove the line that begins with %")
+        }
+        ErrorKind::UndeclaredTagHandle
+        | ErrorKind::ExpectedTagBang
+        | ErrorKind::InvalidGlobalTagCharacter
+        | ErrorKind::InvalidTagTerminator
+        | ErrorKind::MissingTagUri
+        | ErrorKind::UnclosedVerbatimTag
+        | ErrorKind::InvalidTagEscape
+        | ErrorKind::InvalidTagUtf8LeadingByte
+        | ErrorKind::InvalidTagUtf8TrailingByte
+        | ErrorKind::InvalidTagUtf8 => {
             ("a tag that cannot be read", "remove it; text that begins with ! needs quotes")
         }
-        rare => {
-            let fix = "correct it, or quote text that is to be taken as it is";
-            return Fault::new(format!("not valid YAML: {rare:?}"), fix);
-        }
+        _ => ("this is not YAML", "quote text that is to be taken as it is"),
     };
     Fault::new(what, fix)
 }
