@@ -175,7 +175,8 @@ fn is_begun(value: &str) -> bool {
 fn is_one_value(value: &str) -> bool {
     const OF_SEVERAL_LINES: [&str; 6] = ["-----", "\"\"\"", "'''", "\\n", "\\r", "\\u"];
     value.len() <= MAX_VALUE
-        && !value.contains(['=', '@', '#', '?', '{', ','])
+        && !value.contains(['=', '@', '#', '?', '{', ',', '\r'])
+        && !value.contains(": ")
         && !OF_SEVERAL_LINES.iter().any(|sign| value.contains(sign))
 }
 
@@ -281,6 +282,9 @@ mod tests {
             "  [hunter2]",
             "  {hunter2}",
             "  endpoint: http://me:hunter2@localhost",
+            "  endpoint: http://localhost headers: hunter2",
+            "  level: \"loud\" authorization: hunter2",
+            "  lossy: yes\r    headers: hunter2",
             "  endpoint: http://localhost/?key=hunter2",
             "  collector: {endpoint: hunter2}",
             "  sampling: 100 # hunter2",
