@@ -84,15 +84,17 @@ struct Mark {
 }
 
 impl<'d> Places<'d> {
-    /// Marks every start of a line, and places within long lines, so that no search for a column is long.
-    pub(super) fn new(file: &'d str, text: &'d str) -> Self {
+    /// Marks every start of a line, and places within long lines, so that no search for a column is long. In YAML, also a
+    /// carriage return alone ends a line.
+    pub(super) fn new(file: &'d str, text: &'d str, is_yaml: bool) -> Self {
         const STRIDE: usize = 1_024;
         let mut here = Mark { offset: 0, line: 1, column: 1 };
         let mut marks = vec![here];
         for character in text.chars() {
             here.offset += character.len_utf8();
             here.column += 1;
-            if character == '\n' {
+            let is_return = is_yaml && character == '\r' && !text[here.offset..].starts_with('\n');
+            if character == '\n' || is_return {
                 (here.line, here.column) = (here.line + 1, 1);
             }
             if here.column % STRIDE == 1 {

@@ -35,7 +35,7 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     let readable = String::from_utf8(bytes).unwrap_or_default();
     let mut reader = Reader {
         text: &readable,
-        places: Places::new(file, text),
+        places: Places::new(file, text, false),
         root: Table::default(),
         mistakes: Vec::new(),
         current: CurrentTable::default(),

@@ -91,9 +91,6 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
         ErrorKind::MissingAnchorOrAliasName => {
             ("& or * without a name", "quote text that begins with & or *")
         }
-        ErrorKind::UnknownAnchor => {
-            ("an alias of nothing", "mark its value with & before; text that begins with * needs quotes")
-        }
         ErrorKind::UnknownQuotedScalarEscape
         | ErrorKind::InvalidQuotedScalarHexEscape
         | ErrorKind::InvalidLowSurrogateHexEscape

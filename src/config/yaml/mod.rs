@@ -35,7 +35,7 @@ const NO_ANCHOR: usize = 0;
 /// The text should be at most 1 MiB: time and memory grow with it up to a bound on the number of values.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     let mut builder = Builder {
-        places: Places::new(file, text),
+        places: Places::new(file, text, true),
         budget: Weight::BUDGET,
         frames: Vec::new(),
         anchored: HashMap::new(),
@@ -80,7 +80,11 @@ impl Builder<'_> {
     ///
     /// The first syntax error, or a limit that the document goes beyond.
     fn read(&mut self, file: &str, text: &str) -> Result<(), Diagnostic> {
-        let limits = options! { flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH };
+        let limits = options! {
+            flow_nesting_limit: MAX_DEPTH,
+            block_nesting_limit: MAX_DEPTH,
+            emit_unresolved_aliases: true,
+        };
         let mut parser = Parser::new_from_str_with_options(text, limits);
         let mut documents = 0;
         while let Some(event) = parser.next_event() {
@@ -115,7 +119,11 @@ impl Builder<'_> {
                 self.open(Contents::Table(OpenTable::default()), anchor, tag.as_deref(), span)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
-            Event::Alias(anchor) => self.alias(anchor),
+            Event::Alias(anchor) => self.alias(anchor, span),
+            Event::UnresolvedAlias(_) => {
+                let fix = "mark its value with & before; text that begins with * needs quotes";
+                self.broken_alias(span, Fault::new("an alias of nothing", fix))
+            }
             // the others mark where documents begin and end
             _ => Ok(()),
         }
@@ -180,9 +188,10 @@ impl Builder<'_> {
         self.finish_part(Part { node: Node { at, value }, weight }, anchor)
     }
 
-    fn alias(&mut self, anchor: usize) -> Result<(), Fault> {
+    fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Fault> {
         let Some(part) = self.anchored.get(&anchor) else {
-            return Fault::err("an alias inside of the value that it stands for", "write the value out");
+            let fault = Fault::new("an alias inside of the value that it stands for", "write the value out");
+            return self.broken_alias(span, fault);
         };
         if self.frames.len() + part.weight.levels > MAX_DEPTH {
             return Err(fault::too_deep());
@@ -190,6 +199,15 @@ impl Builder<'_> {
         self.budget.charge(part.weight)?;
         let part = part.clone();
         self.put(part);
+        Ok(())
+    }
+
+    /// Puts nothing where an alias stands, and reports why.
+    fn broken_alias(&mut self, span: Span, fault: Fault) -> Result<(), Fault> {
+        let (at, weight) = (place(span), Weight::of_text(""));
+        self.budget.charge(weight)?;
+        self.spoil(at, NO_ANCHOR, fault);
+        self.put(Part { node: Node { at, value: Tree::Null }, weight });
         Ok(())
     }
 
@@ -213,7 +231,9 @@ impl Builder<'_> {
             Contents::List(nodes) => nodes.push(node),
             Contents::Table(table) if table.awaits_key() => {
                 let at = node.at;
-                if let Err((name, fault)) = table.take_key(node, &self.places) {
+                let taken = table.take_key(node, &self.places);
+                // A broken alias has been reported already.
+                if let Some((name, fault)) = taken.err().filter(|_| !self.places.is_spoilt(at)) {
                     self.mistake(at, name.as_deref(), NO_ANCHOR, fault);
                 }
             }
@@ -225,11 +245,16 @@ impl Builder<'_> {
     fn tagged(&mut self, tag: Option<&Tag>, anchor: usize, span: Span) -> (bool, usize) {
         let at = place(span);
         let is_text = tree::asks_for_text(tag).unwrap_or_else(|fault| {
-            self.mistake(at, None, anchor, fault);
-            self.places.spoil(at..at + 1);
+            self.spoil(at, anchor, fault);
             false
         });
         (is_text, at)
+    }
+
+    /// Reports a mistake in a value whose meaning is unknown because of it.
+    fn spoil(&mut self, at: usize, anchor: usize, fault: Fault) {
+        self.mistake(at, None, anchor, fault);
+        self.places.spoil(at..at + 1);
     }
 
     /// Reports a mistake. `name` is the key in the innermost table that it is about, if that is not the one being read;
