@@ -249,7 +249,10 @@ impl Moment<'_> {
         let (mut pieces, attributes) = match self {
             Self::Event(event) => {
                 let ink = if event.name == EXCEPTION { Ink::BAD } else { Ink::PLAIN };
-                (vec![(ink, format!("{} {}", style.glyph("◆"), event.name))], &event.attributes)
+                (
+                    vec![(ink, format!("{} {}", style.glyph("◆"), event.name).trim_end().to_owned())],
+                    &event.attributes,
+                )
             }
             Self::Log(view) => (log_pieces(view).to_vec(), &view.log.attributes),
         };
