@@ -1,6 +1,6 @@
-//! How far tests search. `PROPTEST_CASES` decides it, which proptest reads as well: so one variable is for all searches.
+//! The number of cases that tests try. `PROPTEST_CASES` sets it for property tests and for all other searches.
 
-/// The number of cases of a property test if nothing else is said.
+/// The default of proptest.
 const ALL: u32 = 256;
 
 /// How many of `cases` a search tries.
@@ -8,8 +8,7 @@ pub(crate) fn share_of(cases: u32) -> u32 {
     (u64::from(cases) * u64::from(tried()) / u64::from(ALL)).max(1) as u32
 }
 
-/// A search through all places of a file looks at each of them, or at one in so many. It is odd, so that each bit of a byte has
-/// its turn.
+/// The step of a search through all bits or bytes of a file. It is odd, so that the search reaches every bit of a byte.
 pub(crate) fn stride() -> usize {
     (ALL / tried()).max(1) as usize | 1
 }

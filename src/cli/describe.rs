@@ -156,7 +156,7 @@ impl LogView<'_> {
         }
     }
 
-    /// A text as it is, anything else as an attribute would be written; empty if there is none.
+    /// Returns the body: text unchanged, other values as attributes are written. Without a body it is empty.
     pub(crate) fn body(&self) -> String {
         match self.log.body.as_ref().and_then(|body| body.value.as_ref()) {
             None => String::new(),

@@ -28,7 +28,7 @@ const ASCII_BARS: [char; 8] = ['_', '.', '-', ':', '=', '+', '*', '#'];
 /// Series listed; the rest is counted.
 const MAX_LISTED: usize = 40;
 
-/// Draws a table of all series of `metrics`, the services in the order of the palette; nothing if there are none.
+/// Draws a table of all series of `metrics`, with the services in the order of the palette. Without series it draws nothing.
 pub(crate) fn draw(metrics: &[ReceivedMetric], palette: &mut Palette, style: &Style) -> Vec<String> {
     let mut store = SeriesStore::new(usize::MAX, usize::MAX);
     metrics.iter().for_each(|metric| _ = store.add(metric));

@@ -228,7 +228,7 @@ impl StartingSpan {
         Self(Some(span))
     }
 
-    /// The span, if what is set goes anywhere.
+    /// Returns the span if it is recorded.
     #[inline]
     pub(super) fn recording(&mut self) -> Option<&mut DetachedSpan> {
         self.0.as_mut().filter(|span| span.is_recording())

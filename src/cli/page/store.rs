@@ -1,4 +1,4 @@
-//! What the page shows: the last whole traces, log records, series and refused requests, within a bound of memory.
+//! The records of the page: the newest traces, log records, series and refused requests that fit into a bound of memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -159,7 +159,7 @@ impl View {
         self.print_block(&lines, out)
     }
 
-    /// Draws a row for each series that is new or has changed; nothing if there is none.
+    /// Draws a row for each series that is new or has changed.
     fn draw_changed(&mut self, metrics: &[&ReceivedMetric]) -> Vec<String> {
         let mut series: HashMap<u64, bool> = HashMap::new();
         for (identity, is_changed) in metrics.iter().flat_map(|metric| self.series.add(metric)) {

@@ -24,7 +24,7 @@ pub(crate) enum Wait {
     No,
     /// From now on.
     FromNow,
-    /// For what is left of a wait that began then.
+    /// From an earlier time, so that the waits for several exporters do not add up.
     Since(Instant),
 }
 
