@@ -48,7 +48,7 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "an event with more fields than the limit keeps its source location",
-        why: "on spans the location precedes the fields in both; it is the first place to look when fields are missing",
+        why: "on spans, both stacks record the location before the fields; the location shows where to look for missing fields",
         cases: &[
             ("too_many_fields_of_an_event: span: event 1 attribute code.*", "–", "*"),
             ("too_many_fields_of_an_event: span: event 1 attribute f123", "int 123", "–"),
@@ -99,7 +99,7 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "an event with an `error` and no message is an exception, in every form of the field",
+        what: "an event with an `error` and no message is an exception, also as `%error` and `?error`",
         why: "theirs makes an exception of `%error` and `?error`, but not of the error value, which has more information",
         cases: &[
             ("with_an_error: span: event 1", "event *", "exception"),
