@@ -59,7 +59,7 @@
 //! | [Configuration](guide::configuration), [environment](guide::environment) | every setting and variable with its default |
 //! | [Exit](guide::exit) | which records survive `process::exit`, panics and signals |
 //! | [Operations](guide::operations) | threads, a full queue, the ledger, problems, forks, containers |
-//! | [Troubleshooting](guide::troubleshooting) | nothing arrives: a list of checks |
+//! | [Troubleshooting](guide::troubleshooting), [messages](guide::messages) | nothing arrives; every error and problem |
 //! | [Testing](guide::testing) | tests of your program's telemetry |
 //! | [Bridges](guide::bridges), [migration](guide::migration) | `tracing`, `log`, `metrics`, the OpenTelemetry SDK |
 //! | [gRPC](guide::grpc) | OTLP over gRPC |

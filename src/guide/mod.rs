@@ -11,6 +11,7 @@
 //! | [`exit`] | which records survive `process::exit`, a panic, SIGTERM and `kill -9` |
 //! | [`operations`] | threads, a full queue, the ledger, problems, forks, containers |
 //! | [`troubleshooting`] | nothing arrives: a list of checks, from the program to the collector |
+//! | [`messages`] | every error and problem, with its meaning and its remedy |
 //! | [`testing`] | tests of your program's telemetry |
 //! | [`bridges`] | `tracing`, `log`, `metrics` and the OpenTelemetry SDK |
 //! | [`migration`] | from tracing-opentelemetry or opentelemetry-otlp, with every difference |
