@@ -1,5 +1,5 @@
-//! OTLP export for programs without an async runtime: traces, logs and metrics leave through a bounded queue and one
-//! background thread, as protobuf over blocking HTTP or gRPC, and every record is accounted for.
+//! OTLP export for programs without an async runtime. Traces, logs and metrics go through a bounded queue to one
+//! background thread per exporter, which sends them as protobuf over blocking HTTP or gRPC. A ledger counts every record.
 //!
 //! ```
 //! use std::time::Duration;
@@ -16,13 +16,13 @@
 //! {
 //!     let mut checkout = tracer.span("checkout"); // this thread's current span until it is dropped
 //!     checkout.set("order.id", 4711);
-//!     let mut payment = tracer.span("payment"); // finds its parent by itself
+//!     let mut payment = tracer.span("payment"); // a child of checkout
 //!     payment.event("retry").set("attempt", 2);
 //!     telemetry.logger("shop").warn("declined").set("amount", 12.5).emit(); // carries the ids of payment
 //!     payment.status(Status::Error("card declined"));
 //! }
 //! telemetry.meter("shop").counter("orders").add(1, &[("shop.country", "SE")]);
-//! let ledger = telemetry.shutdown(Duration::from_secs(2)); // never takes longer
+//! let ledger = telemetry.shutdown(Duration::from_secs(2)); // returns within 2 s + 50 ms
 //! assert_eq!(ledger.lost(), 0);
 //! # assert_eq!((receiver.span_count(), receiver.log_count(), receiver.point_count()), (2, 1, 1));
 //! # }
@@ -39,48 +39,55 @@
 //!                            │                  │     ledger: every record, by reason
 //! ```
 //!
-//! A span or log record is written as OTLP protobuf, attribute by attribute, into a buffer that its thread keeps: it costs
-//! no allocation. When it ends, its bytes are copied into a chunk of the queue, which is bounded in records *and* bytes.
-//! The worker gathers whole chunks, frames them into requests and sends them over one kept-alive connection. Measurements
-//! are no records yet: each is added to its series by an atomic step or under a lock that is hardly ever contended,
-//! and the worker frames the sums when it is time to push.
+//! A span or log record is encoded as OTLP protobuf while the program sets its attributes, into a buffer that its thread
+//! reuses, so a record needs no allocation. When the record ends, its bytes are copied into a chunk of the queue. The queue is
+//! bounded in records *and* in bytes. The worker puts whole chunks into requests and sends them over one connection, which
+//! it keeps alive. Measurements do not enter the queue: each is added to its series, with an atomic operation or under a
+//! lock that is rarely contended, and the worker encodes the sums once per interval.
 //!
-//! Start at [`Telemetry`], which leads to [`Tracer`] and [`Span`], [`Logger`] and [`Log`], [`Meter`] and its instruments.
-//! [`Config`] and [`Exporter`] describe where records go; [`Ledger`] counts what became of them.
+//! Start with [`Telemetry`]. It makes [`Tracer`]s for [`Span`]s, [`Logger`]s for [`Log`] records, and [`Meter`]s for
+//! instruments. [`Config`] and [`Exporter`] describe where the records go. [`Ledger`] counts what happened to them.
 //!
 //! # The guide
 //!
-//! - [Programs](guide::programs): a web service, a command-line tool, one without threads, a migrated one
-//! - [Signals](guide::signals): spans, log records, metrics, sampling
-//! - [Contexts](guide::contexts): headers, environment, threads, rayon, channels, baggage, and the global
-//! - [Configuration](guide::configuration) and [environment variables](guide::environment): every setting and its default
-//! - [Bridges](guide::bridges) for `tracing`, `log`, `metrics` and the OpenTelemetry API; [migration](guide::migration)
-//! - [gRPC](guide::grpc)
-//! - [C](guide::c), C++ and other languages
-//! - [Operations](guide::operations): a full queue, the ledger, problems, fork, containers
-//! - [Exit](guide::exit): what survives `process::exit`, panics, signals
-//! - [Limits](guide::limits)
-//! - [Testing your own program](guide::testing)
-//! - [Growing past one machine](guide::growing)
-//! - [Shell scripts](guide::shell), make, cargo and CI jobs
-//! - [The command](guide::command)
+//! | chapter | content |
+//! |---|---|
+//! | [First hour](guide::first_hour) | step by step from an empty directory to a trace in the browser |
+//! | [Programs](guide::programs) | complete programs: a web service, a tool, a program without threads, a migrated program |
+//! | [Signals](guide::signals) | spans, log records, metrics, sampling |
+//! | [Contexts](guide::contexts) | headers, environment, threads, rayon, channels, baggage, the global |
+//! | [Configuration](guide::configuration), [environment](guide::environment) | every setting and variable with its default |
+//! | [Exit](guide::exit) | which records survive `process::exit`, panics and signals |
+//! | [Operations](guide::operations) | threads, a full queue, the ledger, problems, forks, containers |
+//! | [Troubleshooting](guide::troubleshooting), [messages](guide::messages) | nothing arrives; every error and problem |
+//! | [Testing](guide::testing) | tests of your program's telemetry |
+//! | [Bridges](guide::bridges), [migration](guide::migration) | `tracing`, `log`, `metrics`, the OpenTelemetry SDK |
+//! | [gRPC](guide::grpc) | OTLP over gRPC |
+//! | [Spool](guide::spool) | records that survive `kill -9` and outages |
+//! | [C](guide::c) | programs in C, and languages that call C |
+//! | [Command](guide::command), [shell scripts](guide::shell) | the `standpipe` command; make, cargo and CI jobs |
+//! | [Page](guide::page) | a tour of the page in the browser |
+//! | [Limits](guide::limits), [targets](guide::targets), [size](guide::size) | bounds, tested systems, small programs |
+//! | [Growing](guide::growing) | more than one machine |
+//! | [Contributing](guide::contributing) | modules, test suites, frequent changes, release |
 //!
 //! # Features
 //!
-//! | feature | default | what it adds |
+//! | feature | default | adds |
 //! |---|---|---|
-//! | `tls` | yes | `https` endpoints, by rustls with bundled roots or your own CA; client certificates |
+//! | `tls` | yes | `https` endpoints with rustls: bundled roots or your own CA, client certificates |
 //! | `gzip` | yes | compressed requests |
 //! | `grpc` | yes | [`Exporter::grpc`] and `transport = "grpc"`: OTLP over gRPC |
 //! | `yaml` | no | configuration files in YAML |
-//! | `probe` | no | the module `probe`: checks, stage by stage, whether a collector can be reached |
+//! | `probe` | no | the module `probe`: checks in stages whether a collector can be reached |
 //! | `console` | no | [`Exporter::console`]: OTLP JSON on standard output |
 //! | `tracing` | no | [`bridge::tracing`]: a layer for tracing-subscriber |
 //! | `log` | no | [`bridge::log`]: a logger for the `log` crate |
 //! | `metrics` | no | [`bridge::metrics`]: a recorder for the `metrics` crate |
 //! | `opentelemetry` | no | [`bridge::opentelemetry`]: exporters for the OpenTelemetry SDK |
+//! | `spool` | no | [`Exporter::spool`]: records survive `kill -9` and outages of the collector, on Linux |
 //! | `ffi` | no | the functions of `src/ffi/standpipe.h`, for [programs in C](guide::c) |
-//! | `receiver` | no | the module `receiver`: an OTLP receiver to test against |
+//! | `receiver` | no | the module `receiver`: an OTLP receiver for tests |
 //! | `cli` | no | the `standpipe` command |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -117,12 +124,12 @@ mod tests;
 pub mod trace;
 mod transport;
 
-/// What became of every record: the parts of a [`Ledger`].
+/// The parts of a [`Ledger`], which counts every record by its outcome.
 ///
-/// [`Telemetry::shutdown`] returns a ledger, and [`Telemetry::ledger`] reads it at any time: one
-/// [`ExporterLedger`](ledger::ExporterLedger) per exporter, with [`Counts`](ledger::Counts) per signal. At every moment
-/// accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight; records that were never accepted
-/// are in `not_enqueued`, and log records below the exporter's level in `filtered`.
+/// [`Telemetry::shutdown`] returns a ledger, and [`Telemetry::ledger`] reads it at any time. It has one
+/// [`ExporterLedger`](ledger::ExporterLedger) per exporter, with [`Counts`](ledger::Counts) per signal. At every moment,
+/// accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight. `not_enqueued` counts records that
+/// were never accepted, and `filtered` counts log records below the exporter's level.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -156,7 +163,7 @@ pub use telemetry::global::{Global, InstallError, InstallGuard, logger, meter, t
 pub use telemetry::provider::Provider;
 pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
 
-/// Shared with the command; not a part of the API.
+/// Shared with the command. Not part of the public API.
 #[doc(hidden)]
 pub use {process::spawn, transport::calendar};
 

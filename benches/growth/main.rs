@@ -103,7 +103,7 @@ fn table(picture: &Picture) -> Table {
             ]);
         }
     }
-    table.note("memory grows until the queue has its size, and no further");
+    table.note("memory grows until the queue has reached its size, and then stays constant");
     table
 }
 

@@ -1,5 +1,5 @@
-/* Traces, logs and metrics over OTLP for programs in C: through a bounded queue and one background thread, as protobuf
- * over HTTP or gRPC. Every record is accounted for.
+/* Traces, logs and metrics over OTLP for programs in C. They go through a bounded queue to one background thread per
+ * exporter, which sends them as protobuf over HTTP or gRPC. A ledger counts every record.
  *
  *     standpipe_options options = {.size = sizeof options, .endpoint = "http://localhost:4318", .service = "shop"};
  *     standpipe *telemetry;

@@ -1,29 +1,38 @@
-//! How is standpipe used, configured and operated? The manual, one chapter per question.
+//! The manual. Read the chapters in this order, or start with the one that you need.
 //!
-//! | chapter | answers |
+//! | chapter | content |
 //! |---|---|
-//! | [`programs`] | what does a whole program look like, and what if it may have no threads? |
-//! | [`signals`] | how do I write spans, log records and metrics, and sample traces? |
-//! | [`contexts`] | how does a trace go on in other threads, processes and services, and how do I use a global? |
-//! | [`configuration`] | which settings are there, and what are their defaults? |
-//! | [`environment`] | which environment variables are read? |
-//! | [`bridges`] | how do I keep `tracing`, `log`, `metrics` or the OpenTelemetry API? |
-//! | [`migration`] | what changes when I move from tracing-opentelemetry or opentelemetry-otlp? |
-//! | [`grpc`] | how does OTLP over gRPC behave? |
-//! | [`c`] | how do I use it from C, C++ or another language? |
-//! | [`operations`] | what happens when the queue is full, the collector is down, or the process forks? |
-//! | [`spool`] | how do records survive `kill -9`, and outages of the collector? |
-//! | [`exit`] | what survives `process::exit`, a panic, SIGTERM, `kill -9`? |
-//! | [`limits`] | how large can everything become? |
-//! | [`targets`] | on which systems and processors is it tested, and what differs there? |
-//! | [`testing`] | how do I test my program's telemetry? |
-//! | [`size`] | how small can a program become? |
-//! | [`growing`] | what comes when one machine is not enough? |
-//! | [`shell`] | how do I trace shell scripts, make, cargo and CI jobs? |
-//! | [`command`] | what does the `standpipe` command do? |
+//! | [`first_hour`] | step by step from an empty directory to a trace in the browser |
+//! | [`programs`] | complete programs: a web service, a tool, a program without threads, a migrated program |
+//! | [`signals`] | spans, log records, metrics and sampling |
+//! | [`contexts`] | traces across threads, processes and services; baggage; the global |
+//! | [`configuration`] | every setting and its default |
+//! | [`environment`] | every environment variable |
+//! | [`exit`] | which records survive `process::exit`, a panic, SIGTERM and `kill -9` |
+//! | [`operations`] | threads, a full queue, the ledger, problems, forks, containers |
+//! | [`troubleshooting`] | nothing arrives: a list of checks, from the program to the collector |
+//! | [`messages`] | every error and problem, with its meaning and its remedy |
+//! | [`testing`] | tests of your program's telemetry |
+//! | [`bridges`] | `tracing`, `log`, `metrics` and the OpenTelemetry SDK |
+//! | [`migration`] | from tracing-opentelemetry or opentelemetry-otlp, with every difference |
+//! | [`grpc`] | OTLP over gRPC |
+//! | [`spool`] | records that survive `kill -9` and outages of the collector |
+//! | [`c`] | programs in C, and languages that call C |
+//! | [`command`] | the `standpipe` command |
+//! | [`shell`] | traces of shell scripts, make, cargo and CI jobs |
+//! | [`page`] | a tour of the page in the browser |
+//! | [`limits`] | limits of queues, requests, records, configurations and retries |
+//! | [`targets`] | tested systems and processors, and their differences |
+//! | [`size`] | small programs |
+//! | [`growing`] | more than one machine |
+//! | [`contributing`] | the modules, the test suites, frequent changes, the release |
 
-// Programs of a chapter that need a feature are tested with it: the published crate is tested without, too.
-#[cfg(any(not(doctest), feature = "tracing"))]
+// The snippets of a chapter may need features. The published crate is tested without them as well, so such a chapter is
+// compiled as a doc test only with its features.
+#[cfg(any(
+    not(doctest),
+    all(feature = "tracing", feature = "log", feature = "metrics", feature = "opentelemetry")
+))]
 pub mod bridges {
     #![doc = include_str!("bridges.md")]
 }
@@ -45,12 +54,21 @@ pub mod contexts {
     #![doc = include_str!("contexts.md")]
 }
 
+pub mod contributing {
+    #![doc = include_str!("contributing.md")]
+}
+
 pub mod environment {
     #![doc = include_str!("environment.md")]
 }
 
 pub mod exit {
     #![doc = include_str!("exit.md")]
+}
+
+#[cfg(any(not(doctest), feature = "receiver"))]
+pub mod first_hour {
+    #![doc = include_str!("first_hour.md")]
 }
 
 pub mod growing {
@@ -65,12 +83,19 @@ pub mod limits {
     #![doc = include_str!("limits.md")]
 }
 
+#[cfg(any(not(doctest), all(feature = "tracing", feature = "opentelemetry")))]
 pub mod migration {
     #![doc = include_str!("migration.md")]
 }
 
 pub mod operations {
     #![doc = include_str!("operations.md")]
+}
+
+pub mod page {
+    // Rustdoc does not copy pictures. In Markdown the first definition of a link wins, so these replace the paths to the files.
+    #![cfg_attr(doc, doc = include_str!("page/pictures.md"))]
+    #![doc = include_str!("page.md")]
 }
 
 #[cfg(any(not(doctest), feature = "tracing"))]
@@ -101,4 +126,8 @@ pub mod targets {
 #[cfg(any(not(doctest), feature = "receiver"))]
 pub mod testing {
     #![doc = include_str!("testing.md")]
+}
+
+pub mod troubleshooting {
+    #![doc = include_str!("troubleshooting.md")]
 }

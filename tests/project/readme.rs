@@ -1,4 +1,4 @@
-//! What the README, the guide and the READMEs of benches and interop say of defaults, limits and figures is so.
+//! Checks the README, the guide and the READMEs of benches and interop: chapters, features, defaults, limits, figures, links.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,31 +7,35 @@ use std::{env, fs};
 use standpipe::Config;
 use standpipe::config::{LogLimits, SpanLimits};
 
+const MANIFEST: &str = include_str!("../../Cargo.toml");
+const FRONT_PAGE: &str = include_str!("../../src/lib.rs");
+const GUIDE: &str = include_str!("../../src/guide/mod.rs");
 const README: &str = include_str!("../../README.md");
 const CONFIGURATION: &str = include_str!("../../src/guide/configuration.md");
 const ENVIRONMENT: &str = include_str!("../../src/guide/environment.md");
+const SPOOL: &str = include_str!("../../src/guide/spool.md");
 const LIMITS: &str = include_str!("../../src/guide/limits.md");
 const C: &str = include_str!("../../src/guide/c.md");
 const PROGRAMS: &str = include_str!("../../src/guide/programs.md");
 const BENCHES: &str = include_str!("../../benches/README.md");
 
-/// The part between two texts, each of which `text` has once.
+/// Returns the part of `text` between the first `from` and the next `to`.
 fn part(text: &'static str, from: &str, to: &str) -> &'static str {
     let (_, rest) = text.split_once(from).expect(from);
     rest.split_once(to).expect(to).0
 }
 
-/// The code blocks of a language, such as `toml`.
+/// Returns the code blocks of a language, such as `toml`.
 fn blocks(text: &'static str, language: &str) -> Vec<&'static str> {
     let fence = format!("```{language}\n");
     text.split(&fence).skip(1).map(|rest| rest.split_once("\n```").expect("the block ends").0).collect()
 }
 
-/// All settings that a file can have, with their defaults.
+/// Returns all settings that a file can have, with their defaults.
 fn defaults(file: &str) -> Vec<(&'static str, String)> {
     let config = Config::from_toml_str(file).expect(file);
     let settings = config.exporters()[0].effective();
-    // which signals are sent is decided by the table
+    // The kind of table decides which signals are sent, so files have no key for it.
     let settings = settings.into_iter().filter(|setting| setting.key != "signals");
     settings.map(|setting| (setting.key, setting.value)).collect()
 }
@@ -43,6 +47,64 @@ fn settings() -> &'static str {
 #[test]
 fn the_readme_is_short() {
     assert!(README.len() <= 15_000, "{} bytes", README.len());
+}
+
+/// Encodes bytes as base64, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let encode = |group: &[u8]| {
+        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let digit = |at: usize| match at <= group.len() {
+            true => char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]),
+            false => '=',
+        };
+        [digit(0), digit(1), digit(2), digit(3)]
+    };
+    bytes.chunks(3).flat_map(encode).collect()
+}
+
+#[test]
+fn readme_front_page_and_guide_list_every_chapter() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide");
+    let files =
+        fs::read_dir(folder).expect("the guide is there").map(|entry| entry.expect("it can be read").path());
+    let chapters = files.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let mut count = 0;
+    for chapter in chapters {
+        let name = chapter.file_stem().and_then(|name| name.to_str()).expect("the name is UTF-8");
+        assert!(README.contains(&format!("](src/guide/{name}.md)")), "README.md does not list {name}");
+        assert!(FRONT_PAGE.contains(&format!("](guide::{name})")), "src/lib.rs does not list {name}");
+        assert!(GUIDE.contains(&format!("| [`{name}`] |")), "src/guide/mod.rs does not list {name}");
+        assert!(
+            GUIDE.contains(&format!("include_str!(\"{name}.md\")")),
+            "src/guide/mod.rs does not include {name}"
+        );
+        count += 1;
+    }
+    assert!(count >= 20, "{count} chapters");
+}
+
+#[test]
+fn readme_and_front_page_list_every_feature() {
+    let features = part(MANIFEST, "[features]\n", "[dependencies]");
+    let names = features.lines().filter_map(|line| Some(line.split_once(" = [")?.0));
+    for name in names.filter(|name| *name != "default") {
+        assert!(part(README, "## Features", "## Performance").contains(&format!("| `{name}` |")), "{name}");
+        assert!(FRONT_PAGE.contains(&format!("//! | `{name}` |")), "{name}");
+    }
+}
+
+#[test]
+fn pictures_of_the_page_are_small_and_equal_their_copies_for_rustdoc() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide/page");
+    let copies = fs::read_to_string(folder.join("pictures.md")).expect("pictures.md");
+    for name in ["traces", "trace", "logs", "metrics", "services"] {
+        let picture = fs::read(folder.join(name).with_extension("png")).expect(name);
+        assert!(picture.len() < 60_000, "{name}: {} bytes", picture.len());
+        let line = format!("[{name}]: data:image/png;base64,{}\n", base64(&picture));
+        assert!(copies.contains(&line), "pictures.md should have the line:\n{line}");
+    }
 }
 
 #[test]
@@ -66,9 +128,9 @@ fn the_table_of_settings_has_every_setting_with_its_default() {
 
 #[test]
 fn the_examples_of_configurations_are_read_without_a_finding() {
-    // the blocks name a secret of the environment
+    // The blocks refer to a secret in the environment.
     let token = |text: &str| text.replace("%{env:OTLP_TOKEN}%", "secret");
-    for text in [README, CONFIGURATION] {
+    for (text, at_least) in [(README, 2), (CONFIGURATION, 4), (SPOOL, 1)] {
         let files = blocks(text, "toml").into_iter().filter(|block| !block.contains("[dependencies]"));
         let toml = files.map(|file| (file, Config::from_toml_str(&token(file))));
         let yaml = blocks(text, "yaml").into_iter().map(|file| (file, Config::from_yaml_str(file)));
@@ -79,7 +141,7 @@ fn the_examples_of_configurations_are_read_without_a_finding() {
             assert!(!config.exporters().is_empty(), "{file}");
             read += 1;
         }
-        assert!(read >= 2, "{read} examples");
+        assert!(read >= at_least, "{read} examples");
     }
 }
 

@@ -11,7 +11,8 @@ use crate::{Contender, case};
 pub(crate) const CONTENDER: Contender = Contender {
     name: "emit 2.23",
     cases: &[case::LOG, case::FILTERED_LOG],
-    note: "emit_otlp without compression; it has no counters and histograms that add up in the program, so none here",
+    note: "emit_otlp without compression; it has no counters and histograms that aggregate in the program, so they are \
+           not measured",
     start,
 };
 

@@ -20,7 +20,7 @@ use crate::{Contender, case};
 pub(crate) const CONTENDER: Contender = Contender {
     name: "fastrace 0.7",
     cases: &[case::LOG],
-    note: "events of a span instead of log records, numbers and bools as text; it has no levels and no metrics",
+    note: "events of a span instead of log records, with numbers and bools as text; it has no levels and no metrics",
     start,
 };
 

@@ -29,8 +29,8 @@ pub(crate) const CONTENDER: Contender = Contender {
         case::HISTOGRAM[1],
         case::HISTOGRAM[2],
     ],
-    note: "a log queue that holds a burst (its own holds 2,048 records and drops the rest); text is given as constants, \
-           which spares it an allocation each; its SDK has no level to filter by",
+    note: "with a log queue that holds a burst (the default queue holds 2,048 records and drops the rest); texts are \
+           constants, which saves one allocation each; its SDK has no level to filter by",
     start,
 };
 

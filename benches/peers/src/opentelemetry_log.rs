@@ -14,7 +14,8 @@ use crate::{Contender, case};
 pub(crate) const CONTENDER: Contender = Contender {
     name: "log + opentelemetry",
     cases: &[case::LOG, case::FILTERED_LOG],
-    note: "opentelemetry-appender-log 0.33; what is filtered meets the one level that `log` has for the whole program",
+    note: "opentelemetry-appender-log 0.33; filtered records are stopped by the one level that `log` has for the whole \
+           program",
     start,
 };
 

@@ -3,9 +3,5 @@
 use crate::support::calls;
 use crate::{Contender, case};
 
-pub(crate) const CONTENDER: Contender = Contender {
-    name: "standpipe",
-    cases: &case::ALL,
-    note: "everything as it is by default",
-    start: calls::start,
-};
+pub(crate) const CONTENDER: Contender =
+    Contender { name: "standpipe", cases: &case::ALL, note: "all defaults", start: calls::start };

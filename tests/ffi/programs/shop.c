@@ -10,9 +10,9 @@ int main(void) {
     standpipe_options options = {.size = sizeof options, .service = "shop", .problem = report};
     standpipe *telemetry;
     char *error;
-    /* http://localhost:4318, unless OTEL_EXPORTER_OTLP_ENDPOINT says otherwise */
+    /* The default endpoint is http://localhost:4318. OTEL_EXPORTER_OTLP_ENDPOINT changes it. */
     if (standpipe_start_from_env(&options, &telemetry, &error) != STANDPIPE_OK)
-        fprintf(stderr, "no telemetry: %s\n", error); /* and the program goes on without */
+        fprintf(stderr, "no telemetry: %s\n", error); /* the program continues without it */
     standpipe_text_free(error);
     standpipe_tracer *tracer = standpipe_tracer_new(telemetry, "shop", "1.0");
     standpipe_logger *logger = standpipe_logger_new(telemetry, "shop", "1.0");
@@ -28,7 +28,7 @@ int main(void) {
     standpipe_span_end(&checkout);
 
     standpipe_ledger ledger = {.size = sizeof ledger};
-    standpipe_shutdown(telemetry, 2000, &ledger); /* within two seconds, whatever the network does */
+    standpipe_shutdown(telemetry, 2000, &ledger); /* returns within 2.05 s */
     printf("%llu of %llu records delivered\n", (unsigned long long)ledger.delivered,
            (unsigned long long)ledger.accepted);
     standpipe_logger_free(logger);

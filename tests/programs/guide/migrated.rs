@@ -1,4 +1,4 @@
-//! A program that uses `tracing`, and had tracing-opentelemetry before.
+//! A program that uses `tracing` and was migrated from tracing-opentelemetry.
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A program of one thread: its main loop waits for readings, and gives the telemetry time in between.
+//! A program with one thread. Its main loop waits for readings and calls `pump` in between.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -17,12 +17,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("listening on {}", socket.local_addr()?);
     let mut datagram = [0; 64];
     loop {
-        // sends and retries what is due, and gives when more will be
+        // Sends and retries due requests, and returns when to call it again.
         let due = telemetry.pump(Duration::from_millis(20));
         let wait = |due: Instant| due.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         socket.set_read_timeout(due.map(wait))?;
         let length = match socket.recv(&mut datagram) {
-            Ok(0) => break, // an empty datagram ends it
+            Ok(0) => break, // an empty datagram ends the program
             Ok(length) => length,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
             Err(error) => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! A web service: a span for each request, below the caller's.
+//! A web service with one span for each request. The span is a child of the caller's span.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("listening on http://{}", listener.local_addr()?);
     let tracer = telemetry.tracer("shop");
     thread::spawn(move || serve(&listener, &tracer));
-    io::copy(&mut io::stdin(), &mut io::sink())?; // until Ctrl-D
+    io::copy(&mut io::stdin(), &mut io::sink())?; // returns at Ctrl-D
     println!("{}", telemetry.shutdown(Duration::from_secs(5)));
     Ok(())
 }

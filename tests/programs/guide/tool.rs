@@ -7,11 +7,11 @@ use std::{env, fs};
 use standpipe::{Config, Context, RecordErr, Telemetry};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    // no OTEL_ variable: no exporter, no thread, and all below costs next to nothing
+    // Without an OTEL_ variable there is no exporter and no thread, and the calls below do almost nothing.
     let config = Config::from_env_if_set()?.default_service_name("lines");
     let telemetry = Telemetry::start(config.on_problem(|problem| eprintln!("telemetry: {problem}")))?;
     let tracer = telemetry.tracer("lines");
-    let _caller = Context::from_env().enter(); // TRACEPARENT: a part of the trace of the script that runs it
+    let _caller = Context::from_env().enter(); // TRACEPARENT: join the trace of the script that runs this program
     let mut run = tracer.span("lines");
     let mut failed = 0;
     for path in env::args().skip(1) {
@@ -26,4 +26,4 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     run.set("failed", failed);
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-} // the spans end, then the telemetry: it sends them, within two seconds
+} // The spans end first. Dropping `telemetry` then sends them, within two seconds.

@@ -24,8 +24,8 @@ const LONG: Duration = Duration::from_secs(3600);
 pub(super) const CONTENDER: Contender = Contender {
     name: "opentelemetry 0.33",
     cases: ALL,
-    note: "all of it, from the call that starts a span to the flush: batch span processor, opentelemetry-otlp, tonic on \
-           a runtime of one worker; flushed every 128 spans, or 512, as its queue does not block",
+    note: "everything from the call that starts a span to the flush: batch span processor, opentelemetry-otlp, tonic \
+           on a runtime with one worker; flushed every 128 or 512 spans, because its queue does not block",
     send,
 };
 

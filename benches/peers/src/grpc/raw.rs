@@ -12,8 +12,8 @@ use crate::support::Error;
 pub(super) const CONTENDER: Contender = Contender {
     name: "bare socket",
     cases: &[SMALL],
-    note: "no client at all: a write of bytes that were made ready and reads until the answer's stream ends; no deadline, \
-           nothing decoded, nothing checked",
+    note: "no client: writes prepared bytes and reads until the stream of the response ends; no deadline, no decoding, \
+           no checks",
     send,
 };
 

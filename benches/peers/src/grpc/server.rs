@@ -21,8 +21,8 @@ use tonic::{Request, Response, Status};
 use super::SERVER;
 use crate::support::Error;
 
-pub(super) const NOTE: &str = "tonic 0.14 on a runtime of one thread, in a process of its own that does not count; it \
-                               decodes every span, and counts requests and spans, all of which must arrive";
+pub(super) const NOTE: &str = "tonic 0.14 on a runtime with one thread, in a separate process that is not measured; it \
+    decodes every span and counts requests and spans, all of which must arrive";
 
 /// The server in the eyes of who measures. It ends with this.
 pub(super) struct Server {

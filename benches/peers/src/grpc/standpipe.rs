@@ -15,15 +15,15 @@ const LONG: Duration = Duration::from_secs(3600);
 pub(super) const GRPC: Contender = Contender {
     name: "standpipe",
     cases: ALL,
-    note: "all of it, from the call that starts a span to the shutdown: spans of 5 attributes, a queue that blocks, the \
-           worker; no throttle; larger requests are flushed one by one",
+    note: "everything from the call that starts a span to the shutdown: spans with 5 attributes, a queue that blocks, \
+           the worker; no throttle; larger requests are flushed one by one",
     send: |order| send(order, Exporter::grpc(&order.endpoint)),
 };
 
 pub(super) const HTTP: Contender = Contender {
     name: "standpipe, HTTP",
     cases: ALL,
-    note: "the same over HTTP, to the crate's own receiver, which decodes every span, too",
+    note: "the same over HTTP, to standpipe's own receiver, which also decodes every span",
     send: |order| send(order, Exporter::http(&order.endpoint)),
 };
 

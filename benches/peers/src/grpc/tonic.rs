@@ -17,9 +17,9 @@ const CHUNK: u64 = 4096;
 pub(super) const CONTENDER: Contender = Contender {
     name: "tonic 0.14",
     cases: ALL,
-    note: "its client alone, on a runtime of one thread, with a timeout of 10 s: requests are made ready beforehand, \
-           which is not counted; encoding and sending them, and the answers, are; gzip of level 6, which cannot be \
-           changed, where standpipe's is 1",
+    note: "only the client, on a runtime with one thread, with a timeout of 10 s; building the requests is not \
+           counted, but encoding and sending them and reading the responses is; gzip has level 6, which cannot be \
+           changed, and standpipe uses level 1",
     send,
 };
 

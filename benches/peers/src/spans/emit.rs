@@ -17,8 +17,8 @@ use crate::support::workload::{ATTRIBUTES, PATIENCE, text};
 pub(super) const CONTENDER: Contender = Contender {
     name: "emit 2.23",
     short: "emit",
-    note: "emit_otlp over HTTP, uncompressed unless said otherwise; callers nap while 8,192 spans wait, as a queue of \
-           10,000 that is full is emptied and lost; it has no flags",
+    note: "emit_otlp over HTTP, uncompressed by default; callers sleep while 8,192 spans wait, because a full queue of \
+           10,000 is discarded; it has no flags",
     arrives: Arrives::Everything,
     tasks: ALL_TASKS,
     attributes: &[ATTRIBUTES],

@@ -21,9 +21,9 @@ use crate::support::workload::text;
 pub(super) const LOCAL: Contender = Contender {
     name: "fastrace 0.7, LocalSpan",
     short: "fastrace",
-    note: "into opentelemetry-otlp 0.33 over HTTP; it reports every 10 ms instead of every second, with callers that nap while \
-           8,192 spans wait, as what its ring of 10,240 commands cannot hold is not sent; its own second in the tight loop; it \
-           has no flags and no shutdown: flushed instead, which cannot be told a time",
+    note: "with opentelemetry-otlp 0.33 over HTTP; it reports every 10 ms instead of every second, with callers that \
+           sleep while 8,192 spans wait, because commands that do not fit into its ring of 10,240 are lost; the \
+           default second in the tight loop; it has no flags and no shutdown, so it is flushed, without a time limit",
     arrives: Arrives::TextWithoutKind,
     tasks: ALL_TASKS,
     attributes: ANY_ATTRIBUTES,
@@ -34,7 +34,7 @@ pub(super) const LOCAL: Contender = Contender {
 pub(super) const SPAN: Contender = Contender {
     name: "fastrace 0.7, Span",
     short: "fastrace, Span",
-    note: "the same with children that may go to another thread",
+    note: "the same with children that can move to another thread",
     start: |setup| start(setup, |traces| Pipe::new(Global(traces), flush, |_| flush())),
     ..LOCAL
 };

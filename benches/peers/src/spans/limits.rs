@@ -16,8 +16,8 @@ use crate::support::workload::{ATTRIBUTES, Workload};
 pub(super) const SOCKET: Contender = Contender {
     name: "limit: bytes over a socket",
     short: "socket",
-    note: "requests of 8,000 spans that were made ready beforehand, over one connection that is kept alive, all on the \
-           calling thread; the bytes are standpipe's",
+    note: "prepared requests of 8,000 spans over one kept-alive connection, on the calling thread; the bytes are those \
+           of standpipe",
     arrives: Arrives::Everything,
     tasks: &[Task::Send],
     attributes: &[ATTRIBUTES],
@@ -28,7 +28,7 @@ pub(super) const SOCKET: Contender = Contender {
 pub(super) const MEMORY: Contender = Contender {
     name: "limit: memcpy",
     short: "memcpy",
-    note: "an encoded span is copied into a buffer, and nothing else",
+    note: "only copies an encoded span into a buffer",
     arrives: Arrives::Nothing,
     start: memory,
     ..SOCKET

@@ -54,11 +54,10 @@ const CONTENDERS: [&Contender; 12] = [
 const ALL_TASKS: &[Task] = &[Task::Send, Task::Hurry, Task::First, Task::Silence];
 const ANY_ATTRIBUTES: &[u64] = &[0, 1, 5, 20];
 
-const NOTE: &str = "a root below a remote parent and 15 children, each with a name, a kind, two times, three strings of 11 to \
-                    23 bytes, an integer and a bool; each contender has a process of its own, which is all that is \
-                    counted; the collector only counts, and in a first short run looks at every span; a shutdown may take \
-                    5 s where it can be told, and 15 s are never; a call is one child from its start to its end, with some \
-                    25 ns for the clock that times it";
+const NOTE: &str = "a root with a remote parent and 15 children, each with a name, a kind, two times, three strings of 11 to 23 \
+    bytes, an integer and a bool; each crate runs in a separate process, and only this process is measured; the collector only \
+    counts, and in a short first run checks every span; a shutdown gets 5 s if the crate accepts a limit, and 15 s count as \
+    never; a call is one child from its start to its end, including about 25 ns for reading the clock";
 
 /// The program that is measured.
 pub(crate) fn play(part: &Part) -> Result<(), Error> {

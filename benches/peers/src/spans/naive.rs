@@ -26,8 +26,8 @@ use crate::support::workload::text;
 pub(super) const CONTENDER: Contender = Contender {
     name: "naive: prost over crossbeam",
     short: "naive",
-    note: "what one writes in an afternoon: prost's structs over a bounded channel of 8,192, a worker that encodes up to 512 \
-           and posts them with ureq; no retries, no limits, no ledger",
+    note: "a simple exporter: prost's structs over a bounded channel of 8,192, a worker that encodes up to 512 and \
+           posts them with ureq; no retries, no limits, no ledger",
     arrives: Arrives::Everything,
     tasks: &[Task::Send, Task::Hurry, Task::First],
     attributes: ANY_ATTRIBUTES,

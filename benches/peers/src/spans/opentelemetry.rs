@@ -26,8 +26,8 @@ use crate::support::workload::text;
 pub(super) const HTTP: Contender = Contender {
     name: "opentelemetry-otlp 0.33, HTTP",
     short: "otel, HTTP",
-    note: "batch span processor and reqwest's blocking client; a queue of 16,384 spans, and callers that nap while 8,192 \
-           wait, as it drops what its queue cannot hold; its own queue of 2,048 in the tight loop",
+    note: "batch span processor and reqwest's blocking client; a queue of 16,384 spans, and callers that sleep while \
+           8,192 wait, because it drops spans that do not fit; the default queue of 2,048 in the tight loop",
     arrives: Arrives::Everything,
     tasks: ALL_TASKS,
     attributes: ANY_ATTRIBUTES,
@@ -41,7 +41,7 @@ pub(super) const HTTP: Contender = Contender {
 pub(super) const GRPC: Contender = Contender {
     name: "opentelemetry-otlp 0.33, gRPC",
     short: "otel, gRPC",
-    note: "the same over tonic, on a runtime of one worker",
+    note: "the same over tonic, on a runtime with one worker",
     start: |setup| {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let exporter = {

@@ -12,8 +12,7 @@ use crate::support::workload::{self, PATIENCE, Workload};
 pub(super) const HTTP: Contender = Contender {
     name: "standpipe, HTTP",
     short: "standpipe, HTTP",
-    note: "everything as it is by default: its queue holds callers up rather than lose a span; in the tight loop it is told \
-           to drop instead",
+    note: "all defaults: a full queue makes callers wait instead of losing a span; in the tight loop it drops instead",
     arrives: Arrives::Everything,
     tasks: ALL_TASKS,
     attributes: ANY_ATTRIBUTES,

@@ -28,8 +28,8 @@ pub(super) const STANDPIPE: Contender = Contender {
 pub(super) const OPENTELEMETRY: Contender = Contender {
     name: "tracing-opentelemetry 0.34",
     short: "tracing-opentelemetry",
-    note: "the same spans, lean: without location, threads, target, level and busy times; into opentelemetry-otlp 0.33, \
-           HTTP, as above",
+    note: "the same spans, lean: without location, threads, target, level and busy times; with opentelemetry-otlp 0.33 \
+           over HTTP, as above",
     start: opentelemetry,
     ..STANDPIPE
 };

@@ -15,15 +15,15 @@ use crate::support::workload::{PATIENCE, text};
 
 pub(super) const LEAN: Contender = Contender {
     name: "tracing-opentelemetry 0.34, lean",
-    note: "without location, threads, target, level and busy times; into opentelemetry-otlp 0.33 over HTTP; a queue that \
-           holds a burst (its own holds 2,048 spans and drops the rest)",
+    note: "without location, threads, target, level and busy times; with opentelemetry-otlp 0.33 over HTTP; with a \
+           queue that holds a burst (the default queue holds 2,048 spans and drops the rest)",
     sends: true,
     start: |case, endpoint| start(case, endpoint, lean),
 };
 
 pub(super) const DEFAULT: Contender = Contender {
     name: "tracing-opentelemetry 0.34",
-    note: "the same with everything as it is by default, but for the queue",
+    note: "the same with all defaults except the queue",
     sends: true,
     start: |case, endpoint| start(case, endpoint, |layer| layer),
 };

@@ -8,7 +8,7 @@ use crate::support::program::Program;
 
 pub(super) const CONTENDER: Contender = Contender {
     name: "registry alone",
-    note: "tracing-subscriber's registry with a layer that does nothing: the floor of all others",
+    note: "tracing-subscriber's registry with a layer that does nothing: the lower bound for all others",
     sends: false,
     start,
 };

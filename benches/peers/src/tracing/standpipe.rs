@@ -12,14 +12,14 @@ use crate::support::{Error, calls};
 
 pub(super) const LEAN: Contender = Contender {
     name: "standpipe, lean",
-    note: "without location and threads; everything else as it is by default, over HTTP",
+    note: "without location and threads; all other defaults, over HTTP",
     sends: true,
     start: |case, endpoint| start(case, endpoint, |layer| layer.location(false).threads(false)),
 };
 
 pub(super) const DEFAULT: Contender = Contender {
     name: "standpipe",
-    note: "everything as it is by default",
+    note: "all defaults",
     sends: true,
     start: |case, endpoint| start(case, endpoint, |layer| layer),
 };

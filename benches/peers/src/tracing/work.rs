@@ -8,9 +8,9 @@ use super::Case;
 use crate::support::program::Burst;
 use crate::support::workload::{TRACE, text};
 
-pub(super) const NOTE: &str = "a root below a remote parent and 15 children, each entered and left; three strings of 11 \
-                               to 23 bytes, an integer and a bool; the event has a message and a number; levels \
-                               from INFO; everything is sent to the crate's own receiver, and must be there in the end";
+pub(super) const NOTE: &str = "a root with a remote parent and 15 children, each entered and left; three strings of 11 \
+    to 23 bytes, an integer and a bool; the event has a message and a number; levels from INFO; everything is sent to \
+    standpipe's own receiver and must arrive";
 
 /// A span with five fields: keys are constants, values are not.
 macro_rules! span {

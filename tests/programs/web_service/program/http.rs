@@ -1,15 +1,15 @@
-//! As much of HTTP/1.1 as a small service needs: one request on each connection, with limits and a deadline.
+//! The part of HTTP/1.1 that a small service needs: one request per connection, with limits and a deadline.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-const LONGEST_HEAD: usize = 8 << 10;
-const LONGEST_BODY: usize = 16 << 10;
-/// For a request to arrive, and for its answer to be taken.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_HEAD_BYTES: usize = 8 << 10;
+const MAX_BODY_BYTES: usize = 16 << 10;
+/// Time limit for reading a request, and for writing its response.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a client asks.
+/// A request of a client.
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
@@ -19,12 +19,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Reads a request. `None` if the client went away before there was one.
+    /// Reads a request. Returns `None` if the client closes the connection before it sends one.
     ///
     /// # Errors
-    /// What to answer to something that is no request, or too large, or too slow.
+    /// Returns the response to a request that is malformed, too large or too slow.
     pub(crate) fn read(stream: &TcpStream) -> Result<Option<Self>, Response> {
-        let mut input = Input { stream, deadline: Instant::now() + PATIENCE, bytes: Vec::new() };
+        let mut input = Input { stream, deadline: Instant::now() + TIMEOUT, bytes: Vec::new() };
         let Some(head) = input.head()? else { return Ok(None) };
         let mut request = Self::parse_head(&head)?;
         let length = request.body_length()?;
@@ -72,29 +72,29 @@ impl Request {
         if self.headers("content-length").next().is_none() {
             return Ok(0);
         }
-        // several lengths are how requests are smuggled past a proxy
+        // Refuses several lengths, which are used to smuggle requests past a proxy.
         let length = self.header("content-length").filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
         let length = length.ok_or_else(|| Response::text(400, "the content-length is no number"))?;
         match length.parse() {
-            Ok(length) if length <= LONGEST_BODY => Ok(length),
+            Ok(length) if length <= MAX_BODY_BYTES => Ok(length),
             _ if length.is_empty() => Err(Response::text(400, "the content-length is no number")),
             _ => Err(Response::text(413, "the body is too long")),
         }
     }
 
-    /// The value of a header that may be there once. If it is there more often, it is ambiguous.
+    /// Returns the value of a header that occurs once. A repeated header is ambiguous and gives `None`.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers(name);
         values.next().filter(|_| values.next().is_none())
     }
 
-    /// The values of a header, which is called by its name in lower case.
+    /// Returns all values of a header. `name` must be in lower case.
     pub(crate) fn headers(&self, name: &str) -> impl Iterator<Item = &str> {
         self.headers.iter().filter(move |(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// The number called `name` in `order=4711&items=2`, as queries and forms are written.
+/// Returns the number called `name` in a query or a form, such as `order=4711&items=2`.
 pub(crate) fn number(pairs: &str, name: &str) -> Option<u64> {
     let mut pairs = pairs.split('&').filter_map(|pair| pair.split_once('='));
     pairs.find(|(key, _)| *key == name)?.1.parse().ok()
@@ -107,13 +107,13 @@ fn header(line: &str) -> Option<(String, String)> {
     is_sound.then(|| (name.to_ascii_lowercase(), value.to_owned()))
 }
 
-/// What methods and names of headers are made of.
+/// Returns whether `text` is a token, as methods and names of headers must be.
 fn is_token(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)
 }
 
-/// What arrives, until the deadline.
+/// The bytes of a connection that arrive before the deadline.
 struct Input<'a> {
     stream: &'a TcpStream,
     deadline: Instant,
@@ -121,7 +121,7 @@ struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// The first line and the headers, without the empty line behind them.
+    /// Reads the first line and the headers, without the empty line after them.
     fn head(&mut self) -> Result<Option<Vec<u8>>, Response> {
         const END: &[u8] = b"\r\n\r\n";
         loop {
@@ -130,7 +130,7 @@ impl Input<'_> {
                 head.truncate(end);
                 return Ok(Some(head));
             }
-            if self.bytes.len() > LONGEST_HEAD {
+            if self.bytes.len() > MAX_HEAD_BYTES {
                 return Err(Response::text(431, "the head is too long"));
             }
             if !self.read_more()? {
@@ -145,12 +145,12 @@ impl Input<'_> {
                 return Ok(None);
             }
         }
-        // this connection serves one request: what comes behind it is not asked for
+        // A connection serves one request, so bytes after the body are discarded.
         self.bytes.truncate(length);
         Ok(Some(std::mem::take(&mut self.bytes)))
     }
 
-    /// False if no more will come.
+    /// Reads more bytes. Returns false at the end of the input.
     fn read_more(&mut self) -> Result<bool, Response> {
         let too_slow = || Response::text(408, "the request did not arrive in time");
         let mut some = [0; 4096];
@@ -168,11 +168,11 @@ impl Input<'_> {
     }
 }
 
-/// What a service answers.
+/// A response of a service.
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) text: String,
-    /// The method that would have been right.
+    /// The allowed method, after a request with another one.
     allow: Option<&'static str>,
 }
 
@@ -181,12 +181,12 @@ impl Response {
         Self { status, text: text.into(), allow: None }
     }
 
-    /// To a method that is not the one to use.
+    /// Returns the response to a request with the wrong method.
     pub(crate) fn wrong_method(right: &'static str) -> Self {
         Self { allow: Some(right), ..Self::text(405, format!("{right} is the method to use")) }
     }
 
-    /// Sends it as the last thing on this connection. The answer to `HEAD` has no body.
+    /// Sends the response and closes the write side. The response to `HEAD` has no body.
     pub(crate) fn send(&self, stream: &TcpStream, method: &str) -> io::Result<()> {
         let Self { status, text, allow } = self;
         let allow = allow.map(|method| format!("allow: {method}\r\n")).unwrap_or_default();
@@ -199,16 +199,16 @@ impl Response {
             answer.push_str(text);
             answer.push('\n');
         }
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         (&mut &*stream).write_all(answer.as_bytes())?;
         stream.shutdown(Shutdown::Write)
     }
 }
 
-/// Waits for the client to close the connection: closed here, with something unread, it would be reset, and the answer
-/// might be lost.
+/// Waits until the client closes the connection. If the server closed it while bytes are unread, the connection would be
+/// reset, and the response could be lost.
 pub(crate) fn hang_up(stream: &TcpStream) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut unread = [0; 4096];
     while read_until(stream, &mut unread, deadline).is_ok_and(|count| count > 0) {}
 }

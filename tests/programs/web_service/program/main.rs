@@ -6,8 +6,8 @@
 //!                 └────────────┴──► OTLP     OTEL_EXPORTER_OTLP_ENDPOINT, http://localhost:4318 unless set
 //! ```
 //!
-//! `telemetry.rs` is start-up, `propagation.rs` is how a trace gets in and out of a process, and the rest is what any
-//! such service says by `tracing`, `log` and `metrics`.
+//! `telemetry.rs` starts the telemetry, and `propagation.rs` carries a trace into and out of a process. The other files are an
+//! ordinary service that uses `tracing`, `log` and `metrics`.
 
 mod http;
 mod propagation;
@@ -29,8 +29,8 @@ const USAGE: &str = "usage: web_service warehouse <address>
        web_service storefront <address> <URL of the warehouse>
 Port 0 is any free one. A service ends with its standard input: Ctrl-D.";
 
-/// How long the telemetry may take to leave at the end.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Budget of the shutdown.
+const SHUTDOWN_BUDGET: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Telemetry is started before all else and shut down after all else, so that it misses nothing.
+/// Starts the telemetry first and shuts it down last, so that no record is missed.
 fn run(name: &str, address: &str, service: &dyn Service) -> Result<(), Box<dyn Error>> {
     let telemetry = telemetry::start(name)?;
     let server = Server::bind(address)?;
@@ -60,12 +60,12 @@ fn run(name: &str, address: &str, service: &dyn Service) -> Result<(), Box<dyn E
         wait_for_end_of_input();
         server.stop();
     });
-    println!("{}", telemetry.shutdown(FAREWELL));
+    println!("{}", telemetry.shutdown(SHUTDOWN_BUDGET));
     Ok(())
 }
 
-/// Whoever started the service holds the other end. The standard library knows no signals.
+/// Waits until standard input is closed, which ends the service. The standard library cannot handle signals.
 fn wait_for_end_of_input() {
-    // an input that cannot be read has ended, too
+    // An input that cannot be read counts as closed.
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
 }

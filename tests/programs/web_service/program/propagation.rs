@@ -1,16 +1,16 @@
-//! How a trace gets from one process into the next: W3C trace context in the headers of requests.
+//! Propagates a trace from one process to the next with W3C Trace Context in the headers of requests.
 
 use standpipe::Context;
 
 use crate::http::Request;
 
-/// The context of the caller. What is not well-formed is left out: a new trace begins.
+/// Returns the context of the caller. Malformed headers are ignored, and a new trace starts.
 pub(crate) fn extract(request: &Request) -> Context {
-    // the standards let lists come in pieces, as several headers; of two parents neither counts
+    // The standards allow a list to be split over several headers. Two parents joined are malformed, as they should be.
     Context::from_headers(|name| Some(request.headers(name).collect::<Vec<_>>().join(",")))
 }
 
-/// The headers that make what the called service does a part of this thread's context.
+/// Returns the headers that let the called service join the trace of this thread.
 pub(crate) fn inject() -> Vec<(&'static str, String)> {
     Context::current().headers()
 }

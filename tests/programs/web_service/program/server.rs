@@ -1,4 +1,4 @@
-//! A blocking server: a fixed number of threads, each with one connection at a time.
+//! A blocking server with a fixed number of threads. Each thread serves one connection at a time.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,21 +13,21 @@ use crate::http::{self, Request, Response};
 use crate::propagation;
 
 const THREADS: usize = 16;
-/// How long answers take: the name that OpenTelemetry gives to it.
+/// OpenTelemetry's name for the duration of a request.
 pub(crate) const DURATION: &str = "http.server.request.duration";
-/// Any unknown method.
+/// Recorded in place of an unknown method.
 const OTHER: &str = "_OTHER";
-/// What keeps connections from being accepted, such as too many open files, may pass.
+/// Pause after a failed accept. Its cause, such as too many open files, may be temporary.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a server serves. It has one address to ask at: that is small.
+/// A service with one method and one route.
 pub(crate) trait Service: Sync {
     fn method(&self) -> &'static str;
     fn route(&self) -> &'static str;
     fn answer(&self, request: &Request) -> Response;
 }
 
-/// Listens until it is stopped.
+/// A listener that runs until it is stopped.
 pub(crate) struct Server {
     listener: TcpListener,
     address: SocketAddr,
@@ -45,7 +45,7 @@ impl Server {
         self.address
     }
 
-    /// Answers until [`Server::stop`]; then what was begun is ended first.
+    /// Serves requests until [`Server::stop`] is called, and completes the requests that have started.
     pub(crate) fn serve(&self, service: &dyn Service) {
         thread::scope(|scope| {
             for _ in 0..THREADS {
@@ -72,20 +72,20 @@ impl Server {
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
         for _ in 0..THREADS {
-            // wakes a thread that waits for a connection; without a listener there is none to be woken
+            // Wakes one thread that waits in `accept`. A failure means that none waits.
             let _ = TcpStream::connect(self.address);
         }
     }
 }
 
-/// One request and its answer.
+/// Reads one request and answers it.
 fn converse(stream: &TcpStream, service: &dyn Service) {
     let request = match Request::read(stream) {
         Ok(Some(request)) => request,
         Ok(None) => return,
         Err(refusal) => {
             log::warn!("refused with {}: {}", refusal.status, refusal.text);
-            // a client that sends such things may not read either
+            // Such a client may not read the response, so an error is ignored.
             let _ = refusal.send(stream, "");
             return;
         }
@@ -101,7 +101,7 @@ fn converse(stream: &TcpStream, service: &dyn Service) {
         Some(_) => service.answer(&request),
     };
     span.record("http.response.status_code", response.status);
-    // a mistake of the client, 4xx, is no error of the server
+    // A 4xx status is an error of the client, not of the server.
     if response.status >= 500 {
         span.record("error.type", response.status.to_string());
         span.record("otel.status_code", "ERROR");
@@ -112,7 +112,7 @@ fn converse(stream: &TcpStream, service: &dyn Service) {
     }
 }
 
-/// The span of a request by OpenTelemetry's conventions for HTTP servers.
+/// Starts the span of a request, with OpenTelemetry's conventions for HTTP servers.
 fn server_span(request: &Request, route: Option<&str>) -> Span {
     let method = known_method(&request.method);
     let name = match (method, route) {
@@ -148,7 +148,7 @@ fn measure(request: &Request, route: Option<&str>, status: u16, duration: Durati
     metrics::histogram!(DURATION, &labels).record(duration);
 }
 
-/// Clients can invent methods. Telemetry should not have a new name for each.
+/// Replaces unknown methods. Clients can invent methods, and each would become a new name in the telemetry.
 fn known_method(method: &str) -> &str {
     match method {
         "GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "OPTIONS" | "PATCH" | "TRACE" | "CONNECT" => method,
@@ -156,7 +156,7 @@ fn known_method(method: &str) -> &str {
     }
 }
 
-/// Of `shop.example:8080`; without a port, that of http.
+/// Splits `shop.example:8080`. The default port is 80.
 pub(crate) fn host_and_port(host: &str) -> (&str, u16) {
     let with_port = host.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     with_port.unwrap_or((host, 80))

@@ -1,4 +1,4 @@
-//! The storefront: takes orders from browsers and has the goods reserved.
+//! The storefront: accepts orders from browsers and asks the warehouse to reserve the goods.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::http::{Request, Response, number};
 use crate::propagation;
 use crate::server::{Service, host_and_port};
 
-/// A browser waits no longer for a warehouse.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LONGEST_ANSWER: u64 = 16 << 10;
+/// Time limit of a request to the warehouse, because a browser waits for it.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_ANSWER_BYTES: u64 = 16 << 10;
 
 pub(crate) struct Storefront {
     agent: Agent,
-    /// Where the warehouse takes reservations.
+    /// URL of the warehouse's reservations.
     reservations: String,
 }
 
 impl Storefront {
     pub(crate) fn new(warehouse: &str) -> Self {
-        // every answer is an answer: a refusal is not a failure to ask
+        // A refusal is also a response, so an error status is not an error of ureq.
         let config =
-            Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).build();
+            Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
         Self {
             agent: config.into(),
             reservations: format!("{}/reservations", warehouse.trim_end_matches('/')),
@@ -42,7 +42,7 @@ impl Storefront {
         Ok(format!("order {order}: {items} for {total} EUR, {shelf}"))
     }
 
-    /// Asks the warehouse, in a span of its own: its time is the network's and the warehouse's.
+    /// Asks the warehouse, in a separate span that measures the network and the warehouse.
     fn reserve(&self, order: u64, items: u64) -> Result<String, CheckoutError> {
         let span = self.client_span();
         let _entered = span.enter();
@@ -52,13 +52,13 @@ impl Storefront {
         }
         let answer = request.send_form([("order", order.to_string()), ("items", items.to_string())]);
         let outcome = answer.and_then(|mut answer| {
-            let text = answer.body_mut().with_config().limit(LONGEST_ANSWER).read_to_string()?;
+            let text = answer.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_string()?;
             Ok((answer.status().as_u16(), text.trim_end().to_owned()))
         });
         match outcome {
             Ok((status, text)) => {
                 span.record("http.response.status_code", status);
-                // to the one who asked, a refusal is an error
+                // For the client, a refusal is an error.
                 if status >= 400 {
                     span.record("error.type", status.to_string());
                     span.record("otel.status_code", "ERROR");
@@ -77,7 +77,7 @@ impl Storefront {
         }
     }
 
-    /// The span of a request by OpenTelemetry's conventions for HTTP clients.
+    /// Starts the span of a request, with OpenTelemetry's conventions for HTTP clients.
     fn client_span(&self) -> Span {
         let authority = self.reservations.split('/').nth(2).unwrap_or_default();
         let (host, port) = host_and_port(authority);
@@ -128,7 +128,7 @@ fn price(items: u64) -> f64 {
     items as f64 * EACH
 }
 
-/// Few enough kinds to be counted apart.
+/// Returns the kind of an error: one of a few names, so that it is usable as a metric attribute.
 fn kind(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Timeout(_) => "timeout".to_owned(),
@@ -137,7 +137,7 @@ fn kind(error: &ureq::Error) -> String {
     }
 }
 
-/// Why an order came to nothing.
+/// Reason why an order failed.
 #[derive(Debug)]
 enum CheckoutError {
     OutOfStock(String),

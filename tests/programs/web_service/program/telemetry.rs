@@ -1,4 +1,4 @@
-//! Start-up of the telemetry: one line for each crate that the program speaks through.
+//! Starts the telemetry, with one line for each crate that the program uses to record.
 
 use std::error::Error;
 
@@ -12,12 +12,12 @@ use tracing_subscriber::prelude::*;
 
 use crate::server::DURATION;
 
-/// From here on, all that the program and its libraries say by `tracing`, `log` and `metrics` is sent.
+/// Starts the telemetry. From then on, everything that is recorded with `tracing`, `log` and `metrics` is sent.
 pub(crate) fn start(service: &str) -> Result<Telemetry, Box<dyn Error>> {
     let config = Config::from_env()?.service_name(service);
     let telemetry = Telemetry::start(config.on_problem(|problem| eprintln!("telemetry: {problem}")))?;
 
-    // names say enough here about the place in the code, and requests have nothing to do with threads
+    // The names of the spans identify the code, and the thread of a request is not interesting.
     let layer = TracingLayer::new(&telemetry).location(false).threads(false);
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::set_global_default(subscriber)?;

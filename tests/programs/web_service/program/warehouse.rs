@@ -1,4 +1,4 @@
-//! The warehouse: reserves goods as long as there are any.
+//! The warehouse: reserves goods as long as they are in stock.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,10 +19,10 @@ impl Warehouse {
         Self { stock: Mutex::new(STOCK) }
     }
 
-    /// How many are left after the items were taken.
+    /// Takes `items` from the stock and returns the number that is left.
     ///
     /// # Errors
-    /// How many there are, if that is not enough.
+    /// Returns the number in stock if there are fewer than `items`.
     #[instrument(skip(self))]
     fn take_from_shelf(&self, order: u64, items: u64) -> Result<u64, u64> {
         let left = {

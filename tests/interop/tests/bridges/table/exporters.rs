@@ -33,12 +33,12 @@ pub(crate) const EXPORTERS: &[Meant] = &[
     },
     Meant {
         what: "no span ends before it starts, and no time overflows",
-        why: "a negative duration is centuries as an unsigned number; after 584 years theirs starts again at 1970",
+        why: "as an unsigned number, a negative duration is centuries long; theirs wraps around to 1970 after 584 years",
         cases: &[("spans_at_odd_times: span: times", "*", "*")],
     },
     Meant {
         what: "an unsigned number above the range of OTLP becomes its largest number",
-        why: "theirs becomes 0, which looks like a restarted counter",
+        why: "theirs sends 0, which looks like a restarted counter",
         cases: &[
             ("metrics_with_odd_values: counter: point {}", "*(0)*", "*(9223372036854775807)*"),
             ("metrics_with_odd_values: unsigned: point {}", "*(0)*", "*(9223372036854775807)*"),
@@ -46,11 +46,11 @@ pub(crate) const EXPORTERS: &[Meant] = &[
     },
     Meant {
         what: "a metric with very many points is split",
-        why: "no request exceeds the limits, however many sets of attributes there are",
+        why: "no request exceeds the limits, for any number of attribute sets",
         cases: &[("metrics_with_more_sets_than_the_sdk_keeps: counter: parts", "1", "2")],
     },
     Meant {
-        what: "an unset resource gives way to that of the `Telemetry`",
+        what: "an unset resource is replaced by that of the `Telemetry`",
         why: "a service named in standpipe's configuration need not be named in the SDK as well",
         cases: &[
             ("*_of_an_empty_resource: *: resource", "{}", "{service.name: \"till\", *}"),

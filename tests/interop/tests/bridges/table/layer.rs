@@ -25,7 +25,7 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "unsigned and wide numbers are numbers",
-        why: "a `usize` as text cannot be summed or compared; only numbers out of OTLP's range are text",
+        why: "a `usize` as text cannot be summed or compared; only numbers outside OTLP's range become text",
         cases: &[
             ("unsigned_numbers: span: attribute *", "\"*\"", "int *"),
             ("huge_numbers: span: attribute last", "\"9223372036854775807\"", "int 9223372036854775807"),
@@ -48,7 +48,7 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "an event with more fields than the limit keeps its source location",
-        why: "on spans the location precedes the fields in both; it is the first place to look when fields are missing",
+        why: "on spans, both stacks record the location before the fields; the location shows where to look for missing fields",
         cases: &[
             ("too_many_fields_of_an_event: span: event 1 attribute code.*", "–", "*"),
             ("too_many_fields_of_an_event: span: event 1 attribute f123", "int 123", "–"),
@@ -99,8 +99,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "an event with an `error` and no message is an exception, in every form of the field",
-        why: "theirs is one for `%error` and `?error`, but not for the error value, which carries more",
+        what: "an event with an `error` and no message is an exception, also as `%error` and `?error`",
+        why: "theirs makes an exception of `%error` and `?error`, but not of the error value, which has more information",
         cases: &[
             ("with_an_error: span: event 1", "event *", "exception"),
             ("with_an_error: span: status", "error", "error \"no milk\""),
@@ -116,7 +116,7 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "an `error` that is a string is kept as it is, and a number is no error",
+        what: "an `error` that is a string is kept unchanged, and a number is not an error",
         why: "theirs quotes strings, and treats unsigned and signed numbers differently",
         cases: &[
             ("with_an_error_that_is_a_text: span: event 1 attribute exception.message", "\"\\\"*", "\"no *"),
@@ -142,9 +142,9 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "a status code and its description combine in any order, and `ok` is final",
-        why: "as the specification requires; theirs keeps the last field before the span is entered, and ranks \
-              them after that",
+        what: "a status code and its description can be set in any order, and `ok` is final",
+        why: "as the specification requires; theirs uses the last field before the span is entered, and a \
+              ranking after that",
         cases: &[
             ("a_description_with_a_code: ok: status", "error \"no milk\"", "ok"),
             ("a_code_after_a_description: error: status", "error", "error \"no milk\""),
@@ -165,7 +165,7 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "a span that a panic ends has the status error and an `exception` event",
-        why: "theirs leaves it unset, and the span looks like one that went well",
+        why: "theirs leaves the status unset, so the span looks successful",
         cases: &[
             ("a_panic_through*: *: status", "unset", "error \"panicked\""),
             ("a_panic_through*: *: event 1", "–", "exception"),
@@ -176,7 +176,7 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "event fields that begin with `log.` are kept",
-        why: "theirs treats them as fields of the `log` crate, even on other events",
+        why: "theirs drops them as fields of the `log` crate, even on other events",
         cases: &[
             ("with_fields_that_mean_something_on_spans: span: event 3 attribute log.line", "–", "int 1"),
             ("with_fields_that_mean_something_on_spans: span: event 3 attribute log.target", "–", "\"mine\""),
@@ -184,7 +184,7 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "events outside spans are log records",
-        why: "theirs loses them",
+        why: "theirs drops them",
         cases: &[
             ("traced_in_native: log record 1: there", "–", "\"in the native span only\" in native"),
             ("without_a_parent: log record 1: there", "–", "\"in no span\" in none"),
