@@ -275,7 +275,8 @@ impl Worker {
             }
             Verdict::ProxyRefused { reason } => {
                 // In whole numbers: the formatting of floats would add 10 KB to a small program.
-                let pause = (self.state.proxy_pause.left(clock::now()) + Duration::from_millis(500)).as_secs();
+                let pause =
+                    (self.state.proxy_pause.left(clock::now()) + Duration::from_millis(500)).as_secs();
                 let message = format!("{reason}; nothing is sent for {pause} s");
                 // Even if another outage was reported just before: only this message names the setting.
                 return self.reporter.report_once(signal, ProblemKind::Unavailable, message);
