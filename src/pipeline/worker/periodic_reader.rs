@@ -144,7 +144,9 @@ impl Worker {
     fn read_instruments(&mut self, at: usize, reader: &PeriodicReader) {
         let (counters, stop_by) = (Arc::clone(&self.counters), self.stop_by());
         let is_finished = || counters.are_closed() || stop_by.is_some_and(|by| clock::now() >= by);
-        reader.instruments.collect(reader.limits, &is_finished, &mut |collected| {
+        let bytes = reader.limits.bytes.min(self.deliveries[at].limit.max_metric_bytes());
+        let limits = FrameLimits { bytes, ..reader.limits };
+        reader.instruments.collect(limits, &is_finished, &mut |collected| {
             match collected {
                 Collected::Frame { scope, bytes, points } => {
                     return self.enqueue_metric(at, scope, bytes, points);
