@@ -23,7 +23,8 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// An error names what is malformed, and resets the stream.
+    /// Checks the fields of a request (RFC 9113, sections 8.2 and 8.3). The error names the malformed field, whose stream must
+    /// be reset.
     pub(super) fn of(fields: Vec<Field>) -> Result<Self, &'static str> {
         let [mut method, mut path, mut scheme, mut authority] = [const { None }; 4];
         let mut headers = Vec::with_capacity(fields.len());
@@ -35,6 +36,10 @@ impl Head {
                 b":scheme" => &mut scheme,
                 b":authority" => &mut authority,
                 [b':', ..] => return Err("an unknown pseudo-header"),
+                b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
+                    return Err("a connection-specific header");
+                }
+                b"te" if value != b"trailers" => return Err("te other than trailers"),
                 _ => {
                     headers.push((text(&name), text(&value)));
                     continue;
@@ -62,6 +67,11 @@ impl Head {
     /// Returns the values of every header called `name`.
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns whether every content-length of the head is the length of the body, `bytes`.
+    pub(super) fn allows_length(&self, bytes: usize) -> bool {
+        self.values("content-length").all(|length| length == bytes.to_string())
     }
 
     pub(super) fn signal(&self) -> Option<Signal> {

@@ -21,16 +21,27 @@ impl Session {
         ends_stream: bool,
         events: &mut Vec<Event>,
     ) -> Result<(), Fault> {
+        if id % 2 == 0 {
+            return Err(Fault::protocol("a client opened a stream with an even id"));
+        }
         if id > self.newest {
             return self.begin(id, list, ends_stream, events);
         }
-        let Some(stream) = self.streams.get_mut(&id) else { return self.connection.count_noise() };
+        let Some(stream) = self.streams.get_mut(&id) else {
+            // A client may send trailers before it learns that the stream was closed. They have no pseudo-headers; a block
+            // that has them opens a stream, and ids must increase (RFC 9113, section 5.1.1).
+            return match list {
+                List::Fields(fields) if !fields.iter().any(|field| field.name.starts_with(b":")) => {
+                    self.connection.count_noise()
+                }
+                _ => Err(Fault::protocol("a client opened a stream with an id below an earlier one")),
+            };
+        };
         if stream.is_heard || !ends_stream {
             return Err(Fault::protocol("headers in the middle of a stream"));
         }
         stream.is_heard = true;
-        self.hand_over(id, events);
-        Ok(())
+        self.hand_over(id, events)
     }
 
     fn begin(
@@ -40,9 +51,6 @@ impl Session {
         ends_stream: bool,
         events: &mut Vec<Event>,
     ) -> Result<(), Fault> {
-        if id % 2 == 0 {
-            return Err(Fault::protocol("a stream of a client with an even number"));
-        }
         self.newest = id;
         if self.is_leaving {
             return Ok(());
@@ -71,7 +79,7 @@ impl Session {
                 let incoming = Incoming { head, plan, body: Vec::new(), share, begun: self.now };
                 self.streams.entry(id).and_modify(|stream| stream.incoming = Some(incoming));
                 if ends_stream {
-                    self.hand_over(id, events);
+                    return self.hand_over(id, events);
                 }
             }
             Err(refusal) => self.refuse(id, Some(head), refusal, events),
@@ -111,7 +119,7 @@ impl Session {
         } else if self.buffered > limit.saturating_mul(LARGEST_CALLS) {
             self.refuse(id, None, Refusal::new(503, "too much at a time on one connection"), events);
         } else if ends_stream {
-            self.hand_over(id, events);
+            return self.hand_over(id, events);
         }
         Ok(())
     }
@@ -133,14 +141,20 @@ impl Session {
         Ok(())
     }
 
-    /// The call of this stream is there.
-    fn hand_over(&mut self, id: u32, events: &mut Vec<Event>) {
-        let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return };
+    /// Passes on the call of this stream, which has arrived whole. Resets the stream if its content-length is wrong (RFC 9113,
+    /// section 8.1.1).
+    fn hand_over(&mut self, id: u32, events: &mut Vec<Event>) -> Result<(), Fault> {
+        let incoming = self.streams.get(&id).and_then(|stream| stream.incoming.as_ref());
+        if incoming.is_some_and(|incoming| !incoming.head.allows_length(incoming.body.len())) {
+            return self.drop_stream(id, Code::PROTOCOL);
+        }
+        let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return Ok(()) };
         self.connection.noise = 0;
         // it takes its memory until its handler is done with it, which may be long
         self.buffered += body.capacity();
         self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.capacity());
         events.push(Event::Call(Call { stream: id, outcome: Outcome::Whole { head, plan, body, share } }));
+        Ok(())
     }
 
     /// Refuses a call. The session may hold its head already.

@@ -55,17 +55,25 @@ impl Bench {
 }
 
 fn headers(stream: u32) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in [
+    headers_with(stream, &[])
+}
+
+/// The head of a call with these fields at its end.
+fn headers_with(stream: u32, added: &[(&str, &str)]) -> Vec<u8> {
+    let request = [
         (":method", "POST"),
         (":scheme", "http"),
         (":path", "/opentelemetry.proto.collector.logs.v1.LogsService/Export"),
         ("content-type", "application/grpc"),
-    ] {
-        hpack::encode(name, value.as_bytes(), &mut block);
-    }
+    ];
+    block(stream, &[&request, added].concat(), false)
+}
+
+fn block(stream: u32, fields: &[(&str, &str)], ends_stream: bool) -> Vec<u8> {
+    let mut block = Vec::new();
+    fields.iter().for_each(|(name, value)| hpack::encode(name, value.as_bytes(), &mut block));
     let mut out = Vec::new();
-    frame::write_headers(stream, &block, false, 50, &mut out);
+    frame::write_headers(stream, &block, ends_stream, 50, &mut out);
     out
 }
 
@@ -242,4 +250,55 @@ fn calls_that_wait_for_their_answers_take_room_from_further_ones() {
     assert!(matches!(refused, Outcome::Refused { refusal, .. } if refusal.status == 503));
     bench.session.let_go(1);
     assert!(is_whole(&mut bench, 7));
+}
+
+#[test]
+fn ends_the_connection_when_a_stream_is_opened_below_an_earlier_one() {
+    for id in [3, 4] {
+        let mut bench = Bench::new();
+        bench.receive(&headers(5)).unwrap();
+        let Err(End::Fault(fault)) = bench.receive(&headers(id)) else { panic!("stream {id} was opened") };
+        assert_eq!(fault.code, Code::PROTOCOL, "{id}");
+    }
+}
+
+#[test]
+fn ignores_trailers_of_a_stream_that_was_just_closed() {
+    let mut bench = Bench::new();
+    bench.receive(&headers(1)).unwrap();
+    bench.session.send_headers(1, &vec![], true).unwrap();
+    bench.out();
+    assert!(bench.receive(&block(1, &[("x", "y")], true)).unwrap().is_empty());
+    assert!(bench.out().is_empty());
+}
+
+#[test]
+fn resets_a_stream_with_connection_specific_headers() {
+    for (name, value) in [
+        ("connection", "keep-alive"),
+        ("proxy-connection", "keep-alive"),
+        ("keep-alive", "timeout=5"),
+        ("transfer-encoding", "chunked"),
+        ("upgrade", "h2c"),
+        ("te", "gzip"),
+    ] {
+        let mut bench = Bench::new();
+        assert!(bench.receive(&headers_with(1, &[(name, value)])).unwrap().is_empty(), "{name}");
+        assert_eq!(bench.out(), [(kind::RESET, 1)], "{name}");
+    }
+    let mut bench = Bench::new();
+    assert!(matches!(bench.receive(&headers_with(1, &[("te", "trailers")])).unwrap()[..], [Event::Begun(1)]));
+}
+
+#[test]
+fn resets_a_stream_whose_content_length_is_wrong() {
+    for (length, is_right) in [("5", true), ("4", false), ("6", false), ("+5", false), ("", false)] {
+        let mut bench = Bench::new();
+        let head = headers_with(1, &[("content-length", length)]);
+        let events = bench.receive(&[head, data(1, &[0; 5], true)].concat()).unwrap();
+        let calls = events.iter().filter(|event| matches!(event, Event::Call(_))).count();
+        assert_eq!(calls, usize::from(is_right), "{length:?}");
+        let out = bench.out();
+        assert_eq!(out, if is_right { vec![] } else { vec![(kind::RESET, 1)] }, "{length:?}");
+    }
 }
