@@ -71,9 +71,12 @@ impl<'a> Connection<'a> {
     fn exchange_page(&mut self, on_request: &OnPageRequest) -> Result<(), ConnectionOver> {
         self.wait_for_request()?;
         let read = read_head(&mut self.reader, self.shared.settings.max_header_bytes);
-        let read = read.and_then(|head| match Framing::of(&head)? {
-            Framing::Length(0) => Ok(head),
-            _ => Err(Refusal::new(413, "no request for a page has a body").into()),
+        let read = read.and_then(|head| {
+            head.check_host()?;
+            match Framing::of(&head)? {
+                Framing::Length(0) => Ok(head),
+                _ => Err(Refusal::new(413, "no request for a page has a body").into()),
+            }
         });
         match read {
             Ok(head) => {
