@@ -4,7 +4,7 @@
 use std::{env, fmt};
 
 use super::SpanContext;
-use crate::record::{SpanId, TraceId};
+use crate::record::{SpanId, TraceId, from_hex};
 
 /// Length of a `traceparent` of version 00.
 const LENGTH: usize = 55;
@@ -150,17 +150,11 @@ pub(super) fn variable(header: &str) -> Option<String> {
 }
 
 fn hex<const N: usize>(digits: &[u8]) -> Result<[u8; N], ParseContextError> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Ok(byte - b'0'),
-        // upper case is forbidden by the standard
-        b'a'..=b'f' => Ok(byte - b'a' + 10),
-        _ => Err(ParseContextError("not lower-case hexadecimal")),
-    };
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Ok(bytes)
+    // The standard forbids upper case, which `from_hex` accepts.
+    let digits =
+        std::str::from_utf8(digits).ok().filter(|digits| !digits.bytes().any(|b| b.is_ascii_uppercase()));
+    let bytes = digits.and_then(|digits| from_hex(digits).ok());
+    bytes.ok_or(ParseContextError("not lower-case hexadecimal"))
 }
 
 /// The list in normal form, without empty members; `None` if there is nothing or something is wrong with it.

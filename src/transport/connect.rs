@@ -42,6 +42,7 @@ impl Route {
     /// # Errors
     /// When the endpoint, the certificates or the proxy cannot be used.
     pub(super) fn new(settings: &ConnectionSettings, protocol: Option<&[u8]>) -> Result<Self, SetupError> {
+        settings.check_head().map_err(|error| error.to_string())?;
         let url = settings.url(Signal::Traces);
         let (host, port) = host_and_port(&url).ok_or("the endpoint cannot be read")?;
         let is_https = url.starts_with("https:");

@@ -68,7 +68,6 @@ impl GrpcSpec {
     /// When a setting cannot be used.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
         let route = Route::new(settings, Some(PROTOCOL))?;
-        settings.check_head().map_err(|error| error.to_string())?;
         if let Some((name, _)) = settings.headers.iter().find(|(name, _)| is_reserved_by_grpc(name)) {
             return Err(format!("header {name}: gRPC has its own; remove it").into());
         }

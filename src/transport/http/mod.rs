@@ -160,7 +160,6 @@ fn headers(
     settings: &ConnectionSettings,
     forwarder: Option<&Proxy>,
 ) -> Result<Vec<(HeaderName, HeaderValue)>, SetupError> {
-    settings.check_head().map_err(|error| error.to_string())?;
     let all = settings.headers.iter();
     let configured = all.map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose()));
     let mut headers = configured.collect::<Result<Vec<_>, _>>()?;
