@@ -13,10 +13,10 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::process::{Driver, spawn};
+use crate::process::{Driver, lock, spawn};
 
 /// Time that an address has before the next one is tried.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -215,18 +215,15 @@ impl<T> Mailbox<T> {
     }
 
     fn put(&self, message: T) {
-        self.lock().push(message);
+        lock(&self.messages).push(message);
         self.has_more.notify_one();
     }
 
     /// Waits for a message, for at most `longest`.
     fn take(&self, longest: Duration) -> Option<T> {
-        let waited = self.has_more.wait_timeout_while(self.lock(), longest, |messages| messages.is_empty());
+        let waited =
+            self.has_more.wait_timeout_while(lock(&self.messages), longest, |messages| messages.is_empty());
         waited.unwrap_or_else(PoisonError::into_inner).0.pop()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -270,7 +267,7 @@ struct State {
 
 impl Interrupter {
     pub(super) fn forget_cut(&self) {
-        self.lock().is_cut = false;
+        lock(&self.state).is_cut = false;
     }
 
     /// Makes `socket` the one to break.
@@ -278,31 +275,31 @@ impl Interrupter {
     /// # Errors
     /// `ConnectionAborted` if the attempt was ended before.
     pub(super) fn watch(&self, socket: &Arc<TcpStream>) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.socket = Arc::downgrade(socket);
         if state.is_broken() { Err(ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
     }
 
     /// Makes the thread that waits for this race wake when the attempt is ended.
     fn watch_race(&self, race: &Arc<Results>) {
-        self.lock().race = Arc::downgrade(race);
+        lock(&self.state).race = Arc::downgrade(race);
     }
 
     /// Returns whether this attempt was ended.
     pub(super) fn is_broken(&self) -> bool {
-        self.lock().is_broken()
+        lock(&self.state).is_broken()
     }
 
     /// Ends this attempt and all later ones.
     pub(super) fn interrupt_for_good(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.is_interrupted_for_good = true;
         state.end_attempt();
     }
 
     /// Ends this attempt, or the one that is about to begin.
     pub(super) fn cut(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.is_cut = true;
         state.end_attempt();
     }
@@ -318,10 +315,6 @@ impl Interrupter {
     pub(super) fn cutting(self: &Arc<Self>) -> Box<dyn Fn() + Send + Sync> {
         let interrupter = Arc::clone(self);
         Box::new(move || interrupter.cut())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

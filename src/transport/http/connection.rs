@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ureq::config::Config;
@@ -13,7 +13,7 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector as UreqConnector, LazyBuffers, NextTimeout, Transport,
 };
 
-use crate::process::first_use;
+use crate::process::{first_use, lock};
 use crate::transport::connect::{Connector, NetworkError, Timeline};
 use crate::transport::stream::Stream;
 
@@ -62,10 +62,10 @@ impl UreqConnector for HttpConnector {
         _: Option<()>,
     ) -> Result<Option<HttpStream>, ureq::Error> {
         let mut timeline = Timeline::default();
-        let mut connector = self.connector.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connector = lock(&self.connector);
         let connected = connector.connect(deadline(details.timeout), &mut timeline);
         if let Some(shared) = &self.timeline {
-            *shared.lock().unwrap_or_else(PoisonError::into_inner) = timeline;
+            *lock(shared) = timeline;
         }
         let stream = connected.map_err(|error| ureq::Error::Other(Box::new(error)))?;
         let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
@@ -120,7 +120,7 @@ impl Transport for HttpStream {
         #[cfg(feature = "probe")]
         if let Some(timeline) = &self.timeline {
             let input = self.buffers.input();
-            let first_bytes = &mut timeline.lock().unwrap_or_else(PoisonError::into_inner).first_bytes;
+            let first_bytes = &mut lock(timeline).first_bytes;
             // Until there are enough, more of the first bytes may follow.
             if first_bytes.len() < FIRST_BYTES && input.starts_with(first_bytes) {
                 *first_bytes = input[..input.len().min(FIRST_BYTES)].to_vec();

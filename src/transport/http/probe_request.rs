@@ -1,7 +1,7 @@
 //! One empty request of a probe: its timeline and its response or failure.
 
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use ureq::http::{Response, header};
@@ -10,7 +10,7 @@ use super::HttpSpec;
 use super::connection::network_error;
 use super::response::{content_type, error_text, header_text, printable, read_success, shown_location};
 use crate::config::ConnectionSettings;
-use crate::process::Driver;
+use crate::process::{Driver, lock};
 use crate::record::Signal;
 use crate::transport::connect::{NetworkError, Timeline};
 use crate::transport::proxy::{Proxy, status_text};
@@ -99,7 +99,7 @@ impl HttpSpec {
             },
             Err(error) => ProbeEnd::Failed(failure(error, &self.secrets)),
         };
-        let timeline = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let timeline = lock(&shared).clone();
         ProbeRequest { timeline, ended: Instant::now(), end }
     }
 }

@@ -1,9 +1,10 @@
 //! A transport without a network, for tests: every send waits at a gate until the test decides its verdict.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Payload, Transport, Verdict};
+use crate::process::lock;
 
 /// How long a test waits for a send that must come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -52,8 +53,10 @@ impl Gate {
 
     /// The next send, if there is one by then; it stays at the gate.
     pub(crate) fn next_within(&self, time: Duration) -> Option<Sent> {
-        let waited =
-            self.shared.changed.wait_timeout_while(self.shared.lock(), time, |state| state.waiting.is_none());
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(lock(&self.shared.state), time, |state| state.waiting.is_none());
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.waiting.clone()
     }
@@ -65,7 +68,7 @@ impl Gate {
 
     /// Lets the next send return this at once, however little time it has.
     pub(crate) fn answer_in_advance(&self, verdict: Verdict) {
-        self.shared.lock().fate = Some(Fate::Verdict(verdict));
+        lock(&self.shared.state).fate = Some(Fate::Verdict(verdict));
     }
 
     /// Waits for the next send and lets it panic.
@@ -75,7 +78,7 @@ impl Gate {
 
     fn decide(&self, fate: Fate) -> Sent {
         let sent = self.next();
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.fate = Some(fate);
         self.shared.changed.notify_all();
         // not before it has gone: the next look must not find the same send
@@ -85,23 +88,17 @@ impl Gate {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 struct Memory {
     shared: Arc<Shared>,
 }
 
 impl Transport for Memory {
     fn forget_cut(&mut self) {
-        self.shared.lock().is_cut = false;
+        lock(&self.shared.state).is_cut = false;
     }
 
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.waiting = Some(Sent { body: payload.body.concat(), deadline });
         self.shared.changed.notify_all();
         let left = deadline.saturating_duration_since(Instant::now());
@@ -122,7 +119,7 @@ impl Transport for Memory {
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Box::new(move || {
-            shared.lock().interrupted = true;
+            lock(&shared.state).interrupted = true;
             shared.changed.notify_all();
         })
     }
@@ -130,7 +127,7 @@ impl Transport for Memory {
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Box::new(move || {
-            shared.lock().is_cut = true;
+            lock(&shared.state).is_cut = true;
             shared.changed.notify_all();
         })
     }
