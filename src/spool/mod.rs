@@ -22,19 +22,19 @@
 //                                   ▼        │ oldest first
 //                                 Journal ───┤
 //                       (segments of requests)│
-//                  Estate of a dead process ──┘
+//                  OrphanedSpool of a dead process ──┘
 //
 // `recorder` has the queue's chunks: what was accepted survives the death of the process. `journal` has requests that could not be
 // delivered; it is a state machine over `storage`, which tests replace by one that fails. `segment` is the format of a file of
-// requests, and finds the entries there, damaged or not. `estate` is what another process has left of both, for delivery and for
+// requests, and finds the entries there, damaged or not. `orphan` is what another process has left of both, for delivery and for
 // an inspection. `proto/spool.md` describes the bytes.
 
 mod contents;
 pub(crate) mod crc32c;
 mod directory;
-mod estate;
 mod journal;
 mod lane;
+mod orphaned_spool;
 mod recorder;
 mod segment;
 mod storage;
@@ -50,10 +50,10 @@ use crate::record::{Signal, service_name};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::Directory;
-pub use estate::inspect;
-use estate::{Estate, Search, take_damage, tidy};
 use journal::{Entry, Journal, Limits};
 use lane::{Jump, now_ms};
+pub use orphaned_spool::inspect;
+use orphaned_spool::{OrphanedSpool, Search, take_damage, tidy};
 use recorder::Header;
 pub(crate) use recorder::Recorder;
 use segment::{Owner, Place};
@@ -66,11 +66,11 @@ const SEGMENT_BYTES: u64 = 8 << 20;
 /// Spans that may be open at a time and survive the process.
 const OPEN_SPANS: u32 = 512;
 /// How often what is due from time to time is done, while there is something.
-const TICK: Duration = Duration::from_secs(1);
+const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// When the directory is looked at again for what others have left: a process that was killed just before this one began may
 /// have been there still.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
-const NEXT_LOOKS: Duration = Duration::from_secs(60);
+const FIRST_SEARCH_DELAY: Duration = Duration::from_secs(1);
+const SEARCH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What one exporter keeps in its directory.
 #[derive(Debug)]
@@ -82,13 +82,13 @@ pub(crate) struct Spool {
     /// Signals that the exporter takes. Each has an equal part of `limits.bytes`.
     signals: u64,
     next_tick: Option<Instant>,
-    next_look: Option<Instant>,
+    next_search: Option<Instant>,
     /// When the last tick was, by both clocks.
     last_tick: Option<(Instant, u64)>,
     /// What was noted once is not noted again.
     noted: BTreeSet<String>,
     /// What others have left, oldest first.
-    estates: VecDeque<Estate>,
+    orphans: VecDeque<OrphanedSpool>,
     /// Of each signal, when the request in hand came to the disk, in milliseconds since 1970.
     loaded_since: [u64; Signal::COUNT],
     /// What was damaged, since it was last asked for.
@@ -143,17 +143,17 @@ impl Spool {
         let limits = Limits {
             bytes: settings.bytes as u64,
             age: settings.age.unwrap_or(Duration::MAX),
-            segment_bytes: SEGMENT_BYTES.min(storage::longest_file()),
+            segment_bytes: SEGMENT_BYTES.min(storage::max_file_bytes()),
             sync: settings.sync,
         };
         let owner = Owner::new(service_name(resource), exporter);
         let wanted = (!settings.drains).then(|| owner.clone());
         let search = Search { directory, wanted, limits, boot_id: boot_id() };
-        let (mut estates, mut notes) = search.take_over_all()?;
+        let (mut orphans, mut notes) = search.take_over_all()?;
         // of requests, only the headers are read by now
-        let damaged = tidy(&mut estates, &mut notes);
+        let damaged = tidy(&mut orphans, &mut notes);
         // a process that dies again and again does not fill the disk
-        let left: u64 = estates.iter().map(Estate::bytes).sum();
+        let left: u64 = orphans.iter().map(OrphanedSpool::bytes).sum();
         let is_full = left > limits.bytes;
         let has_queue = !is_full && !settings.drains;
         if is_full && !settings.drains {
@@ -173,7 +173,7 @@ impl Spool {
         };
         let created = Recorder::create(&new, header.clone(), resource).or_else(|error| match error.kind() {
             // A full disk must not be in the way of the delivery of other processes' records.
-            StorageFull | QuotaExceeded | FileTooLarge if !estates.is_empty() => {
+            StorageFull | QuotaExceeded | FileTooLarge if !orphans.is_empty() => {
                 Recorder::without_room(&new, header, error)
             }
             _ => Err(error),
@@ -192,10 +192,10 @@ impl Spool {
             journal,
             signals: signals.max(1) as u64,
             next_tick: None,
-            next_look: None,
+            next_search: None,
             last_tick: None,
             noted: notes.iter().cloned().collect(),
-            estates,
+            orphans,
             loaded_since: [0; Signal::COUNT],
             damaged: damaged.map(|of_others| Dropped { own: 0, of_others }),
             notes,
@@ -222,7 +222,7 @@ impl Spool {
         if self.next_tick.is_some_and(|next| now < next) {
             return None;
         }
-        self.next_tick = Some(now + TICK);
+        self.next_tick = Some(now + TICK_INTERVAL);
         self.follow_clock(now);
         self.recorder.note_alive();
         // what came since the last tick, however long ago the last sync was
@@ -237,11 +237,11 @@ impl Spool {
                     .to_owned(),
             );
         }
-        match self.next_look {
-            None => self.next_look = Some(now + FIRST_LOOK),
+        match self.next_search {
+            None => self.next_search = Some(now + FIRST_SEARCH_DELAY),
             Some(next) if next <= now => {
-                self.next_look = Some(now + NEXT_LOOKS);
-                self.look();
+                self.next_search = Some(now + SEARCH_INTERVAL);
+                self.search_again();
             }
             Some(_) => {}
         }
@@ -252,7 +252,7 @@ impl Spool {
     pub(crate) fn next_tick(&self) -> Option<Instant> {
         let is_busy =
             self.recorder.has_open_spans() || Signal::ALL.into_iter().any(|signal| self.has_pending(signal));
-        if is_busy { self.next_tick } else { self.next_look.max(self.next_tick) }
+        if is_busy { self.next_tick } else { self.next_search.max(self.next_tick) }
     }
 
     /// Whether the request of this signal that is in hand is not worth sending any more.
@@ -267,15 +267,15 @@ impl Spool {
         let last = self.last_tick.replace(now);
         let Some(jump) = last.and_then(|last| Jump::between(last, now)) else { return };
         self.journal.shift_times(jump);
-        self.estates.iter_mut().for_each(|estate| estate.shift_times(jump));
+        self.orphans.iter_mut().for_each(|orphan| orphan.shift_times(jump));
         self.loaded_since.iter_mut().for_each(|since| jump.shift(since));
     }
 
     /// Takes over what others have left since the last look.
-    fn look(&mut self) {
+    fn search_again(&mut self) {
         match self.search.take_over_all() {
-            Ok((estates, notes)) => {
-                self.estates.extend(estates);
+            Ok((orphans, notes)) => {
+                self.orphans.extend(orphans);
                 notes.into_iter().for_each(|note| self.note(note));
                 self.tidy();
             }
@@ -313,12 +313,12 @@ impl Spool {
     /// What the journal may take of a signal: an equal part of all, less what others have left of the same signal. What they
     /// have left of no single signal is taken from all.
     fn share_of(&self, signal: Signal) -> u64 {
-        let sum = |bytes: &dyn Fn(&Estate) -> u64| self.estates.iter().map(bytes).sum::<u64>();
+        let sum = |bytes: &dyn Fn(&OrphanedSpool) -> u64| self.orphans.iter().map(bytes).sum::<u64>();
         let of_signals: u64 =
-            Signal::ALL.into_iter().map(|of| sum(&|estate| estate.journal.bytes_of(of))).sum();
-        let of_none = sum(&Estate::bytes).saturating_sub(of_signals);
+            Signal::ALL.into_iter().map(|of| sum(&|orphan| orphan.journal.bytes_of(of))).sum();
+        let of_none = sum(&OrphanedSpool::bytes).saturating_sub(of_signals);
         let share = self.search.limits.bytes.saturating_sub(of_none) / self.signals;
-        share.saturating_sub(sum(&|estate| estate.journal.bytes_of(signal)))
+        share.saturating_sub(sum(&|orphan| orphan.journal.bytes_of(signal)))
     }
 
     /// Makes what was written safe from power loss, if that is due. A later call tries again if it fails.
@@ -339,7 +339,7 @@ impl Spool {
     }
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {
-        self.journal.pending(signal) > 0 || self.estates.iter().any(|estate| estate.has_pending(signal))
+        self.journal.pending(signal) > 0 || self.orphans.iter().any(|orphan| orphan.has_pending(signal))
     }
 
     /// The oldest request of a signal.
@@ -347,7 +347,7 @@ impl Spool {
     /// # Errors
     /// When it cannot be read now.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<SpooledRequest>> {
-        let next = self.estates.iter_mut().find_map(|estate| estate.next(signal).transpose());
+        let next = self.orphans.iter_mut().find_map(|orphan| orphan.next(signal).transpose());
         self.tidy();
         if let Some(entry) = next.transpose()? {
             return Ok(Some(self.load(entry, false)));
@@ -367,10 +367,10 @@ impl Spool {
     /// # Errors
     /// When that cannot be noted: the next process may send it once more.
     pub(crate) fn settle(&mut self, signal: Signal) -> io::Result<()> {
-        let Some(at) = self.estates.iter().position(|estate| estate.is_loaded(signal)) else {
+        let Some(at) = self.orphans.iter().position(|orphan| orphan.is_loaded(signal)) else {
             return self.journal.done(signal);
         };
-        let settled = self.estates[at].settle(signal);
+        let settled = self.orphans[at].settle(signal);
         self.tidy();
         settled
     }
@@ -392,8 +392,8 @@ impl Spool {
         let now = now_ms();
         let own = self.journal.expire(now);
         let mut dropped = Signal::ALL.map(|signal| Dropped { own: own[signal as usize], of_others: 0 });
-        for estate in &mut self.estates {
-            let of_others = estate.journal.expire(now);
+        for orphan in &mut self.orphans {
+            let of_others = orphan.journal.expire(now);
             dropped.iter_mut().zip(of_others).for_each(|(dropped, records)| dropped.of_others += records);
         }
         self.tidy();
@@ -409,7 +409,7 @@ impl Spool {
     fn tidy(&mut self) {
         let mut notes = Vec::new();
         let own = take_damage(&mut self.journal, &mut notes);
-        let of_others = tidy(&mut self.estates, &mut notes);
+        let of_others = tidy(&mut self.orphans, &mut notes);
         notes.into_iter().for_each(|note| self.note(note));
         for (damaged, (own, of_others)) in self.damaged.iter_mut().zip(own.into_iter().zip(of_others)) {
             damaged.own += own;

@@ -195,7 +195,7 @@ pub(super) fn retire(path: &Path, is_damaged: bool) -> io::Result<()> {
 /// The longest file that this process may write.
 #[allow(unsafe_code, reason = "std does not ask for limits")]
 #[allow(clippy::unnecessary_cast, reason = "the type differs between machines")]
-pub(super) fn longest_file() -> u64 {
+pub(super) fn max_file_bytes() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the call fills the structure that it is given
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
@@ -204,7 +204,7 @@ pub(super) fn longest_file() -> u64 {
 
 /// Refuses to write up to this place if the process may not: the system would end it, by SIGXFSZ.
 pub(super) fn check_file_size(end: u64) -> io::Result<()> {
-    match longest_file() {
+    match max_file_bytes() {
         longest if end > longest => Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
             format!("a file of {end} bytes is over this process's limit of {longest} (ulimit -f)"),

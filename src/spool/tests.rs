@@ -250,14 +250,14 @@ fn what_is_left_has_a_lock_and_no_descriptor() {
     let folder = Folder::new("descriptors");
     (0..3).for_each(|_| folder.leave("b", &[b"body"]));
     let holder = folder.open_as("b");
-    assert_eq!(holder.estates.len(), 3);
+    assert_eq!(holder.orphans.len(), 3);
     let is_ours = |path: &Path| path.starts_with(&folder.0);
     let open =
         fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     assert_eq!(open.filter(|path| is_ours(path)).collect::<Vec<_>>(), Vec::<PathBuf>::new());
-    assert_eq!(folder.open_as("b").estates.len(), 0, "they are locked");
+    assert_eq!(folder.open_as("b").orphans.len(), 0, "they are locked");
     drop(holder);
-    assert_eq!(folder.open_as("b").estates.len(), 3);
+    assert_eq!(folder.open_as("b").orphans.len(), 3);
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn reports_a_removed_segment_as_removed_and_counts_its_records() {
     }
     let segment = folder.file(".segment");
     fs::remove_file(&segment).unwrap();
-    spool.sync_if_due(Instant::now() + TICK);
+    spool.sync_if_due(Instant::now() + TICK_INTERVAL);
     assert_eq!(drain(&mut spool), Vec::<Vec<u8>>::new());
     assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 14, of_others: 0 });
     let words = "another program has removed the file: 14 records are lost";
@@ -449,14 +449,14 @@ fn what_nothing_proves_after_another_boot_is_reported_and_removed() {
     folder.leave_chunk(false);
     let (directory, recorder) = (Directory::open(&folder.0).unwrap(), folder.file(".recorder"));
     let search = Search { directory, wanted: None, limits: Limits::NONE, boot_id: [7; 16] };
-    let (mut estates, notes) = search.take_over_all().unwrap();
-    assert_eq!((estates.len(), notes.len()), (1, 0));
-    assert_eq!(estates[0].next(Signal::Logs).unwrap(), None);
+    let (mut orphans, notes) = search.take_over_all().unwrap();
+    assert_eq!((orphans.len(), notes.len()), (1, 0));
+    assert_eq!(orphans[0].next(Signal::Logs).unwrap(), None);
     let mut notes = Vec::new();
-    tidy(&mut estates, &mut notes);
+    tidy(&mut orphans, &mut notes);
     let words = "1 chunk may not have reached the disk before the system ended, and cannot be delivered";
     assert_eq!(notes, [format!("{}: {words}", recorder.display())]);
-    assert_eq!((estates.len(), folder.names()), (0, vec![]));
+    assert_eq!((orphans.len(), folder.names()), (0, vec![]));
 }
 
 #[test]
@@ -515,12 +515,12 @@ fn a_clock_that_is_set_forward_makes_nothing_older() {
     let at = Instant::now();
     assert_eq!(spool.tick(at).map(of_logs), Some(Dropped::default()));
     NOW_MS.set(Some(today));
-    let dropped = spool.tick(at + TICK).map(of_logs);
+    let dropped = spool.tick(at + TICK_INTERVAL).map(of_logs);
     assert_eq!(dropped, Some(Dropped { own: 0, of_others: 10 }), "that of last week alone");
     assert!(!spool.is_too_old(Signal::Logs));
     // all go on getting older
     NOW_MS.set(Some(today + age_ms));
-    let dropped = spool.tick(at + TICK + age).map(of_logs);
+    let dropped = spool.tick(at + TICK_INTERVAL + age).map(of_logs);
     assert_eq!(dropped, Some(Dropped { own: 10, of_others: 10 }), "one is in hand");
     assert!(spool.is_too_old(Signal::Logs));
     spool.settle(Signal::Logs).unwrap();
@@ -613,10 +613,10 @@ fn no_caller_waits_for_the_disk_and_a_child_that_is_forked_meanwhile_keeps_no_lo
     let folder = Folder::new("fork-lock");
     let (mut spool, _child) = forked_meanwhile(|| folder.open());
     folder.leave("otlp", &[b"body"]);
-    let ((), _child) = forked_meanwhile(|| spool.look());
-    assert_eq!(spool.estates.len(), 1);
+    let ((), _child) = forked_meanwhile(|| spool.search_again());
+    assert_eq!(spool.orphans.len(), 1);
     drop(spool);
-    assert_eq!(folder.open().estates.len(), 1);
+    assert_eq!(folder.open().orphans.len(), 1);
     assert_eq!(folder.names().len(), 2, "a spool that was never used leaves nothing: {:?}", folder.names());
     let exporter = crate::Exporter::http("http://127.0.0.1:9").spool(&folder.0).queue_bytes(1 << 20);
     let config = crate::Config::new().exporter(exporter);

@@ -6,9 +6,9 @@
 //! process alive: the recorder and what was in it are lost, and chunks are on the heap from then on.
 
 mod layout;
-mod leftover;
 #[allow(unsafe_code)]
 mod map;
+mod orphaned_queue;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -32,9 +32,9 @@ use layout::{
     SPOOLED_AT,
 };
 pub(super) use layout::{Header, Unreadable};
-pub(super) use leftover::{Leftover, Place};
 pub(super) use map::Map;
 use map::{ForkFlag, Protected};
+pub(super) use orphaned_queue::{OrphanedQueue, Place};
 
 /// The chunks of one exporter's queues that survive its process.
 #[derive(Debug)]

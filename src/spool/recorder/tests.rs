@@ -96,7 +96,7 @@ fn recovered_beside(
     has_entry: impl Fn(EntryPlace) -> bool,
 ) -> Result<(BTreeSet<u32>, u64, u64), &'static str> {
     let mut numbers = BTreeSet::new();
-    let Ok(mut leftover) = Leftover::read(path, boot_id) else { return Ok((numbers, 1, 0)) };
+    let Ok(mut leftover) = OrphanedQueue::read(path, boot_id) else { return Ok((numbers, 1, 0)) };
     leftover.leave_to_entries(|place| Ok(has_entry(place))).unwrap();
     for signal in Signal::ALL {
         while let Some(request) = leftover.next(signal) {
@@ -520,7 +520,7 @@ fn sends_only_requests_that_decode_and_counts_the_rest_whatever_bit_of_an_open_c
     let data_at = Header::read(&page).unwrap().data_at() as u64;
     let mut damaged_records = 0;
     let mut look = |what: &str| {
-        let mut left = Leftover::read(&path, [1; 16]).unwrap();
+        let mut left = OrphanedQueue::read(&path, [1; 16]).unwrap();
         let (mut spans, mut records) = (Vec::new(), 0);
         while let Some(request) = left.next(Signal::Traces) {
             let decoded = ExportTraceServiceRequest::decode(&request.body[..]).expect(what);

@@ -46,7 +46,7 @@ fn scope() -> Arc<Scope> {
 
 /// The request that is made of the open spans in the file, if there are any.
 fn interrupted(path: &Path) -> Result<Vec<u8>, String> {
-    let mut left = Leftover::read(path, [1; 16]).map_err(|why| why.to_string())?;
+    let mut left = OrphanedQueue::read(path, [1; 16]).map_err(|why| why.to_string())?;
     let request = left.next(Signal::Traces);
     match left.damaged {
         0 => Ok(request.map_or_else(Vec::new, |request| request.body)),
@@ -178,12 +178,12 @@ fn a_span_that_has_reached_the_queue_is_not_found_as_interrupted_as_well() {
     let mut chunk = Chunk::with_capacity(Signal::Traces, 0);
     chunk.move_to(recorder.take(Signal::Traces, frame.len() + scope().run_header().len()).unwrap());
     chunk.append(&scope(), &frame, 1);
-    let mut left = Leftover::read(&folder.recorder(), [1; 16]).unwrap();
+    let mut left = OrphanedQueue::read(&folder.recorder(), [1; 16]).unwrap();
     let request = left.next(Signal::Traces).unwrap();
     assert_eq!(request.records, 1, "the chunk");
     assert_eq!(left.next(Signal::Traces), None);
     left.settle(&request.place).unwrap();
-    let settled = Leftover::read(&folder.recorder(), [1; 16]).unwrap();
+    let settled = OrphanedQueue::read(&folder.recorder(), [1; 16]).unwrap();
     assert!(!settled.has(Signal::Traces), "neither the chunk nor the span");
 }
 
@@ -192,7 +192,7 @@ fn spans_that_are_open_when_the_exporter_ends_and_after_another_boot_do_not_coun
     let folder = Folder::new("closed");
     let (recorder, _span) = one_open_span(&folder, 2);
     let path = folder.recorder();
-    let of_other_boot = Leftover::read(&path, [2; 16]).unwrap();
+    let of_other_boot = OrphanedQueue::read(&path, [2; 16]).unwrap();
     assert!(!of_other_boot.has(Signal::Traces));
     assert!(!interrupted(&path).unwrap().is_empty());
     recorder.close();

@@ -1,7 +1,7 @@
 //! The files that another process has left in the directory: its requests in segments, then its queues, then its open spans.
 //!
 //! [`Search`] finds them for delivery, at start and from time to time, and [`inspect`] for `standpipe spool`. Both open an
-//! [`Estate`]; an inspection changes nothing, so that it may run while other processes use the directory.
+//! [`OrphanedSpool`]; an inspection changes nothing, so that it may run while other processes use the directory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use super::contents::Instance;
 use super::directory::{Directory, instance_of, is_in_use, lock_file};
 use super::journal::{Entry, Journal, Limits};
 use super::lane::{Jump, now_ms};
-use super::recorder::{Leftover, Map, Place, Unreadable};
+use super::recorder::{Map, OrphanedQueue, Place, Unreadable};
 use super::segment::{Found, Owner};
 use super::storage::{DAMAGED, Files, not_ours, retire, shorten};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
-/// Where estates are searched, and which of them are taken over.
+/// Where orphans are searched, and which of them are taken over.
 #[derive(Debug)]
 pub(super) struct Search {
     pub(super) directory: Directory,
@@ -30,7 +30,7 @@ pub(super) struct Search {
 
 /// The files of one instance. They are locked, except for an inspection: no other process delivers them.
 #[derive(Debug)]
-pub(crate) struct Estate {
+pub(crate) struct OrphanedSpool {
     /// Where the recorder is, or was.
     path: PathBuf,
     pub(super) journal: Journal<Files>,
@@ -42,7 +42,7 @@ pub(crate) struct Estate {
     noted: (u64, u64),
     /// Records that were in segments and are not there any more, by signal, until they are counted.
     lost: [u64; Signal::COUNT],
-    recorder: Result<Leftover, Unreadable>,
+    recorder: Result<OrphanedQueue, Unreadable>,
     /// Places of the requests in hand that were in the recorder.
     loaded: [Option<Place>; Signal::COUNT],
     /// Since when the queued records wait, in milliseconds since 1970: the recorder does not tell when they were enqueued.
@@ -52,27 +52,27 @@ pub(crate) struct Estate {
 }
 
 impl Search {
-    /// Takes over all estates, oldest first. Returns them, and what is worth reporting.
-    pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
-        let (mut estates, mut notes) = (Vec::new(), Vec::new());
+    /// Takes over all orphans, oldest first. Returns them, and what is worth reporting.
+    pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<OrphanedSpool>, Vec<String>)> {
+        let (mut orphans, mut notes) = (Vec::new(), Vec::new());
         for instance in self.directory.instances()? {
             match self.take_over(&instance) {
-                Ok(estate) => estates.extend(estate),
+                Ok(orphan) => orphans.extend(orphan),
                 Err(error) => {
                     let path = self.directory.recorder_path(&instance);
                     notes.push(format!("{}: {error}", path.display()));
                 }
             }
         }
-        estates.sort_by_key(Estate::created);
-        Ok((estates.into(), notes))
+        orphans.sort_by_key(OrphanedSpool::created);
+        Ok((orphans.into(), notes))
     }
 
-    /// Takes over an estate; `None` if its process lives, or another one delivers it.
-    fn take_over(&self, instance: &str) -> io::Result<Option<Estate>> {
+    /// Takes over an orphan; `None` if its process lives, or another one delivers it.
+    fn take_over(&self, instance: &str) -> io::Result<Option<OrphanedSpool>> {
         let path = self.directory.recorder_path(instance);
         let (lock, recorder) = match with_fork_lock(|| lock_file(&path)) {
-            Ok(Some(lock)) => (Some(lock), Leftover::read(&path, self.boot_id)),
+            Ok(Some(lock)) => (Some(lock), OrphanedQueue::read(&path, self.boot_id)),
             Ok(None) if fs::symlink_metadata(&path).is_ok() => return Ok(None),
             Ok(None) => (None, Err(Unreadable::Missing)),
             Err(error) => (None, Err(error.into())),
@@ -83,18 +83,18 @@ impl Search {
         }
         let mut files = Files::new(self.directory.path(), instance);
         (files.owner, files.wanted) = (owner, self.wanted.clone());
-        let estate = Estate::open(&path, files, self.limits, recorder, lock)?;
+        let orphan = OrphanedSpool::open(&path, files, self.limits, recorder, lock)?;
         // If a segment is in use, the process lives without its recorder, or is about to end.
-        Ok((!estate.journal.storage.is_in_use).then_some(estate))
+        Ok((!orphan.journal.storage.is_in_use).then_some(orphan))
     }
 }
 
-impl Estate {
+impl OrphanedSpool {
     fn open(
         path: &Path,
         files: Files,
         limits: Limits,
-        mut recorder: Result<Leftover, Unreadable>,
+        mut recorder: Result<OrphanedQueue, Unreadable>,
         lock: Option<Map>,
     ) -> io::Result<Self> {
         let (mut journal, Found { cut, cut_records, left_alone }) = Journal::open(files, limits)?;
@@ -205,7 +205,7 @@ impl Estate {
 
     /// Bytes that it takes on the disk.
     pub(crate) fn bytes(&self) -> u64 {
-        self.journal.bytes() + self.recorder.as_ref().map_or(0, Leftover::bytes)
+        self.journal.bytes() + self.recorder.as_ref().map_or(0, OrphanedQueue::bytes)
     }
 
     /// Whether all is settled.
@@ -218,7 +218,7 @@ impl Estate {
         notes.append(&mut self.notes);
         let mut records = take_damage(&mut self.journal, notes);
         add(&mut records, mem::take(&mut self.lost));
-        let Ok(Leftover { damaged, unproven, lost, lost_bytes, .. }) = &mut self.recorder else {
+        let Ok(OrphanedQueue { damaged, unproven, lost, lost_bytes, .. }) = &mut self.recorder else {
             return records;
         };
         let path = &self.path;
@@ -280,13 +280,13 @@ fn describe(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Notes what was found damaged in estates, and removes those of which all is settled. Returns the damaged records.
-pub(super) fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+/// Notes what was found damaged in orphans, and removes those of which all is settled. Returns the damaged records.
+pub(super) fn tidy(orphans: &mut VecDeque<OrphanedSpool>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
     let mut damaged = [0; Signal::COUNT];
-    for mut estate in mem::take(estates) {
-        let records = estate.take_damage(notes);
+    for mut orphan in mem::take(orphans) {
+        let records = orphan.take_damage(notes);
         add(&mut damaged, records);
-        if estate.is_settled() { estate.remove(notes) } else { estates.push_back(estate) }
+        if orphan.is_settled() { orphan.remove(notes) } else { orphans.push_back(orphan) }
     }
     damaged
 }
@@ -323,24 +323,24 @@ pub fn inspect(directory: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
 fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
     let path = directory.recorder_path(&instance.id);
     let recorder = match path.symlink_metadata() {
-        Ok(_) => Leftover::read(&path, super::boot_id()),
+        Ok(_) => OrphanedQueue::read(&path, super::boot_id()),
         Err(_) => Err(Unreadable::Missing),
     };
     let is_missing = matches!(recorder, Err(Unreadable::Missing));
     instance.is_running = is_in_use(&path).unwrap_or(false);
     let mut files = Files::new(directory.path(), &instance.id);
     files.is_read_only = true;
-    let mut estate = Estate::open(&path, files, Limits::NONE, recorder, None)?;
-    instance.is_running |= estate.journal.storage.is_in_use;
-    let owner = estate.recorder.as_ref().ok().map(|recorder| recorder.header.owner.clone());
-    if let Some(Owner { service, exporter }) = owner.or(estate.journal.storage.owner.take()) {
+    let mut orphan = OrphanedSpool::open(&path, files, Limits::NONE, recorder, None)?;
+    instance.is_running |= orphan.journal.storage.is_in_use;
+    let owner = orphan.recorder.as_ref().ok().map(|recorder| recorder.header.owner.clone());
+    if let Some(Owner { service, exporter }) = owner.or(orphan.journal.storage.owner.take()) {
         (instance.service, instance.exporter) = (Some(service), Some(exporter));
     }
-    instance.started = estate.recorder.as_ref().ok().and_then(|recorder| time(recorder.header.created));
+    instance.started = orphan.recorder.as_ref().ok().and_then(|recorder| time(recorder.header.created));
     let mut notes = Vec::new();
     for signal in Signal::ALL {
         loop {
-            let entry = match estate.next(signal) {
+            let entry = match orphan.next(signal) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => break,
                 Err(error) => {
@@ -349,12 +349,12 @@ fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
                 }
             };
             let mut oldest = None;
-            match estate.loaded[signal as usize].take() {
+            match orphan.loaded[signal as usize].take() {
                 Some(place) if place.slot.is_none() => instance.open_spans += entry.records,
                 Some(_) => {}
                 None => {
                     // The storage refuses to mark the entry.
-                    let _ = estate.journal.done(signal);
+                    let _ = orphan.journal.done(signal);
                     oldest = time(entry.time_ms);
                 }
             }
@@ -363,9 +363,9 @@ fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
     }
     // What a process changes or removes meanwhile only seems to be damaged.
     if !instance.is_running && (is_missing || matches!(is_in_use(&path), Ok(false))) {
-        estate.take_damage(&mut notes);
+        orphan.take_damage(&mut notes);
     } else {
-        take_damage(&mut estate.journal, &mut notes);
+        take_damage(&mut orphan.journal, &mut notes);
     }
     let prefix = format!("{}/", directory.path().display());
     instance.problems.extend(notes.iter().map(|note| note.strip_prefix(&prefix).unwrap_or(note).to_owned()));

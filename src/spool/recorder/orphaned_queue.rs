@@ -30,12 +30,12 @@ use crate::spool::storage::{check_file_size, open_own};
 /// [`note_settled`](Self::note_settled) and [`release_free_slots`](Self::release_free_slots) change the file: to read it, even
 /// while its process lives, is safe.
 #[derive(Debug)]
-pub(crate) struct Leftover {
+pub(crate) struct OrphanedQueue {
     /// Where its file is, which is open only while it is read or written.
     path: PathBuf,
     pub(crate) header: Header,
     resource: Vec<u8>,
-    chunks: VecDeque<LeftChunk>,
+    chunks: VecDeque<OrphanedChunk>,
     /// The spans that were open, and the numbers of their places.
     interrupted: BTreeMap<SpanId, (u32, InterruptedSpan)>,
     /// When the process was last known to live, in nanoseconds since 1970.
@@ -54,7 +54,7 @@ pub(crate) struct Leftover {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct LeftChunk {
+struct OrphanedChunk {
     number: u32,
     signal: Signal,
     order: u32,
@@ -78,14 +78,14 @@ pub(crate) struct Place {
 
 /// Records of one chunk, or spans that were open, as a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct LeftRequest {
+pub(crate) struct OrphanedRequest {
     pub(crate) place: Place,
     pub(crate) records: u64,
     /// An `Export…ServiceRequest`.
     pub(crate) body: Vec<u8>,
 }
 
-impl Leftover {
+impl OrphanedQueue {
     /// Reads what the file says about its chunks.
     pub(crate) fn read(path: &Path, boot_id: [u8; 16]) -> Result<Self, Unreadable> {
         let file = open_own(path, OpenOptions::new().read(true))?;
@@ -114,7 +114,7 @@ impl Leftover {
         file.read_exact_at(&mut slot_headers, header.slot_headers_at() as u64)?;
         let (mut chunks, mut damaged) = (Vec::new(), 0);
         for (number, slot) in (0u32..).zip(slot_headers.chunks_exact(SLOT_HEADER_BYTES)) {
-            match LeftChunk::read(number, slot, header.slots) {
+            match OrphanedChunk::read(number, slot, header.slots) {
                 Some(chunk) => chunks.extend(chunk.filter(|chunk| chunk.committed > chunk.settled)),
                 None => damaged += 1,
             }
@@ -218,7 +218,7 @@ impl Leftover {
     }
 
     /// Takes as many spans that were open as one chunk could hold.
-    fn next_interrupted(&mut self) -> Option<LeftRequest> {
+    fn next_interrupted(&mut self) -> Option<OrphanedRequest> {
         let (mut numbers, mut spans) = (Vec::new(), Vec::new());
         while let Some((_, (number, span))) = self.interrupted.pop_first() {
             numbers.push(number);
@@ -235,7 +235,7 @@ impl Leftover {
         });
         let (body, records) = (request_of(scopes), spans.len() as u64);
         let place = Place { slot: None, open_spans: numbers };
-        (records > 0).then_some(LeftRequest { place, records, body })
+        (records > 0).then_some(OrphanedRequest { place, records, body })
     }
 
     /// Gives the room of free slots back to the file system: a process that dies again and again leaves what it had, and not
@@ -268,7 +268,7 @@ impl Leftover {
     }
 
     /// Takes the records of the next chunk of a signal. What cannot be read is counted and left out.
-    pub(crate) fn next(&mut self, signal: Signal) -> Option<LeftRequest> {
+    pub(crate) fn next(&mut self, signal: Signal) -> Option<OrphanedRequest> {
         while let Some(at) = self.chunks.iter().position(|chunk| chunk.signal == signal) {
             let chunk = self.chunks.remove(at)?;
             if let Some(request) = self.request(&chunk) {
@@ -278,7 +278,7 @@ impl Leftover {
         if signal == Signal::Traces { self.next_interrupted() } else { None }
     }
 
-    fn request(&mut self, chunk: &LeftChunk) -> Option<LeftRequest> {
+    fn request(&mut self, chunk: &OrphanedChunk) -> Option<OrphanedRequest> {
         let mut data = vec![0; chunk.committed as usize];
         let at = self.header.data_at() as u64 + u64::from(chunk.number) * SLOT_BYTES as u64;
         let file = open_own(&self.path, OpenOptions::new().read(true));
@@ -310,7 +310,7 @@ impl Leftover {
         self.lost[chunk.signal as usize] += lost_records;
         self.lost_bytes += lost_bytes as u64;
         let place = Place { slot: Some(chunk.number), open_spans };
-        (records > 0).then_some(LeftRequest { place, records, body })
+        (records > 0).then_some(OrphanedRequest { place, records, body })
     }
 
     /// The collector has answered: what is there is not to be sent again.
@@ -338,7 +338,7 @@ impl Leftover {
     }
 }
 
-impl LeftChunk {
+impl OrphanedChunk {
     /// How many slots its records take.
     fn slots(&self) -> u32 {
         self.committed.div_ceil(SLOT_BYTES as u32)
@@ -389,7 +389,12 @@ enum Proof {
 
 /// Makes a request of the records of a chunk from `settled` on. Returns its body and records; the records that are lost; and
 /// the bytes at the end in which no record can be told from the next.
-fn rebuild(chunk: &LeftChunk, data: &[u8], resource: &[u8], proof: Proof) -> ((Vec<u8>, u64), u64, usize) {
+fn rebuild(
+    chunk: &OrphanedChunk,
+    data: &[u8],
+    resource: &[u8],
+    proof: Proof,
+) -> ((Vec<u8>, u64), u64, usize) {
     let (end, damaged) = match proof {
         Proof::Checksum => (data.len(), None),
         Proof::Framing | Proof::None => examine(chunk.signal, data),
