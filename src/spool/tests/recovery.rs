@@ -53,7 +53,7 @@ fn delivers_every_record_in_segments_whatever_happened_to_the_recorder() {
         ("truncated", Vec::clear, "empty or zeroed", true),
         ("zeroed", |bytes| bytes.fill(0), "empty or zeroed", true),
         ("of another version", |bytes| bytes[8] ^= 7, "left alone: its layout", false),
-        ("replaced", |bytes| *bytes = b"{}".to_vec(), "no flight recorder", false),
+        ("replaced", |bytes| *bytes = b"{}".to_vec(), "not a flight recorder", false),
         (MISSING, |_| (), "is missing", false),
     ];
     for (case, change, words, is_kept) in cases {
@@ -102,7 +102,7 @@ fn leaves_segments_of_an_unknown_owner_to_drain() {
     folder.edit(".segment", |bytes| bytes[ENTRIES_AT - 1] ^= 1);
     let mut spool = folder.open();
     let notes = spool.take_notes();
-    let words = "left alone: its header is damaged, which names its owner: standpipe drain delivers it";
+    let words = "left alone: its header, which names the owner, is damaged: standpipe drain delivers it";
     assert_eq!(notes, [format!("{}: {words}", folder.file(".segment").display())]);
     assert_eq!(deliver(&mut spool), (0, 0));
     spool.close();
