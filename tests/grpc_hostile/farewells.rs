@@ -14,7 +14,7 @@ fn a_farewell_before_the_greeting_is_no_http2() {
         peer.say(&go_away(0, 0, ""))?;
         peer.until_gone()
     });
-    outcome.is(Fate::Refused, "no HTTP/2 as it should be: a first frame that is no settings");
+    outcome.is(Fate::Refused, "the server broke the HTTP/2 protocol: the first frame is not SETTINGS");
     assert_eq!(heard.farewells(), [1]);
 }
 

@@ -156,8 +156,8 @@ fn padding_is_taken_off_and_counts_against_the_window() {
     assert_eq!(read(b"\x02ab\0\0"), data(b"ab", 5));
     assert_eq!(read(b"\x00ab"), data(b"ab", 3));
     assert_eq!(read(b"\x03\0\0\0"), data(b"", 4));
-    assert_eq!(read(b"\x04\0\0\0"), Err(Fault::protocol("more padding than frame")));
-    assert_eq!(read(b"\x01"), Err(Fault::protocol("more padding than frame")));
+    assert_eq!(read(b"\x04\0\0\0"), Err(Fault::protocol("padding longer than its frame")));
+    assert_eq!(read(b"\x01"), Err(Fault::protocol("padding longer than its frame")));
 }
 
 #[test]

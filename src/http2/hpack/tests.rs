@@ -874,8 +874,8 @@ mod malformed {
 
     #[test]
     fn index_zero() {
-        assert_malformed("80", "index 0 stands for no field");
-        assert_malformed("82 80", "index 0 stands for no field");
+        assert_malformed("80", "index 0 is not a field");
+        assert_malformed("82 80", "index 0 is not a field");
     }
 
     #[test]
@@ -982,7 +982,7 @@ mod malformed {
     fn a_list_that_is_too_long_may_be_malformed_too() {
         let mut decoder = Decoder::new(TABLE_LIMIT, 10);
         assert_eq!(decoder.decode(&hex("82")), Ok(List::TooLong));
-        assert_eq!(decoder.decode(&hex("82 80")), Err(Malformed("index 0 stands for no field")));
+        assert_eq!(decoder.decode(&hex("82 80")), Err(Malformed("index 0 is not a field")));
         assert_eq!(
             decoder.decode(&hex("82 00 81 00 00")),
             Err(Malformed("the padding of a string is not all ones"))

@@ -38,7 +38,7 @@ impl Session {
             };
         };
         if stream.is_heard || !ends_stream {
-            return Err(Fault::protocol("headers in the middle of a stream"));
+            return Err(Fault::protocol("HEADERS in the middle of a request"));
         }
         stream.is_heard = true;
         self.hand_over(id, events)

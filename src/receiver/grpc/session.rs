@@ -202,7 +202,7 @@ impl Session {
     /// A stream that was never begun can have no frames.
     pub(super) fn not_idle(&self, stream: u32) -> Result<(), Fault> {
         match stream > self.newest || stream % 2 == 0 {
-            true => Err(Fault::protocol("a frame of a stream that was never begun")),
+            true => Err(Fault::protocol("a frame on a stream that was never opened")),
             false => Ok(()),
         }
     }

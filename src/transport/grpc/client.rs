@@ -9,7 +9,7 @@ use super::super::dial::Interrupter;
 use super::super::stream::Stream;
 use super::PROTOCOL;
 use super::failure::CallFailure;
-use crate::http2::conn::{Conn, End, Message, Progress, Response};
+use crate::http2::client::{ClientConnection, End, Message, Progress, Response};
 
 /// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
 /// servers end connections over unsolicited pings.
@@ -99,14 +99,14 @@ impl Client {
             Stream::Tls(tls) if self.connector.route.is_tls() && tls.session.protocol() != Some(PROTOCOL) => {
                 Err(CallFailure::no_http2())
             }
-            _ => Ok(Connection { conn: Conn::new(), stream, used: Instant::now() }),
+            _ => Ok(Connection { conn: ClientConnection::new(), stream, used: Instant::now() }),
         }
     }
 }
 
 /// A connection: the protocol and the socket.
 struct Connection {
-    conn: Conn,
+    conn: ClientConnection,
     stream: Stream,
     /// When the last call ended.
     used: Instant,
@@ -316,11 +316,11 @@ mod tests {
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_peer, _) = listener.accept().unwrap();
         let stream = Stream::new(Arc::new(socket), Instant::now());
-        let mut connection = Connection { conn: Conn::new(), stream, used: Instant::now() };
+        let mut connection = Connection { conn: ClientConnection::new(), stream, used: Instant::now() };
         // The peer does not read, so that sooner or later all buffers are full.
         let failure = loop {
             assert!(connection.is_good());
-            connection.conn = Conn::new();
+            connection.conn = ClientConnection::new();
             connection.conn.start(&[], 0).unwrap();
             connection.conn.send(&Message::new(&[&[0; 60_000]], false));
             connection.stream.set_deadline(Instant::now() + Duration::from_millis(50));

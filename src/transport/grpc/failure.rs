@@ -6,7 +6,7 @@ use super::super::connect::NetworkError;
 use super::super::response::printable;
 use super::super::{TlsFault, TlsFaultKind, Verdict};
 use super::status::Status;
-use crate::http2::conn::GoAway;
+use crate::http2::client::GoAway;
 use crate::http2::frame::{Code, Fault};
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl CallFailure {
         match self {
             Self::Network(error) => error.what(),
             Self::Left(what) | Self::Unprocessed(what) => what.clone(),
-            Self::Fault(fault) => format!("no HTTP/2 as it should be: {}", fault.what),
+            Self::Fault(fault) => format!("the server broke the HTTP/2 protocol: {}", fault.what),
             Self::HeadTooLong(limit) => {
                 format!("the headers are too long: the server takes {limit} bytes of them")
             }
@@ -113,7 +113,7 @@ impl From<io::Error> for CallFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http2::conn::Conn;
+    use crate::http2::client::ClientConnection;
 
     const TARGET: &str = "http://localhost:4317";
 
@@ -180,7 +180,9 @@ mod tests {
             (CallFailure::no_http2(), refused("tls: the server offers no HTTP/2, which gRPC needs")),
             (
                 CallFailure::Fault(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?")),
-                refused("no HTTP/2 as it should be: the peer speaks HTTP/1: is this the HTTP port, 4318?"),
+                refused(
+                    "the server broke the HTTP/2 protocol: the peer speaks HTTP/1: is this the HTTP port, 4318?",
+                ),
             ),
             (
                 CallFailure::HeadTooLong(99),
@@ -191,10 +193,10 @@ mod tests {
                 refused("INTERNAL: the server broke the call off: PROTOCOL_ERROR"),
             ),
             (
-                CallFailure::Malformed("the answer is longer than 4 MiB"),
-                refused("the answer is longer than 4 MiB"),
+                CallFailure::Malformed("the response is longer than 4 MiB"),
+                refused("the response is longer than 4 MiB"),
             ),
-            (CallFailure::Malformed("a second head"), refused("a second head")),
+            (CallFailure::Malformed("a second header block"), refused("a second header block")),
         ] {
             assert_eq!(failure.verdict(TARGET), expected);
         }
@@ -203,7 +205,7 @@ mod tests {
     #[test]
     fn a_server_that_leaves_is_quoted_on_one_line() {
         let go_away = |text: &[u8]| {
-            let mut conn = Conn::new();
+            let mut conn = ClientConnection::new();
             let length = 8 + text.len() as u8;
             let script = [
                 &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, length, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11][..],

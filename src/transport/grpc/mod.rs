@@ -26,7 +26,7 @@ use super::gzip::compress;
 use super::redact::Secrets;
 use super::{Payload, SetupError, Transport, Verdict};
 use crate::config::{Compression, ConnectionSettings, is_reserved_by_grpc};
-use crate::http2::conn::{Message, Response};
+use crate::http2::client::{Message, Response};
 use crate::http2::hpack;
 use crate::process::Driver;
 use crate::record::Signal;

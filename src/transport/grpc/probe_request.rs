@@ -11,7 +11,7 @@ use super::failure::CallFailure;
 use super::status::{self, NO_NUMBER, ReceivedStatus, Status};
 use super::{Grpc, GrpcSpec};
 use crate::config::ConnectionSettings;
-use crate::http2::conn::Response;
+use crate::http2::client::Response;
 use crate::record::Signal;
 
 impl GrpcSpec {

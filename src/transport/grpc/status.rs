@@ -13,7 +13,7 @@ use super::super::response::{
 };
 use super::super::{Verdict, base64};
 use crate::context::decode_percent;
-use crate::http2::conn::{MAX_KEPT_BYTES, Response};
+use crate::http2::client::{MAX_KEPT_BYTES, Response};
 use crate::http2::frame::Code;
 use crate::http2::hpack::Field;
 

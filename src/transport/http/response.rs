@@ -156,7 +156,7 @@ pub(super) fn failure_verdict(error: ureq::Error, request: &str) -> Verdict {
         ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => {
             Verdict::TryLater { after: None, reason: format!("{request}: connection failed") }
         }
-        ureq::Error::LargeResponseHeader(..) => refused("the head of the answer is too long".to_owned()),
+        ureq::Error::LargeResponseHeader(..) => refused("the response headers are too long".to_owned()),
         ureq::Error::Protocol(why) => {
             let why = printable(&why.to_string());
             refused(format!("the answer is not HTTP: {why}; OTLP over HTTP is usually at port 4318"))

@@ -195,7 +195,7 @@ pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> R
 }
 
 /// The message for [`Oddity::TooLong`].
-pub(crate) const TOO_LONG: &str = "the answer is longer than 4 MiB";
+pub(crate) const TOO_LONG: &str = "the response is longer than 4 MiB";
 /// Bytes of an answer that are kept, packed or unpacked; the rest is skipped.
 pub(super) const KEPT_BYTES: usize = 64 << 10;
 pub(super) const CUT_SHORT: &str = "the answer was cut short";

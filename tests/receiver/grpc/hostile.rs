@@ -49,9 +49,9 @@ fn a_connection_ends_with_the_code_of_the_rule_that_was_broken() {
     let receiver = Receiver::start().unwrap();
     for (what, frames, code) in [
         ("no settings at first", frame(PING, 0, 0, &[0; 8]), PROTOCOL_ERROR),
-        ("settings of a wrong length", frame(SETTINGS, 0, 0, &[0; 5]), FRAME_SIZE_ERROR),
-        ("a window that is too large", settings_frame(&[(4, u32::MAX)]), FLOW_CONTROL_ERROR),
-        ("a frame that is too long", [0xff, 0xff, 0xff, DATA, 0, 0, 0, 0, 1].to_vec(), FRAME_SIZE_ERROR),
+        ("SETTINGS with a wrong length", frame(SETTINGS, 0, 0, &[0; 5]), FRAME_SIZE_ERROR),
+        ("a flow-control window above 2^31-1", settings_frame(&[(4, u32::MAX)]), FLOW_CONTROL_ERROR),
+        ("a frame longer than 16 KiB", [0xff, 0xff, 0xff, DATA, 0, 0, 0, 0, 1].to_vec(), FRAME_SIZE_ERROR),
     ] {
         let mut client = Grpc::dial(&receiver);
         client.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
@@ -64,7 +64,7 @@ fn a_connection_ends_with_the_code_of_the_rule_that_was_broken() {
         ("data of a stream that was never begun", frame(DATA, 0, 1, b"x"), PROTOCOL_ERROR),
         ("a reset of one", frame(RESET, 0, 9, &[0; 4]), PROTOCOL_ERROR),
         ("an even stream", frame(HEADERS, END_HEADERS, 2, &head), PROTOCOL_ERROR),
-        ("more padding than frame", frame(HEADERS, END_HEADERS | PADDED, 1, &[9, 0]), PROTOCOL_ERROR),
+        ("padding longer than its frame", frame(HEADERS, END_HEADERS | PADDED, 1, &[9, 0]), PROTOCOL_ERROR),
         ("a continuation of nothing", frame(CONTINUATION, END_HEADERS, 1, &head), PROTOCOL_ERROR),
         (
             "a header block that is broken off",
@@ -78,7 +78,7 @@ fn a_connection_ends_with_the_code_of_the_rule_that_was_broken() {
         ),
         ("headers twice", [begun.clone(), begun.clone()].concat(), PROTOCOL_ERROR),
         ("a promise", frame(5, END_HEADERS, 1, &[0; 4]), PROTOCOL_ERROR),
-        ("a window update of nothing", frame(WINDOW_UPDATE, 0, 0, &[0; 4]), PROTOCOL_ERROR),
+        ("WINDOW_UPDATE with an increment of 0", frame(WINDOW_UPDATE, 0, 0, &[0; 4]), PROTOCOL_ERROR),
         (
             "a window that overflows",
             frame(WINDOW_UPDATE, 0, 0, &0x7fff_ffff_u32.to_be_bytes()),

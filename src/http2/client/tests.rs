@@ -95,7 +95,7 @@ fn said(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Said {
 }
 
 /// Takes what is to be written, frame by frame.
-fn written(conn: &mut Conn) -> Vec<Said> {
+fn written(conn: &mut ClientConnection) -> Vec<Said> {
     let output = conn.output().to_vec();
     conn.clear_output();
     let mut rest = output.strip_prefix(PREFACE).unwrap_or(&output);
@@ -125,13 +125,13 @@ fn resets(frames: &[Said]) -> Vec<(u32, Vec<u8>)> {
 const BODY: &[u8] = b"a request";
 
 /// A connection on which a call was begun, and all of it said.
-fn calling() -> Conn {
-    let mut conn = Conn::new();
+fn calling() -> ClientConnection {
+    let mut conn = ClientConnection::new();
     begin(&mut conn);
     conn
 }
 
-fn begin(conn: &mut Conn) {
+fn begin(conn: &mut ClientConnection) {
     conn.start(&block(&[(":method", "POST")]), 100).expect("the head is short");
     assert_eq!(conn.send(&Message::new(&[BODY], false)), Progress::Waits);
     written(conn);
@@ -150,7 +150,7 @@ fn code_of(outcome: Result<(), Fault>) -> Option<Code> {
 
 #[test]
 fn a_connection_begins_with_the_preface_and_our_settings() {
-    let mut conn = Conn::new();
+    let mut conn = ClientConnection::new();
     assert!(conn.output().starts_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
     let settings = [0, 1, 0, 0, 0x10, 0, 0, 2, 0, 0, 0, 0, 0, 6, 0, 0, 0x80, 0];
     assert_eq!(written(&mut conn), [said(kind::SETTINGS, 0, 0, &settings)]);
@@ -158,7 +158,7 @@ fn a_connection_begins_with_the_preface_and_our_settings() {
 
 #[test]
 fn a_call_is_headers_and_data_and_waits_for_nothing() {
-    let mut conn = Conn::new();
+    let mut conn = ClientConnection::new();
     written(&mut conn);
     let head = block(&[(":method", "POST"), ("te", "trailers")]);
     conn.start(&head, 100).unwrap();
@@ -208,10 +208,10 @@ fn something_else_that_listens_there_is_named() {
     for (words, named) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "the peer speaks HTTP/1: is this the HTTP port, 4318?"),
         (&[0x15, 0x03, 0x01, 0, 2, 2, 10], "the peer speaks TLS: write https:// in the endpoint"),
-        (b"220 mail.example ESMTP\r\n", "the peer speaks something else"),
-        (&[255, 0, 0, 4, 0, 0, 0, 0, 0], "a frame that is too long"),
-        (&[0, 0, 0, 4, 1, 0, 0, 0, 0], "a first frame that is no settings"),
-        (&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8], "a first frame that is no settings"),
+        (b"220 mail.example ESMTP\r\n", "the peer speaks neither HTTP/2 nor HTTP/1: check the port"),
+        (&[255, 0, 0, 4, 0, 0, 0, 0, 0], "a frame longer than 16 KiB"),
+        (&[0, 0, 0, 4, 1, 0, 0, 0, 0], "the first frame is not SETTINGS"),
+        (&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8], "the first frame is not SETTINGS"),
     ] {
         let fault = calling().receive(words).unwrap_err();
         assert_eq!(fault.what, named);
@@ -649,7 +649,7 @@ mod random {
         ) {
             let pieces: Vec<_> = body.chunks(30).collect();
             let message = Message::new(&pieces, is_compressed);
-            let mut conn = Conn::new();
+            let mut conn = ClientConnection::new();
             conn.receive(&Script::greeting().settings(&[(4, window)]).0).expect("it is a greeting");
             conn.start(&[], 0).expect("the head is short");
             let mut frames = Vec::new();
@@ -721,7 +721,7 @@ mod sending {
         let body = vec![7; 60_000];
         let pieces = [&body[..]];
         let message = Message::new(&pieces, false);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         assert_eq!(conn.send(&message), Progress::Waits);
         conn.receive(&Script::greeting().answer(1).0).unwrap();
@@ -739,7 +739,7 @@ mod sending {
     #[test]
     fn a_connection_that_gets_too_little_back_is_not_for_another_call() {
         let body = vec![7; 60_000];
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         assert_eq!(conn.send(&Message::new(&[&body], false)), Progress::Waits);
         assert!(!conn.has_room());
@@ -754,7 +754,7 @@ mod sending {
         let body = vec![7; 100_000];
         let pieces = [&body[..]];
         let message = Message::new(&pieces, false);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         assert_eq!(conn.send(&message), Progress::Waits);
         assert_eq!(sent_on(&written(&mut conn), 1).0.len(), 65_535);
@@ -774,12 +774,12 @@ mod sending {
     #[test]
     fn frames_are_as_long_as_the_server_takes_them_now() {
         let body = vec![7; 60_000];
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         let pieces = [&body[..]];
         let message = Message::new(&pieces, false);
         assert_eq!(conn.send(&message), Progress::Waits);
-        let lengths = |conn: &mut Conn| -> Vec<usize> {
+        let lengths = |conn: &mut ClientConnection| -> Vec<usize> {
             let frames = written(conn).into_iter().filter(|frame| frame.kind == kind::DATA);
             frames.map(|frame| frame.payload.len()).collect()
         };
@@ -797,7 +797,7 @@ mod sending {
         let body = vec![7; 20 << 20];
         let pieces = [&body[..]];
         let message = Message::new(&pieces, false);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         let generous = Script::greeting().settings(&[(4, MAX_STREAM), (5, (1 << 24) - 1)]);
         conn.receive(&generous.window_update(0, MAX_STREAM - 65_535).0).unwrap();
@@ -825,7 +825,7 @@ mod sending {
             (Script::greeting().reset(1, Code::NO_ERROR), vec![]),
             (Script::greeting().go_away(0, Code::NO_ERROR, b""), vec![]),
         ] {
-            let mut conn = Conn::new();
+            let mut conn = ClientConnection::new();
             conn.start(&[], 0).unwrap();
             assert_eq!(conn.send(&message), Progress::Waits);
             written(&mut conn);
@@ -845,7 +845,7 @@ mod sending {
         let nothing = Script::greeting().window_update(0, 0);
         assert_eq!(code_of(calling().receive(&nothing.0)), Some(Code::PROTOCOL));
         let by_settings = Script::greeting().window_update(1, MAX_STREAM - 65_535).settings(&[(4, 70_000)]);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         assert_eq!(code_of(conn.receive(&by_settings.0)), Some(Code::FLOW_CONTROL));
 
@@ -875,7 +875,7 @@ mod settings {
     #[test]
     fn a_block_begins_with_a_size_update_first_and_after_each_change_of_the_table() {
         let head = block(&[(":method", "POST")]);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         let mut first_bytes = Vec::new();
         for (stream, script) in [
             (1, Script::greeting()),
@@ -898,7 +898,7 @@ mod settings {
     #[test]
     fn a_long_head_goes_on_in_frames_of_the_servers_length() {
         let head = block(&[("x", &"long".repeat(10_000))]);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         written(&mut conn);
         conn.start(&head, 0).unwrap();
         let frames = written(&mut conn);
@@ -927,7 +927,7 @@ mod settings {
 
     #[test]
     fn a_server_that_takes_no_calls_is_waited_for() {
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         assert!(conn.may_start(), "its settings need not be waited for");
         conn.receive(&Script::greeting().settings(&[(3, 0)]).0).unwrap();
         assert!(conn.is_open() && !conn.may_start());
