@@ -12,8 +12,8 @@ use super::ContextGuard;
 pub(super) const BAGGAGE: &str = "baggage";
 
 /// Most members and bytes of a baggage: what every participant has to propagate.
-const MOST_MEMBERS: usize = 64;
-const MOST_BYTES: usize = 8192;
+const MAX_MEMBERS: usize = 64;
+const MAX_BYTES: usize = 8192;
 
 /// Keys and values that travel along with a request, from process to process: who a request is for, or what it tests.
 ///
@@ -164,7 +164,7 @@ impl fmt::Debug for Baggage {
 fn replace(members: &mut Vec<Member>, member: Member) {
     members.retain(|known| known.key != member.key);
     let comma = usize::from(!members.is_empty());
-    if members.len() < MOST_MEMBERS && bytes(members) + comma + member.encoded.len() <= MOST_BYTES {
+    if members.len() < MAX_MEMBERS && bytes(members) + comma + member.encoded.len() <= MAX_BYTES {
         members.push(member);
     }
 }

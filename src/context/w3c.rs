@@ -9,8 +9,8 @@ use crate::record::{SpanId, TraceId, from_hex};
 /// Length of a `traceparent` of version 00.
 const LENGTH: usize = 55;
 /// Most bytes and members of a `tracestate` that is kept.
-const STATE_BYTES: usize = 512;
-const STATE_MEMBERS: usize = 32;
+const MAX_STATE_BYTES: usize = 512;
+const MAX_STATE_MEMBERS: usize = 32;
 
 pub(super) const TRACEPARENT: &str = "traceparent";
 pub(super) const TRACESTATE: &str = "tracestate";
@@ -166,13 +166,13 @@ fn clean_state(header: &str) -> Option<String> {
         }
         let (key, value) = member.split_once('=')?;
         let known = members.iter().any(|other| other.split_once('=').is_some_and(|(name, _)| name == key));
-        if known || !valid_key(key) || !valid_value(value) || members.len() == STATE_MEMBERS {
+        if known || !valid_key(key) || !valid_value(value) || members.len() == MAX_STATE_MEMBERS {
             return None;
         }
         members.push(member);
     }
     let list = members.join(",");
-    (!list.is_empty() && list.len() <= STATE_BYTES).then_some(list)
+    (!list.is_empty() && list.len() <= MAX_STATE_BYTES).then_some(list)
 }
 
 fn valid_key(key: &str) -> bool {

@@ -1,4 +1,4 @@
-//! A call: what it must be before its message is worth reading, and its message.
+//! A call: checks of its head, decoding of its message, and the state of its stream.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::receiver::refusal::{Hosts, Refusal, RefusalKind};
 use crate::record::Signal;
 use crate::transport::is_media_type;
 
-/// A flag and a length stand before every message.
+/// Length of the prefix of a gRPC message: a flag and a length.
 const PREFIX: usize = 5;
 
 /// The headers of a call.
@@ -18,7 +18,7 @@ const PREFIX: usize = 5;
 pub(super) struct Head {
     pub(super) method: String,
     pub(super) path: String,
-    /// The authority as `host`, then everything but pseudo-headers, as it came.
+    /// Authority as `host`, then the other headers without pseudo-headers, in the order of arrival.
     pub(super) headers: Vec<(String, String)>,
 }
 
@@ -57,7 +57,7 @@ impl Head {
         Ok(Self { method, path, headers })
     }
 
-    /// The memory of a call with this head and no message yet.
+    /// Returns the memory of a call with this head and no message yet.
     pub(super) fn weight(&self) -> usize {
         let texts = self.headers.iter().map(|(name, value)| name.capacity() + value.capacity());
         let headers = self.headers.capacity() * size_of::<(String, String)>() + texts.sum::<usize>();
@@ -94,11 +94,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A head that passed.
+/// A checked head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     signal: Signal,
-    /// How messages are packed whose flag says so.
+    /// Compression of messages with the compressed flag.
     coding: Option<Coding>,
 }
 
@@ -127,21 +127,27 @@ impl Plan {
         Ok(Self { signal, coding })
     }
 
-    /// Decodes the one message of a body that was read to its end.
+    /// Decodes the only message of a complete body.
     pub(super) fn read(self, body: &[u8], limit: usize, share: Share) -> Result<Content, Refusal> {
         let Some((&[flag, length @ ..], message)) = body.split_first_chunk::<PREFIX>() else {
-            return Err(Refusal::undecodable("a call without a message"));
+            return Err(Refusal::undecodable("the call has no message"));
         };
         let length = u32::from_be_bytes(length) as usize;
         if message.len() != length {
-            let what = if message.len() < length { "a message cut short" } else { "more than one message" };
+            let what = if message.len() < length {
+                "the message is cut short"
+            } else {
+                "the call has more than one message"
+            };
             return Err(Refusal::undecodable(what));
         }
         let coding = match (flag, self.coding) {
             (0, _) => Coding::Identity,
             (1, Some(coding)) => coding,
-            (1, None) => return Err(Refusal::undecodable("a compressed message without a grpc-encoding")),
-            _ => return Err(Refusal::undecodable("a message with an unknown flag")),
+            (1, None) => {
+                return Err(Refusal::undecodable("the message is compressed without a grpc-encoding"));
+            }
+            _ => return Err(Refusal::undecodable("the message has an unknown flag")),
         };
         Content::read(self.signal, Format::Protobuf, coding, message, limit, share)
     }
@@ -153,25 +159,26 @@ pub(super) fn announced_length(body: &[u8], limit: usize) -> usize {
     announced.unwrap_or(limit).saturating_add(PREFIX)
 }
 
-/// Whether this much of a body can be one message of at most `limit` bytes. Said as soon as it is known.
+/// Returns whether this beginning of a body can be one message of at most `limit` bytes. The prefix decides before the
+/// rest arrives.
 pub(super) fn fits(body: &[u8], limit: usize) -> bool {
     announced_length(body, limit).max(body.len()) <= limit.saturating_add(PREFIX)
 }
 
-/// One stream of a connection: a call on its way in, then an answer on its way out.
+/// One stream: an incoming call, then an outgoing answer.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) receive_window: ReceiveWindow,
     pub(super) window: Window,
-    /// The call, until all of it is there or it is refused.
+    /// The call, until it is complete or refused.
     pub(super) incoming: Option<Incoming>,
-    /// Whether a thread works on the answer, which must be able to find the stream.
+    /// True while a thread works on the answer and needs the stream.
     pub(super) in_hand: bool,
-    /// Bytes of the call that it works on.
+    /// Buffer capacity of the call that the thread works on.
     pub(super) in_hand_bytes: usize,
-    /// Whether the client has sent its last frame.
+    /// True if the client has sent its last frame.
     pub(super) is_heard: bool,
-    /// Whether we have sent ours.
+    /// True if we have sent our last frame.
     pub(super) is_answered: bool,
 }
 
@@ -180,7 +187,7 @@ pub(super) struct Incoming {
     pub(super) head: Head,
     pub(super) plan: Plan,
     pub(super) body: Vec<u8>,
-    /// The room for it in memory.
+    /// Reserved memory of the call.
     pub(super) share: Share,
     pub(super) begun: Instant,
 }

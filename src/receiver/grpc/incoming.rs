@@ -8,8 +8,8 @@ use crate::http2::frame::{self, Code, Fault};
 use crate::http2::hpack::List;
 use crate::receiver::refusal::Refusal;
 
-/// Calls on their way in or in hand may take this many times the memory of the largest.
-const LARGEST_CALLS: usize = 2;
+/// Maximum memory of all calls of a connection, as a multiple of the largest call.
+const MAX_BUFFERED_CALLS: usize = 2;
 
 const STREAM_CLOSED: Code = Code(5);
 
@@ -116,15 +116,20 @@ impl Session {
         self.buffered += body.capacity() - before;
         if !fits(body, limit) {
             self.refuse(id, None, Refusal::too_large(limit), events);
-        } else if self.buffered > limit.saturating_mul(LARGEST_CALLS) {
-            self.refuse(id, None, Refusal::new(503, "too much at a time on one connection"), events);
+        } else if self.buffered > limit.saturating_mul(MAX_BUFFERED_CALLS) {
+            self.refuse(
+                id,
+                None,
+                Refusal::new(503, "the unanswered calls of this connection exceed the memory limit"),
+                events,
+            );
         } else if ends_stream {
             return self.hand_over(id, events);
         }
         Ok(())
     }
 
-    /// Refuses the calls that took too long to arrive. An error if there was none for too long.
+    /// Refuses calls that took too long to arrive. Fails if the client sent no call for too long.
     pub(super) fn expire(&mut self, events: &mut Vec<Event>) -> Result<(), End> {
         let (now, time) = (self.now, self.limits.time);
         let is_late = |since: Instant| now.saturating_duration_since(since) >= time;
@@ -150,20 +155,20 @@ impl Session {
         }
         let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return Ok(()) };
         self.connection.noise = 0;
-        // it takes its memory until its handler is done with it, which may be long
+        // The body counts until its handler is done, which may take long.
         self.buffered += body.capacity();
         self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.capacity());
         events.push(Event::Call(Call { stream: id, outcome: Outcome::Whole { head, plan, body, share } }));
         Ok(())
     }
 
-    /// Refuses a call. The session may hold its head already.
+    /// Refuses a call. `head` is used if the session does not hold the head of the call.
     fn refuse(&mut self, id: u32, head: Option<Head>, refusal: Refusal, events: &mut Vec<Event>) {
         let head = self.take_incoming(id).map(|incoming| incoming.head).or(head);
         events.push(Event::Call(Call { stream: id, outcome: Outcome::Refused { head, refusal } }));
     }
 
-    /// From here on, a handler works on the answer.
+    /// Takes the call of a stream for a handler.
     fn take_incoming(&mut self, id: u32) -> Option<Incoming> {
         let stream = self.streams.get_mut(&id)?;
         stream.in_hand = true;
@@ -172,15 +177,15 @@ impl Session {
         Some(incoming)
     }
 
-    /// Ends a stream from our side, in any state.
+    /// Resets a stream in any state.
     pub(super) fn drop_stream(&mut self, id: u32, code: Code) -> Result<(), Fault> {
         frame::write_reset(id, code, &mut self.connection.out);
         self.forget(id);
         self.connection.count_noise()
     }
 
-    /// Nothing more will come of this stream. If a handler works on its answer, it is kept, and goes on being
-    /// counted: else a client could begin and reset as many as it likes.
+    /// Closes a stream without further frames. If a handler works on its answer, the stream stays and still counts:
+    /// otherwise a client could open and reset any number of streams.
     pub(super) fn forget(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         (stream.is_heard, stream.is_answered) = (true, true);

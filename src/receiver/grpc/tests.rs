@@ -39,7 +39,7 @@ impl Bench {
         self.session.expire(&mut events).map(|()| events)
     }
 
-    /// The kinds and streams of the frames that go out.
+    /// Returns the kinds and streams of the frames that go out.
     fn out(&mut self) -> Vec<(u8, u32)> {
         let out = self.session.take_out();
         let mut rest = out.as_slice();
@@ -58,7 +58,7 @@ fn headers(stream: u32) -> Vec<u8> {
     headers_with(stream, &[])
 }
 
-/// The head of a call with these fields at its end.
+/// Returns the head of a call with these fields at its end.
 fn headers_with(stream: u32, added: &[(&str, &str)]) -> Vec<u8> {
     let request = [
         (":method", "POST"),

@@ -299,7 +299,7 @@ fn encoded_again<M: message::Message>(request: &impl Message) -> Vec<u8> {
     message::encoded(&message::decode::<M>(&request.encode_to_vec()).unwrap())
 }
 
-/// The protobuf of a span with these fields.
+/// Returns the protobuf of a span with these fields.
 fn span_of(fields: &str) -> serde_json::Result<Span> {
     let text = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{fields}]}}]}}]}}"#);
     let message = to_protobuf(Signal::Traces, text.as_bytes())?;

@@ -10,7 +10,7 @@ use super::{TlsFault, TlsFaultKind};
 use crate::transport::calendar::date_of;
 
 /// How many names of a certificate are shown.
-const MOST_NAMES: usize = 5;
+const MAX_NAMES: usize = 5;
 /// More than connections are ever wrapped.
 const DEEPEST_CAUSE: usize = 8;
 const SECONDS_OF_A_DAY: u64 = 86_400;
@@ -90,11 +90,11 @@ fn only_for(presented: &[String]) -> String {
         let name = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest);
         name.trim_end_matches(')').trim_matches('"').to_owned()
     };
-    let names: Vec<String> = presented.iter().take(MOST_NAMES).map(bare).collect();
+    let names: Vec<String> = presented.iter().take(MAX_NAMES).map(bare).collect();
     match presented.len() {
         0 => ", and names none as its subjectAltName".to_owned(),
-        1..=MOST_NAMES => format!(", only for {}", names.join(", ")),
-        all => format!(", only for {} and {} more", names.join(", "), all - MOST_NAMES),
+        1..=MAX_NAMES => format!(", only for {}", names.join(", ")),
+        all => format!(", only for {} and {} more", names.join(", "), all - MAX_NAMES),
     }
 }
 

@@ -263,7 +263,7 @@ fn the_calls_of_one_connection_share_a_bound_of_memory() {
     for stream in &streams[3..] {
         let reply = client.reply(*stream).unwrap();
         assert_eq!(reply.code(), 14);
-        assert!(reply.trailer("grpc-message").unwrap().contains("too much at a time"));
+        assert!(reply.trailer("grpc-message").unwrap().contains("exceed the memory limit"));
     }
     assert_still_serving(&receiver);
 }
