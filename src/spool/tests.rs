@@ -236,9 +236,9 @@ fn leaves_files_that_are_no_recorders_alone_and_removes_incomplete_ones() {
     notes.sort();
     let note = |name: &str, why| format!("{}: left alone: {why}", folder.0.join(name).display());
     let expected = [
-        note("0000000000000001.recorder", "it is no flight recorder"),
-        note("0000000000000002.recorder", "it is no flight recorder"),
-        note("0000000000000005.recorder", "its layout has the version 2, which is not known here"),
+        note("0000000000000001.recorder", "it is not a flight recorder"),
+        note("0000000000000002.recorder", "it is not a flight recorder"),
+        note("0000000000000005.recorder", "its layout has the version 2, which this program does not know"),
     ];
     assert_eq!(notes, expected);
     spool.close();
@@ -537,7 +537,7 @@ fn reports_a_segment_of_another_version_and_leaves_it() {
         bytes[8] ^= 1;
     });
     let left_alone = folder.names();
-    let words = "its layout has the version 9, which is not known here";
+    let words = "its layout has the version 9, which this program does not know";
     let mut spool = folder.open();
     let path = folder.file(".segment");
     assert_eq!(spool.take_notes(), [format!("{}: left alone: {words}", path.display())]);

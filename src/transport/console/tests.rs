@@ -21,14 +21,14 @@ use crate::record::{
 const AMPLE: usize = 1 << 20;
 const PERIOD: Period = Period { start: 1, time: 2 };
 
-/// The line of a request, without its end.
+/// Returns the line of a request, without its end.
 fn line(signal: Signal, request: &[u8]) -> Result<String, Malformed> {
     let mut line = Vec::new();
     json::write(&mut line, signal, request)?;
     Ok(String::from_utf8(line).expect("JSON is UTF-8"))
 }
 
-/// The line of a request with this one framed record in it, without the framing.
+/// Returns the line of a request with this one framed record in it, without the framing.
 fn record_line(signal: Signal, framed: &[u8]) -> String {
     let scope = Scope::new(signal, "shop", "");
     let request = wrapped(0x0a, &wrapped(0x12, &[scope.field(), framed].concat()));
@@ -771,7 +771,7 @@ mod any {
         prop_oneof![1 => Just(0), 3 => any::<u32>()]
     }
 
-    /// The same message with its fields in another order.
+    /// Returns the same message with its fields in another order.
     pub(super) fn reordered(message: &[u8], mut order: u64) -> Vec<u8> {
         let mut fields = Vec::new();
         let mut rest = message;

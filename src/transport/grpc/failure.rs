@@ -1,4 +1,4 @@
-//! Why a call got no response, and the verdict that follows.
+//! Failures of calls without a response, and their verdicts.
 
 use std::io::{self, ErrorKind};
 
@@ -14,9 +14,9 @@ pub(super) enum CallFailure {
     Network(NetworkError),
     /// The server closed the connection, with this reason.
     Left(String),
-    /// The server broke a rule of HTTP/2.
+    /// The server violated HTTP/2.
     Fault(Fault),
-    /// The head is longer than this limit of the server.
+    /// The request headers exceed this limit of the server.
     HeadTooLong(usize),
     /// The server has not processed the request, for this reason.
     Unprocessed(String),
@@ -27,7 +27,7 @@ pub(super) enum CallFailure {
 impl CallFailure {
     pub(super) const TIMED_OUT: Self = Self::Network(NetworkError::TimedOut);
 
-    /// The failure of a TLS handshake that led to another protocol.
+    /// Returns the failure of a TLS handshake that did not negotiate HTTP/2.
     pub(super) fn no_http2() -> Self {
         let what = "the server offers no HTTP/2, which gRPC needs".to_owned();
         Self::Network(NetworkError::Tls(TlsFault { kind: TlsFaultKind::NoHttp2, what }))
@@ -41,10 +41,10 @@ impl CallFailure {
         Self::Unprocessed(quote("the server takes no calls", go_away))
     }
 
-    /// Returns the failure of a call that this side ended: its time is up, and the server is not to blame.
+    /// Converts the failure of a call that this side interrupted: a timeout, for which the server is not to blame.
     pub(super) fn broken_off(self) -> Self {
         match self {
-            // A handshake that breaks off may be taken for that of a server that misses a client certificate.
+            // An interrupted handshake looks like that of a server that requires a client certificate.
             Self::Network(NetworkError::Tls(ref fault))
                 if fault.kind != TlsFaultKind::ClientCertificateWanted =>
             {
@@ -55,12 +55,12 @@ impl CallFailure {
         }
     }
 
-    /// Returns whether the connection broke, without an answer.
+    /// Returns whether the connection broke without a response.
     pub(super) fn is_break(&self) -> bool {
         matches!(self, Self::Network(NetworkError::Io(_)) | Self::Left(_))
     }
 
-    /// Returns whether only this call failed.
+    /// Returns whether only this call failed and the connection can be reused.
     pub(super) fn spares_connection(&self) -> bool {
         !matches!(self, Self::Network(_) | Self::Left(_) | Self::Fault(_))
     }
@@ -91,7 +91,7 @@ impl CallFailure {
     }
 }
 
-/// Returns what happened, and the reason in the server's GOAWAY.
+/// Returns `what`, with the reason in the server's GOAWAY.
 fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     match go_away {
         None => what.to_owned(),
@@ -100,7 +100,7 @@ fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     }
 }
 
-/// A connection that ends without the farewell of TLS has ended all the same.
+/// Treats a TLS connection that ends without `close_notify` as closed.
 impl From<io::Error> for CallFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

@@ -1,4 +1,4 @@
-//! What a TLS error means, as a message with the names and dates that help to fix it.
+//! Explains TLS errors, with the names and dates that help to fix them.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,17 +9,17 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use super::{TlsFault, TlsFaultKind};
 use crate::transport::calendar::date_of;
 
-/// How many names of a certificate are shown.
+/// Maximum names of a certificate in a message.
 const MAX_NAMES: usize = 5;
-/// More than connections are ever wrapped.
-const DEEPEST_CAUSE: usize = 8;
+/// Maximum depth of nested errors. Connections are never nested this deep.
+const MAX_CAUSE_DEPTH: usize = 8;
 const SECONDS_OF_A_DAY: u64 = 86_400;
 
-/// The TLS fault of a failed connection, if that is why it failed.
+/// Returns the TLS fault of a failed connection, if TLS is the cause.
 pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
     let mut error: &(dyn StdError + 'static) = error;
-    // a connection within another wraps what went wrong in it
-    for _ in 0..DEEPEST_CAUSE {
+    // A connection inside another wraps the inner error.
+    for _ in 0..MAX_CAUSE_DEPTH {
         if let Some(error) = error.downcast_ref::<Error>() {
             return Some(fault_of(error));
         }
@@ -31,13 +31,13 @@ pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
     None
 }
 
-/// What an error of TLS means.
+/// Explains an error of rustls.
 fn fault_of(error: &Error) -> TlsFault {
     use TlsFaultKind as Kind;
     match error {
         Error::InvalidCertificate(fault) => certificate_fault(fault),
         Error::AlertReceived(alert) => alert_fault(*alert),
-        // the first byte of a record is its content type: no other protocol begins with one of these
+        // The first byte of a record is its content type, and no other protocol begins with one of the known types.
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             tls_fault(Kind::NotTls, "the server does not speak TLS")
         }
@@ -84,7 +84,7 @@ fn certificate_fault(fault: &CertificateError) -> TlsFault {
     tls_fault(kind, format!("the server's certificate {what}"))
 }
 
-/// The names that a certificate has, as rustls writes them: `DnsName("a.example")`, `IpAddress(127.0.0.1)`.
+/// Returns the names of a certificate. rustls writes them as `DnsName("a.example")` and `IpAddress(127.0.0.1)`.
 fn only_for(presented: &[String]) -> String {
     let bare = |name: &String| {
         let name = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest);
@@ -126,12 +126,12 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
         | Alert::InsufficientSecurity
         | Alert::ExportRestriction
         | Alert::EncryptedClientHelloRequired => tls_fault(TlsFaultKind::Other, ended(alert)),
-        // the alert of a load balancer without a server, or of a server that lacks resources
+        // For example the alert of a load balancer without a server, or of a server that lacks resources.
         other => tls_fault(TlsFaultKind::Passing, ended(other)),
     }
 }
 
-/// Whether a server sends this alert to a client without the certificate that it requires.
+/// Returns whether a server sends this alert to a client without the required certificate.
 pub(super) fn is_for_want_of_certificate(alert: AlertDescription) -> bool {
     use TlsFaultKind::{ClientCertificateRefused, ClientCertificateWanted};
     matches!(alert, AlertDescription::HandshakeFailure | AlertDescription::NoCertificate)
@@ -144,7 +144,7 @@ fn ended(alert: AlertDescription) -> String {
 
 /// Returns the day in UTC, such as `2027-01-31`.
 fn date(time: UnixTime) -> String {
-    // Certificates end before the year 10000.
+    // Certificates expire before the year 10000.
     let (year, month, day) = date_of((time.as_secs() / SECONDS_OF_A_DAY) as i64);
     format!("{year:04}-{month:02}-{day:02}")
 }

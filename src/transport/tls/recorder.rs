@@ -1,4 +1,4 @@
-//! A verifier for probes that keeps the server's certificate, valid or not.
+//! A certificate verifier for probes, which keeps the server's certificate even if it is invalid.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use crate::process::lock;
 use crate::transport::SetupError;
 
-/// Keeps the certificate, and then verifies it as strictly as the exporter does.
+/// Keeps the certificate, then verifies it as strictly as the exporter does.
 #[derive(Debug)]
 pub(super) struct Recorder {
     seen: Mutex<Option<Vec<u8>>>,
