@@ -1,4 +1,4 @@
-//! The meaning of a failed stage, and what to do about it. Pure.
+//! Explanation of a failed stage, and advice. Pure.
 
 use std::io::ErrorKind;
 
@@ -18,7 +18,7 @@ const NOT_HTTP_PORT: &str = "is it the HTTP port? that of gRPC is usually 4317";
 const MAY_BE_PLAIN: &str = "does this port speak TLS? if not, write http://";
 const AROUND_PROXY: &str = "set proxy = \"off\" or NO_PROXY to go without it";
 
-/// What is wrong, and advice, which may be empty.
+/// A problem and its advice, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) what: String,
@@ -49,7 +49,7 @@ pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
 
 /// The peer of a connection.
 pub(super) struct Target<'a> {
-    /// The addresses, as they may be shown.
+    /// Addresses, in the form that may be shown.
     pub(super) addresses: String,
     /// Host and port of a proxy in between.
     pub(super) proxy: Option<&'a str>,
@@ -96,7 +96,7 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
     Problem::new(what, advice)
 }
 
-/// Explains why there is no encryption. The certificate names the issuer that is not trusted.
+/// Explains why TLS failed. The certificate names the issuer that is not trusted.
 pub(super) fn unsecured(
     failure: &ProbeFailure,
     url: &EndpointUrl,
@@ -131,7 +131,7 @@ fn faulty(fault: &TlsFault, url: &EndpointUrl, has_ca: bool, certificate: Option
         TlsFaultKind::WrongHost => {
             let advice =
                 "write a name that it is valid for in the endpoint, or get a certificate for this host";
-            // rustls names the host as it is used.
+            // rustls quotes the real host, which may be secret.
             return Problem::new(what.replace(url.host.as_str(), &url.shown_host), advice);
         }
         TlsFaultKind::NotTls => "write http:// instead of https://",

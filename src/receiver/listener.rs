@@ -54,8 +54,8 @@ impl Listener {
 
     /// Wakes the acceptor, so that it sees the stop. Returns whether it will.
     fn wake_acceptor(&self) -> bool {
-        // Only a connection wakes a thread from `accept`. Without a free file descriptor there is none; the acceptor
-        // then ends when the next client connects.
+        // Only a connection wakes a thread from `accept`. Without a free file descriptor, no connection is possible;
+        // the acceptor then ends when the next client connects.
         match TcpStream::connect_timeout(&reachable(self.address), WAKE_TIMEOUT) {
             Ok(_) => true,
             // The listener is already closed, or the queue of waiting clients is full.

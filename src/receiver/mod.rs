@@ -169,7 +169,7 @@ impl Receiver {
         self.metrics().into_iter().rfind(|metric| metric.name() == name)
     }
 
-    /// Returns the trace with this id from all kept spans and log records. It is empty if there are none.
+    /// Returns the trace with this id from all kept spans and log records. It is empty if no span has this id.
     ///
     /// ```
     /// use standpipe::receiver::TestTelemetry;
