@@ -57,6 +57,7 @@ impl ClientConnection {
     /// Creates a connection. Its preface is in the output, to be written together with the first call.
     pub(crate) fn new() -> Self {
         let mut connection = Connection::new(HEADER_LIST_BYTES, MAX_NOISE);
+        // Our encoder uses no dynamic table, and says so in the first block, so that the server need not keep one.
         connection.owes_size_update = true;
         connection.out = PREFACE.to_vec();
         let settings = [
@@ -109,6 +110,7 @@ impl ClientConnection {
         self.check_head(list_bytes)?;
         let stream = self.next_stream;
         self.next_stream += 2;
+        // Each call has its own allowance for frames without effect.
         self.connection.noise = 0;
         self.call = Some(Call::new(stream, self.connection.peer.initial_window));
         let mut whole = self.connection.begin_block();
@@ -132,6 +134,7 @@ impl ClientConnection {
             // A server may accept frames of 16 MiB, but buffering one would cost that much memory.
             let most = left.min(connection.peer.max_frame).min(OUTPUT_BYTES);
             let length = connection.spend(&mut call.window, most);
+            // The last piece carries END_STREAM, so no empty DATA frame is needed.
             call.is_sent = length == left;
             let flags = if call.is_sent { frame::flag::END_STREAM } else { 0 };
             frame::write_head(kind::DATA, flags, call.stream, length, &mut connection.out);
@@ -251,6 +254,7 @@ impl ClientConnection {
         self.check_known(stream)?;
         if let Some(call) = self.call_on(stream) {
             call.finish(match code {
+                // REFUSED_STREAM guarantees that the request was not processed (section 8.7).
                 Code::REFUSED_STREAM => End::Unprocessed,
                 code => End::Reset(code),
             });
@@ -267,6 +271,7 @@ impl ClientConnection {
     }
 
     fn leave(&mut self, last_stream: u32, code: Code, debug: &[u8]) {
+        // Debug data is opaque, but most servers send text.
         let text = String::from_utf8_lossy(&debug[..debug.len().min(GO_AWAY_BYTES)]).into_owned();
         self.go_away = Some(GoAway { code, text });
         // A server that has already responded has processed the request, even if its GOAWAY says otherwise.

@@ -161,6 +161,7 @@ impl Connection {
             let (id, value) = setting?;
             match id {
                 setting::INITIAL_WINDOW_SIZE => self.peer.initial_window = value,
+                // The new value does not matter: our encoder never uses the table.
                 setting::HEADER_TABLE_SIZE => self.owes_size_update = true,
                 setting::MAX_CONCURRENT_STREAMS => self.peer.max_streams = value,
                 setting::MAX_FRAME_SIZE => self.peer.max_frame = value as usize,
@@ -169,6 +170,7 @@ impl Connection {
                 _ => {}
             }
         }
+        // Acknowledged after all values are applied (section 6.5.3).
         frame::write_settings_ack(&mut self.out);
         Ok(Event::WindowsShift(i64::from(self.peer.initial_window) - before))
     }
@@ -211,6 +213,7 @@ pub(crate) struct FrameBuffer {
 
 impl FrameBuffer {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        // Compacts once per read, not once per frame.
         self.bytes.drain(..self.start);
         self.start = 0;
         self.bytes.extend_from_slice(bytes);

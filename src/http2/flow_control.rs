@@ -54,6 +54,7 @@ impl ReceiveWindow {
     /// Counts received bytes, padding included. Returns the increment of a WINDOW_UPDATE once half of the window is
     /// used: an update per frame would double the number of packets.
     pub(crate) fn receive(&mut self, bytes: usize) -> Result<Option<u32>, Fault> {
+        // A peer that sends more than its credit violates the protocol (section 6.9.1).
         self.window.spend(bytes)?;
         self.owed += bytes as u32;
         if self.owed < INITIAL_WINDOW / 2 {

@@ -206,6 +206,7 @@ impl<'a> Frame<'a> {
             kind::HEADERS => {
                 let mut block = unpadded(head, payload)?;
                 if head.has(flag::PRIORITY) {
+                    // Five bytes of dependency and weight, which are ignored (section 5.3.2).
                     block = block.get(5..).ok_or(Fault::size("HEADERS without the announced priority"))?;
                 }
                 Frame::Headers { stream, block, ends_stream, ends_block }
@@ -255,6 +256,7 @@ fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], Fault> {
         return Ok(payload);
     }
     let (length, rest) = payload.split_first().ok_or(Fault::size("padding without its length"))?;
+    // The padding may fill the payload, but not exceed it (section 6.1).
     let end = rest.len().checked_sub(usize::from(*length));
     end.map(|end| &rest[..end]).ok_or(Fault::protocol("padding longer than its frame"))
 }

@@ -87,6 +87,7 @@ fn all_at_once(endpoints: &[Endpoint], probe: &(impl Fn(&Endpoint) -> Probed + S
         };
         let probes: Vec<_> = endpoints.iter().map(start).collect();
         let stages = probes.into_iter().map(|probe| match probe {
+            // A panic of a probe must not cost the reports of the other endpoints.
             Ok(thread) => thread.join().unwrap_or_else(|_| given_up()),
             Err(stages) => stages,
         });

@@ -57,6 +57,7 @@ impl ProbeTarget<'_> {
             return true;
         }
         let fault = if let ProbeFailure::Tls(fault) = failure { Some(fault.kind) } else { None };
+        // A missing HTTP/2 is reported by its own stage.
         match (timeline.secured, fault) {
             // The server ended the handshake because it does not speak HTTP/2.
             (None, Some(TlsFaultKind::NoHttp2)) => true,
@@ -168,6 +169,8 @@ pub(super) fn ask_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut S
 /// Returns the peer's protocol. If the peer closed the connection without a response, other protocols are tried.
 fn protocol(target: &ProbeTarget<'_>, timeline: &Timeline, failure: &ProbeFailure) -> Protocol {
     let protocol = protocol_of(&timeline.first_bytes);
+    // Only a silent close leaves the protocol open. Second connections are not made through a proxy, which would see
+    // the credentials again.
     let hung_up = protocol == Protocol::Nothing && *failure == ProbeFailure::Closed;
     let Some(server) = target.server(timeline).filter(|_| hung_up && !target.url.is_tls) else {
         return protocol;
@@ -196,6 +199,7 @@ pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut S
         .collect();
     match replies {
         Ok(replies) => {
+            // If only some signals are accepted, the report names them before it fails.
             if let Some(signals) = responses::signals_with(responses::OK, &replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }

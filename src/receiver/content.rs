@@ -72,6 +72,7 @@ impl Content {
             return Self::decode(signal, &body, limit, share);
         }
         let reserved = share.bytes();
+        // The upper bound is reserved first; the actual length is known after the conversion.
         share.grow(json::max_protobuf_bytes(body.len()))?;
         let message = json::to_protobuf(signal, &body)
             .map_err(|error| Refusal::undecodable(format!("cannot decode the body: {error}")))?;
@@ -104,6 +105,7 @@ fn gunzip(compressed: &[u8], limit: usize, share: &mut Share) -> Result<Vec<u8>,
             return Ok(body);
         }
     }
+    // Exactly `limit` bytes are allowed, so one more byte decides.
     match decoder.read(&mut [0]).map_err(failed)? {
         0 => Ok(body),
         _ => Err(Refusal::too_large(limit)),

@@ -22,6 +22,7 @@ pub(super) fn to_protobuf(signal: Signal, text: &[u8]) -> serde_json::Result<Vec
     // Messages have the nesting limit of protobuf, and unknown fields are skipped without recursion.
     text.disable_recursion_limit();
     text.deserialize_map(Request { schema: schema::request(signal), out: &mut out })?;
+    // Text behind the request is an error.
     text.end()?;
     Ok(out)
 }
@@ -116,6 +117,7 @@ impl Value<'_> {
     fn delimited<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         self.key(WireType::LengthDelimited);
         let start = self.out.len();
+        // The length is inserted afterwards: the converter sees the content only once.
         write(self.out)?;
         insert_length(start, self.out);
         Ok(())
@@ -152,6 +154,7 @@ impl Value<'_> {
             _ if self.context == ValueContext::List => return None,
             Kind::Text => self.bytes(text.as_bytes()),
             Kind::Id => self.bytes(&decode_hex(text.as_bytes())?),
+            // Protobuf's JSON mapping accepts the URL-safe alphabet, too.
             Kind::Bytes => self.bytes(&decode_base64(text.replace('-', "+").replace('_', "/").as_bytes())?),
             Kind::Int32 => self.whole(enum_number(self.field, text)?)?,
             Kind::Double => self.number(double(text)?.to_bits())?,

@@ -66,12 +66,14 @@ impl Listener {
 
 /// Closes all listeners and connections. A second call does nothing.
 pub(super) fn stop(listeners: &[&Listener], shared: &Shared) {
+    // Taken, so that a second call finds nothing.
     let threads: Vec<Threads> =
         listeners.iter().filter_map(|listener| listener.threads.lock().take()).collect();
     if threads.is_empty() {
         return;
     }
     shared.stop();
+    // After `shared.stop`, so that a woken acceptor sees the stop.
     let unreached = listeners.iter().filter(|listener| !listener.wake_acceptor()).count();
     let patience = if unreached == 0 { ACCEPTOR_TIMEOUT } else { WAKE_TIMEOUT };
     let all_closed = shared.wait_until(patience, |state| state.listening == 0);
@@ -81,6 +83,7 @@ pub(super) fn stop(listeners: &[&Listener], shared: &Shared) {
             let _ = acceptor.join();
         }
         for client in std::mem::take(&mut *clients.lock()) {
+            // Threads in a callback are not joined: the callback may never return.
             if all_left || client.is_finished() {
                 // A panic in a callback was reported when it happened.
                 let _ = client.join();
@@ -110,6 +113,7 @@ fn accept_clients(
             Ok((socket, _)) => {
                 let client = admit(socket, shared, serve.clone());
                 let mut clients = clients.lock();
+                // Handles of finished threads would accumulate as long as the receiver runs.
                 clients.retain(|client| !client.is_finished());
                 clients.extend(client);
             }
@@ -131,6 +135,7 @@ fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: impl Serve) -> Option<J
     let registered = RegisteredConnection { shared: shared.clone(), number };
     spawn(format!("standpipe-in-{number}"), move || {
         serve(&registered.shared, &socket, registered.number);
+        // Closed before the connection is unregistered, so that `wait_for_disconnection` means a closed socket.
         drop(socket);
         drop(registered);
     })

@@ -66,6 +66,7 @@ pub(super) fn turn_down<'a>(
     refusal: &Refusal,
     answer: &Answer,
 ) -> ActiveRequest<'a> {
+    // Registered before the callback runs, so that a stop knows that this thread cannot be interrupted.
     let mut active = shared.begin_request(connection, Stage::InCallback);
     if let Some(request) = &mut request {
         note_answer(request, answer);

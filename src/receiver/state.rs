@@ -144,6 +144,7 @@ impl Open {
         from.into_iter().for_each(|stage| self.stages[stage as usize] -= 1);
         to.into_iter().for_each(|stage| self.stages[stage as usize] += 1);
         self.since = Instant::now();
+        // A refused request is answered, too, but it must not protect a client that never sent a valid one.
         let is_brought = self.brought.is_some() && matches!(to, Some(Stage::Answering));
         if is_brought || matches!(to, Some(Stage::Held)) {
             self.brought = Some(self.since);
@@ -250,6 +251,7 @@ impl Shared {
                 // Its thread sees the end of the connection and ends.
                 pushed_out.map(|open| open.socket.shutdown(Shutdown::Both));
             } else if now.duration_since(started) < ADMISSION_TIMEOUT {
+                // Woken early by every change, so the loop looks for the idlest connection again.
                 self.changed.wait_until(&mut state, ripe);
             } else {
                 return None;
@@ -286,11 +288,13 @@ impl Shared {
         // This ends all threads that are not in a callback and whose clients read.
         self.change(|state| {
             state.stopped = true;
+            // Only the reading side: threads see the end of input, and can still write their answers.
             state.shut(Shutdown::Read);
         });
         self.wait_until(STOP_TIMEOUT, State::is_settled);
         self.wait_until(CALLBACK_TIMEOUT, |state| state.open.is_empty());
         self.change(|state| state.shut(Shutdown::Both));
+        // Threads that were blocked in a write fail now, and end.
         self.wait_until(STOP_TIMEOUT, State::is_settled);
     }
 

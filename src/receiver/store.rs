@@ -234,6 +234,7 @@ impl<T> BoundedFifo<T> {
     fn push(&mut self, bytes: usize, item: T) {
         self.items.push_back((bytes, item));
         self.bytes = self.bytes.saturating_add(bytes);
+        // An item larger than the budget drops everything, itself included.
         while self.bytes > self.budget {
             let Some((bytes, _)) = self.items.pop_front() else { break };
             self.bytes -= bytes;

@@ -93,7 +93,7 @@ pub(crate) struct Entry {
 
 #[derive(Debug)]
 struct Segment {
-    /// Signal of the entries. A segment of an earlier version may contain others, too; then this is the first one.
+    /// Signal of the entries. A segment of another process may contain others, too; then this is the first one.
     signal: Signal,
     /// Upper bound of the file's length: a failed append may have written less.
     bytes: u64,

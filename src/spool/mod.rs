@@ -42,8 +42,9 @@
 // 3. A slot is freed, or an entry is marked, only after the collector has answered. A process that dies before that
 //    leaves the record for the next one: delivery is at least once, and at most one request per signal is sent twice.
 //
-// The exceptions are reported: a chunk that finds no slot (`Recorder::has_all`), a file that was truncated or damaged,
-// and, after a power loss, data that was not synced.
+// The exceptions are counted or reported: metrics that the worker collects, which are in memory until they are spooled;
+// a chunk that finds no slot (`Recorder::has_all`); a file that was truncated or damaged; and, after a power loss, data
+// that was not synced.
 //
 // # Locks and forks
 // Each file is locked by `flock`, and a mapping of the file keeps the lock. Mappings are made with `MADV_DONTFORK`, so

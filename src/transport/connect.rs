@@ -101,6 +101,7 @@ impl Route {
     /// Returns a connector for one transport of one process.
     pub(super) fn open(&self, interrupter: &Arc<Interrupter>, driver: Driver) -> Connector {
         let (host, port) = self.proxy.as_ref().map_or((self.host.as_str(), self.port), Proxy::peer);
+        // Each transport has its own session cache: a forked child must not share a lock with its parent.
         let without_sessions = |tls: &Option<TlsConnector>| tls.as_ref().map(TlsConnector::without_sessions);
         let (proxy_tls, tls) = (without_sessions(&self.proxy_tls), without_sessions(&self.tls));
         Connector {
@@ -136,6 +137,7 @@ impl Connector {
         let secured = tls.connect(stream);
         #[cfg(feature = "probe")]
         {
+            // Taken before the result is checked, because a probe shows invalid certificates, too.
             timeline.certificate = tls.take_certificate();
         }
         let stream = secured?;
@@ -225,6 +227,7 @@ impl NetworkError {
         match self {
             Self::AtProxy { error, .. } => error.verdict_with(reason),
             Self::ProxyStatus { advice: Some(_), .. } => Verdict::ProxyRefused { reason },
+            // A wrong certificate stays wrong until someone acts.
             Self::Tls(fault) if !fault.is_passing() => Verdict::Refused { reason },
             Self::HostNotFound(_) => Verdict::Unreachable { reason },
             Self::Io(error)

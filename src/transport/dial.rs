@@ -112,6 +112,8 @@ impl Dialer {
         }
         let addresses = self.order(addresses);
         let stream = match (&addresses[..], self.driver) {
+            // Usually connects without another thread. A blocked connect cannot be interrupted, so it gets one head
+            // start.
             ([address], Driver::OwnThread) => match connect(address, time_left(deadline)?.min(HEAD_START)) {
                 // Continues on another thread, so that the attempt can be interrupted.
                 Err(error) if error.kind() == ErrorKind::TimedOut => self.race(&addresses, deadline),
@@ -124,6 +126,7 @@ impl Dialer {
         let is_ipv4 = stream.peer_addr().is_ok_and(|peer| peer.is_ipv4());
         self.prefers_ipv4.store(is_ipv4, Ordering::Relaxed);
         let stream = Arc::new(stream);
+        // After the connect, because an interruption in between must not be missed: `watch` checks for one.
         self.interrupter.watch(&stream)?;
         Ok(stream)
     }
@@ -149,6 +152,7 @@ impl Dialer {
                 [address, rest @ ..] if self.start(&results, *address, share.min(left)) => {
                     (waiting, running) = (rest, running + 1);
                 }
+                // No thread can be started, so this thread connects.
                 [_, ..] if running == 0 => return connect_in_turn(waiting, deadline),
                 [] if running == 0 => break,
                 _ => {}
@@ -170,6 +174,7 @@ impl Dialer {
         if Arc::strong_count(&self.threads) > MAX_THREADS + 1 {
             return false;
         }
+        // Weak, so that a thread that loses the race does not keep the results of the race alive.
         let results = Arc::downgrade(results);
         let started = spawn("standpipe-connect", move || {
             let connected = connect(&address, timeout);

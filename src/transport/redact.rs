@@ -28,6 +28,7 @@ impl Secrets {
     pub(super) fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let mut all = Self::default();
         for secret in secrets {
+            // A server may decode Basic credentials and repeat the password alone.
             if let Some(password) = base64::basic_password(secret) {
                 all.add(&password);
             }
@@ -77,6 +78,7 @@ impl Secrets {
     }
 
     fn add_parts(&mut self, form: &[u8]) {
+        // A part that begins inside a character would match unrelated text of the same script.
         let begins_a_character = |part: &&[u8]| part[0] & 0b1100_0000 != 0b1000_0000;
         let parts = form.windows(PART).filter(begins_a_character);
         self.parts.extend(parts.filter_map(|part| <[u8; PART]>::try_from(part).ok()));
@@ -90,6 +92,7 @@ impl Secrets {
                 <[u8; PART]>::try_from(part).is_ok_and(|part| self.parts.binary_search(&part).is_ok());
             match found.last_mut() {
                 _ if !is_known => {}
+                // Overlapping parts are one range.
                 Some(last) if last.end >= at => last.end = at + PART,
                 _ => found.push(at..at + PART),
             }
@@ -132,6 +135,7 @@ fn forms(word: &str) -> Vec<Vec<u8>> {
         let _ = write!(hexadecimal, "{byte:02x}");
     }
     let json = word.replace('\\', "\\\\").replace('"', "\\\"");
+    // Some JSON encoders escape the slash.
     let slashed = json.replace('/', "\\/");
     let encoded = base64::encode(word.as_bytes());
     let mut forms = Vec::new();

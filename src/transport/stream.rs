@@ -146,6 +146,7 @@ impl DeadlineStream {
 
     fn is_silent(&self) -> Result<bool> {
         self.stream.set_nonblocking(true)?;
+        // A peek instead of a read, so that an unexpected byte stays for the protocol.
         let peeked = self.stream.peek(&mut [0]);
         self.stream.set_nonblocking(false)?;
         Ok(peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
@@ -164,6 +165,7 @@ impl Read for DeadlineStream {
                     self.first_byte = self.first_byte.or(into[..count].first().copied());
                     return Ok(count);
                 }
+                // Forgets the timeout, so that the next one is computed from the time left.
                 Err(error) if self.waits && is_pause(&error) => self.read_limit = None,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 failed => return failed,
@@ -183,6 +185,7 @@ impl Write for DeadlineStream {
             match (&*self.stream).write(from) {
                 Err(error) if self.waits && is_pause(&error) => self.write_limit = None,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Not an error: the peer may have responded before it closed, and only a read finds that response.
                 Err(error) if is_hang_up(&error) => self.is_write_closed = true,
                 done => return done,
             }

@@ -140,6 +140,7 @@ impl Call {
             self.break_off(Code::PROTOCOL, "DATA before HEADERS");
             return Ok(None);
         };
+        // The rest is counted and discarded, so that a long but valid response still ends regularly.
         let room = MAX_KEPT_BYTES - answer.body.len();
         answer.body.extend_from_slice(&content[..content.len().min(room)]);
         self.body_bytes += content.len();
@@ -155,6 +156,7 @@ impl Call {
     pub(super) fn headers(&mut self, fields: Vec<Field>, ends_stream: bool) -> bool {
         match &mut self.answer {
             None => match status_of(&fields) {
+                // An interim response is followed by the final one, so it must not end the stream (section 8.1).
                 Some(100..200) if !ends_stream => return true,
                 Some(status @ 200..600) => {
                     self.answer = Some(Response { status, head: fields, ..Response::default() });

@@ -56,6 +56,7 @@ impl Table {
     /// Adds an entry, and evicts old ones for it. An entry larger than the table only empties the table (section 4.4).
     pub(super) fn add(&mut self, entry: Entry) {
         let room = self.max_size.checked_sub(entry.size());
+        // Evicted before the insertion, so that the table never exceeds its size.
         self.evict(room.unwrap_or(0));
         if room.is_some() {
             self.size += entry.size();

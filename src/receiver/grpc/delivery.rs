@@ -26,6 +26,8 @@ pub(super) fn deliver(connection: &SharedConnection<'_>, stream: u32, answer: &A
         }
         DeliveryMode::ResetStream(code) => connection.send(|session| session.send_reset(stream, Code(*code))),
         DeliveryMode::GoAway(code) => {
+            // The last processed stream is the one before this one, so the client knows that this call was not
+            // processed.
             connection.send_go_away(stream.saturating_sub(2), Code(*code))?;
             delivery.hang_up()
         }
@@ -61,6 +63,7 @@ impl Delivery<'_> {
             })?;
         }
         if self.answer.go_away == GoAwayTiming::BeforeAnswer {
+            // The first GOAWAY of a graceful shutdown names no last stream (RFC 9113, section 6.8).
             self.connection.send_go_away(MAX_STREAM, Code::NO_ERROR)?;
         }
         self.send(&Reply::of(self.answer))?;
@@ -132,6 +135,7 @@ impl Delivery<'_> {
     fn write_padded(&self, block: &[u8], out: &mut dyn Write) -> io::Result<()> {
         let mut field = Vec::new();
         hpack::encode("x-padding", "x".repeat(1000).as_bytes(), &mut field);
+        // Whole fields per frame, so that all frames are the same.
         let fields = field.repeat(MIN_MAX_FRAME / field.len());
         let mut frame = Vec::new();
         frame::write_head(kind::HEADERS, 0, self.stream, block.len(), &mut frame);

@@ -59,6 +59,7 @@ impl<'a> Handler<'a> {
         let mut pool = self.pool.lock();
         pool.calls.push_back(call);
         let permits = &self.connection.shared.threads;
+        // Under the pool's lock: `next` decides there that its thread ends, so no call is left without a thread.
         let permit = if pool.threads == 0 { None } else { Some(permits.share_of(1)?) };
         pool.threads += 1;
         Some(permit)
@@ -85,6 +86,7 @@ impl<'a> Handler<'a> {
         if answered.is_err() {
             self.connection.abandon();
         }
+        // After a panic, too: the stream would count against the limit forever.
         self.connection.let_go(stream);
     }
 
@@ -99,6 +101,7 @@ impl<'a> Handler<'a> {
             Outcome::Whole { head, plan, body, share } => {
                 let content = plan.read(&body, shared.settings.max_body_bytes, share);
                 let body_bytes = body.len();
+                // Freed before the callbacks run, which may take long.
                 drop(body);
                 match content {
                     Ok(content) => {

@@ -37,6 +37,7 @@ impl Session {
                 _ => Err(Fault::protocol("a client opened a stream with an id below an earlier one")),
             };
         };
+        // A second header block can only be trailers, which end the stream (RFC 9113, section 8.1).
         if stream.is_heard || !ends_stream {
             return Err(Fault::protocol("HEADERS in the middle of a request"));
         }
@@ -65,6 +66,7 @@ impl Session {
                 Err(_) => return self.drop_stream(id, Code::PROTOCOL),
             },
         };
+        // Inserted before the checks, because a refusal is answered on the stream.
         self.streams.insert(id, Stream::new(self.connection.peer.initial_window, ends_stream));
         let Some(head) = head else {
             self.refuse(id, None, Refusal::new(431, "request header fields too large"), events);
@@ -106,6 +108,7 @@ impl Session {
         }
         let Some(incoming) = &mut stream.incoming else { return Ok(()) };
         let (limit, body) = (self.limits.body_bytes, &mut incoming.body);
+        // Capacity counts, not length: it is the memory that the client causes.
         let before = body.capacity();
         let most = announced_length(if body.is_empty() { content } else { body }, limit);
         if let Err(refusal) = incoming.share.make_room(body, content.len(), most) {

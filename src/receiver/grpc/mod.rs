@@ -120,6 +120,7 @@ impl<'a> Reader<'a> {
 
     fn read_bytes(&mut self) -> io::Result<usize> {
         self.wire.wait_for_byte()?;
+        // Before the first read: the next answer may have to reset the connection, which needs unread data.
         if !self.holds_back && self.handler.connection.shared.read(|state| state.script.has_preceding()) {
             self.wire.hold_back_last_byte();
             self.holds_back = true;

@@ -158,6 +158,7 @@ impl Session {
         }
         self.preface = left;
         if left.is_empty() {
+            // Sent only after the whole preface, so that a client of another protocol gets no HTTP/2 frames.
             let header_bytes = self.limits.header_bytes.min(MAX_BLOCK_BYTES) as u32;
             let settings = [
                 (setting::MAX_CONCURRENT_STREAMS, MAX_STREAMS as u32),

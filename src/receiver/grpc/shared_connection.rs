@@ -118,6 +118,7 @@ impl<'a> SharedConnection<'a> {
             if sent == 0 || state.session.connection.out.len() >= MAX_QUEUED_BYTES {
                 self.flush(&mut state)?;
             }
+            // Without the reading thread, no WINDOW_UPDATE can arrive.
             if sent == 0 && state.has_stopped_reading {
                 return Err(Gone);
             }

@@ -165,6 +165,7 @@ impl<'a> Connection<'a> {
             if plan.expects_continue {
                 send_continue(&mut self.socket)?;
             }
+            // Reserved only now: a client that waits for `100 Continue` takes no memory.
             let mut share = self.shared.budget.share();
             let body = read_body(&mut self.reader, plan.framing, limit, &mut share)?;
             Ok((plan, body, share))
@@ -214,6 +215,7 @@ impl<'a> Connection<'a> {
             }
             DeliveryMode::Whole | DeliveryMode::SlowHead(_) | DeliveryMode::SlowBody(_) => {
                 self.send(answer, keep_alive)?;
+                // `closes` is not announced in the head, so that the client keeps a stale connection.
                 if keep_alive && !answer.closes { Ok(()) } else { Err(ConnectionOver) }
             }
         }

@@ -100,6 +100,7 @@ fn send_slowly(
 
 /// Sends a head with `padding` bytes of additional fields.
 fn send_padded(out: &mut impl Write, head: &[u8], padding: u64) -> io::Result<()> {
+    // The padding goes before the empty line that ends the head.
     let (fields, empty_line) = head.split_at(head.len() - 2);
     let line = format!("x-padding: {}\r\n", "x".repeat(1000));
     let lines = line.repeat(PIECE / line.len());

@@ -19,10 +19,11 @@
 //!
 //! # Order of stores
 //! The process may be killed between any two instructions, and the next process reads what the stores up to there have
-//! left. Each store is a Release store, so the compiler and the CPU keep the order of the program: a header word never
-//! promises bytes that are not there. No thread of this process reads the words back; the kernel's copy of the page
-//! after the death of the process is the acquire side. `record::slot` lists the order for each step. A test
-//! single-steps a child by ptrace and recovers the file after each instruction.
+//! left. Each store is a Release store, so neither compiler nor CPU moves it before the stores that it depends on: a
+//! header word never promises bytes that are not there. The matching acquire is the lock of the file, which the kernel
+//! releases only after the death of the process; the next process takes the lock and reads the file by `read(2)`.
+//! `record::slot` lists the order for each step. A test single-steps a child by ptrace and recovers the file after each
+//! instruction.
 //!
 //! # Faults
 //! All blocks of the file are allocated at the start, so a full disk fails the start and not a later store. If the file

@@ -62,7 +62,9 @@ impl Client {
                     self.connection = connection.is_good().then_some(connection);
                     return Ok(answer);
                 }
+                // The server certainly did nothing, so the repetition cannot duplicate records.
                 Err(CallFailure::Unprocessed(_)) if refusals < MAX_REFUSALS => refusals += 1,
+                // The server closed an idle connection while the request was on its way.
                 Err(failure) if is_kept && failure.is_break() && !connection.conn.has_answer_begun() => {}
                 Err(failure) => {
                     let is_kept = failure.spares_connection() && connection.is_good();
@@ -78,6 +80,7 @@ impl Client {
         let mut connection =
             self.connection.take().filter(|connection| connection.used.elapsed() < IDLE_AGE)?;
         connection.stream.set_deadline(deadline);
+        // A GOAWAY or a close may have arrived while the connection was idle.
         connection.catch_up(&mut self.buffer).ok()?;
         (connection.is_good() && connection.conn.has_room()).then_some(connection)
     }
@@ -180,6 +183,7 @@ impl Connection {
             received?;
             if self.conn.goes_away_in_error() && !goes_away_in_error {
                 goes_away_in_error = true;
+                // Set once: further frames must not extend the time.
                 self.stream.set_deadline(deadline.min(Instant::now() + GOAWAY_GRACE));
             }
         }

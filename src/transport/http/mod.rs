@@ -206,6 +206,7 @@ impl Http {
         let request = request.header(header::CONTENT_TYPE, PROTOBUF);
         match self.spec.compression {
             Compression::None => request
+                // Without a length, ureq sends the body of a reader in chunks.
                 .header(header::CONTENT_LENGTH, payload.len())
                 .send(SendBody::from_reader(&mut BodyReader { rest: payload.body, read: 0 })),
             Compression::Gzip => {
@@ -224,6 +225,7 @@ impl Transport for Http {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let url = &self.spec.urls[payload.signal as usize];
         let left = deadline.saturating_duration_since(Instant::now());
+        // Not worth a connection, and a clearer reason than a timeout.
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
         }

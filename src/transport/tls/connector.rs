@@ -66,6 +66,7 @@ impl TlsConnector {
     pub(crate) fn recording(mut self, settings: &TlsSettings) -> Result<Self, SetupError> {
         let recorder = Arc::new(Recorder::new(trusted_roots(settings)?)?);
         let verifier = Arc::clone(&recorder);
+        // The verifier delegates to the same verification; it only keeps the certificate.
         Arc::make_mut(&mut self.config).dangerous().set_certificate_verifier(verifier);
         self.recorder = Some(recorder);
         Ok(self)
@@ -100,6 +101,7 @@ impl TlsConnector {
     }
 
     fn begin<W: Read + Write>(&self, wire: &mut W) -> io::Result<Session> {
+        // The flag is about one handshake.
         self.no_certificate.was_asked.store(false, Ordering::Relaxed);
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
