@@ -196,7 +196,7 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
         for answer in [Answer::hang(), Answer::ok().slow_headers(Duration::from_millis(200))] {
             scope.spawn(|| {
                 let (receiver, stages) = (receiver_that(answer), ["resolve", "connect", "export"]);
-                ends_in_time(&traces(receiver.endpoint()), &stages, "nothing was answered in time");
+                ends_in_time(&traces(receiver.endpoint()), &stages, "the request timed out");
             });
         }
     });
@@ -312,10 +312,10 @@ fn every_bad_certificate_is_described_with_names_and_dates() {
         (
             TestCa::new().leaf("localhost"),
             "unknown issuer: \"standpipe test authority ",
-            "ca-file does not hold",
+            "ca-file does not contain",
         ),
         (ca.expired(), "has expired on 2002-01-01", "renew it"),
-        (ca.not_yet_valid(), "not valid yet, but from 3001-01-01 on", "clock"),
+        (ca.not_yet_valid(), "not valid yet: valid from 3001-01-01", "clock"),
         (ca.wrong_host(), "not valid for host localhost, only for elsewhere.invalid", "write a name"),
     ];
     for (identity, expected_what, expected_advice) in &bad {
@@ -384,7 +384,7 @@ fn each_status_is_reported_in_words() {
             Answer::ok().header("content-type", "text/html").body("<html>welcome</html>"),
             "200 OK: the server answers, but not as a collector would: with text/html",
         ),
-        (Answer::garbage("220 mail.example ESMTP\r\n"), "something answers, but not in HTTP"),
+        (Answer::garbage("220 mail.example ESMTP\r\n"), "the response is not HTTP"),
     ] {
         let receiver = receiver_that(answer);
         let report = probe(&traces(receiver.endpoint()), PATIENCE);

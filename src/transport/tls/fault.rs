@@ -41,8 +41,8 @@ fn fault_of(error: &Error) -> TlsFault {
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             tls_fault(Kind::NotTls, "the server does not speak TLS")
         }
-        Error::InvalidMessage(_) => tls_fault(Kind::Passing, "the server sends what is no valid TLS"),
-        Error::NoCertificatesPresented => tls_fault(Kind::Other, "the server shows no certificate"),
+        Error::InvalidMessage(_) => tls_fault(Kind::Passing, "the server sends invalid TLS"),
+        Error::NoCertificatesPresented => tls_fault(Kind::Other, "the server sends no certificate"),
         Error::PeerIncompatible(_)
         | Error::UnsupportedNameType
         | Error::InvalidCertRevocationList(_)
@@ -67,7 +67,7 @@ fn certificate_fault(fault: &CertificateError) -> TlsFault {
         }
         CertificateError::NotValidYet => (Kind::NotValidYet, "is not valid yet".to_owned()),
         CertificateError::NotValidYetContext { not_before, .. } => {
-            (Kind::NotValidYet, format!("is not valid yet, but from {} on", date(*not_before)))
+            (Kind::NotValidYet, format!("is not valid yet: valid from {}", date(*not_before)))
         }
         CertificateError::NotValidForName => (Kind::WrongHost, "is not valid for this host".to_owned()),
         CertificateError::NotValidForNameContext { expected, presented } => {
@@ -77,7 +77,7 @@ fn certificate_fault(fault: &CertificateError) -> TlsFault {
         CertificateError::BadSignature => (Kind::Other, "has a wrong signature".to_owned()),
         CertificateError::BadEncoding => (Kind::Other, "cannot be read".to_owned()),
         CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
-            (Kind::Authority, "is one of an authority, not of a server".to_owned())
+            (Kind::Authority, "is a CA certificate, not a server certificate".to_owned())
         }
         other => (Kind::Other, format!("is not valid: {other}")),
     };
@@ -92,7 +92,7 @@ fn only_for(presented: &[String]) -> String {
     };
     let names: Vec<String> = presented.iter().take(MAX_NAMES).map(bare).collect();
     match presented.len() {
-        0 => ", and names none as its subjectAltName".to_owned(),
+        0 => ", and has no subjectAltName".to_owned(),
         1..=MAX_NAMES => format!(", only for {}", names.join(", ")),
         all => format!(", only for {} and {} more", names.join(", "), all - MAX_NAMES),
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn an_error_of_tls_is_found_however_it_is_wrapped() {
         let bare = io::Error::new(io::ErrorKind::InvalidData, Error::NoCertificatesPresented);
-        let expected = Some(tls_fault(TlsFaultKind::Other, "the server shows no certificate"));
+        let expected = Some(tls_fault(TlsFaultKind::Other, "the server sends no certificate"));
         assert_eq!(fault(&bare), expected);
         assert_eq!(fault(&io::Error::other(io::Error::other(bare))), expected);
         assert_eq!(fault(&io::Error::other("something else")), None);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn the_names_of_a_certificate_are_shown_as_people_write_them() {
         let named = |names: &[&str]| only_for(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(named(&[]), ", and names none as its subjectAltName");
+        assert_eq!(named(&[]), ", and has no subjectAltName");
         assert_eq!(named(&["DnsName(\"a.example\")"]), ", only for a.example");
         assert_eq!(named(&["DnsName(\"*.a.example\")", "IpAddress(::1)"]), ", only for *.a.example, ::1");
         assert_eq!(named(&["a", "b", "c", "d", "e", "f", "g"]), ", only for a, b, c, d, e and 2 more");
