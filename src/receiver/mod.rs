@@ -39,9 +39,9 @@
 //!                 ▲            └─ request_sink ◄ script     answer: regular or scripted
 //!                 └── answer ◄──────┴─► store               counts and kept records
 //! ```
-//!
-//! Lock order: `Listener::clients`, then a connection's lock (`grpc::SharedConnection`, `grpc::Handler`), then
-//! `state::Shared`. No callback of the user runs while one of these locks is held.
+
+// Lock order: `Listener::clients`, then a connection's lock (`grpc::SharedConnection`, `grpc::Handler`), then
+// `state::Shared`. No callback of the user runs while one of these locks is held.
 
 mod answer;
 mod answer_body;

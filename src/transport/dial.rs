@@ -8,8 +8,7 @@
 //! thread. A thread that loses the race ends by the deadline of its attempt and closes its connection.
 //!
 //! Without threads (`Driver::Caller`), a lookup takes as long as the system takes, and the addresses are tried one
-//! after the other: each for one head start, then each again for a share of the remaining time. after the other: each
-//! for one head start, then each again for a share of the rest of the time.
+//! after the other: each for one head start, then each again for a share of the remaining time.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
