@@ -308,7 +308,7 @@ mod tests {
         use super::super::super::frame::{Code, write_head};
         use super::*;
 
-        /// All frames that are whole, until a fault if there is one.
+        /// Takes all complete frames, up to the first fault.
         fn take_all(inbox: &mut FrameBuffer) -> (Vec<(Head, Vec<u8>)>, Option<Fault>) {
             let mut frames = Vec::new();
             loop {

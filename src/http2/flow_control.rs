@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(window.shift(1), Ok(()));
         assert_eq!(window.available(), MAX_STREAM as usize);
         assert_eq!(window.shift(1).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
-        // from as far below as settings can bring it
+        // From the lowest value that settings can cause.
         let mut window = Window::new(0);
         window.shift(-i64::from(MAX_STREAM)).unwrap();
         window.shift(i64::from(MAX_STREAM)).unwrap();
@@ -127,13 +127,13 @@ mod tests {
     }
 
     proptest! {
-        /// A leak of a single byte for each answer would stall a connection after some thousands.
+        /// Losing one byte of credit per response would stall a connection after some thousands.
         #[test]
         fn all_that_came_is_given_back_or_owed(pieces in prop::collection::vec(0usize..=16_384, 0..300)) {
             let mut receive_window = ReceiveWindow::default();
             let (mut received, mut given) = (0, 0);
             for piece in pieces {
-                // Never a fault: a sender that waits for window updates always has room for a frame.
+                // Never fails: after an update, half of the window is always available, which is more than a frame.
                 given += u64::from(receive_window.receive(piece).expect("there is room").unwrap_or(0));
                 received += piece as u64;
                 prop_assert_eq!(given + u64::from(receive_window.owed), received);
@@ -156,7 +156,7 @@ mod tests {
                         model -= if is_spent { i64::from(bytes) } else { 0 };
                     }
                     false => {
-                        // a change of settings takes away what it likes
+                        // A change of settings may reduce the window by any amount.
                         model -= i64::from(bytes);
                         prop_assert!(window.shift(-i64::from(bytes)).is_ok());
                     }

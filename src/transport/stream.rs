@@ -224,10 +224,10 @@ mod tests {
     use super::*;
 
     const SOON: Duration = Duration::from_millis(100);
-    /// Later than this is late.
+    /// No operation of these tests may take longer.
     const LATE: Duration = Duration::from_secs(5);
 
-    /// A connection, and its other end.
+    /// Returns both ends of a connection.
     fn pair(deadline: Instant) -> (DeadlineStream, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
@@ -260,7 +260,7 @@ mod tests {
 
         timed.deadline = Instant::now() + SOON;
         let written = loop {
-            // until both sides hold as much as they can
+            // Until the buffers of both sides are full.
             if let Err(failure) = timed.write(&[0; 65_536]) {
                 break failure;
             }

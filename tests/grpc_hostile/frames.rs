@@ -64,7 +64,7 @@ fn frames_of_wrong_lengths_end_the_connection() {
         (
             "priority in headers",
             frame(HEADERS, END_HEADERS | WITH_PRIORITY, FIRST, &[0; 4]),
-            "headers without the priority",
+            "HEADERS without the announced priority",
         ),
         ("too long data", head_only(DATA, 16_385), "a frame longer than 16 KiB"),
         ("too long headers", head_only(HEADERS, 1 << 20), "a frame longer than 16 KiB"),
@@ -116,7 +116,7 @@ fn nothing_may_come_within_a_header_block() {
         ("settings", settings(&[]), WITHIN_A_BLOCK),
         ("unknown", frame(0xbe, 0, 0, &[]), WITHIN_A_BLOCK),
         ("reset", reset(FIRST, 8), WITHIN_A_BLOCK),
-        ("another stream's", frame(CONTINUATION, END_HEADERS, 3, &[]), "goes on in another stream"),
+        ("another stream's", frame(CONTINUATION, END_HEADERS, 3, &[]), "CONTINUATION on another stream"),
     ];
     for (case, words, what) in cases {
         let words = [begun.clone(), words].concat();

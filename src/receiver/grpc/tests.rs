@@ -16,7 +16,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A session whose client has said what every client says first.
+    /// Creates a session whose client has sent preface and settings.
     fn new() -> Self {
         let start = Instant::now();
         let limits = Limits { header_bytes: 4096, body_bytes: 100_000, hosts: Hosts::default(), time: TIME };
@@ -118,7 +118,7 @@ fn something_else_than_http2_is_known_at_its_first_wrong_byte() {
         let mut session = Session::new(limits, Budget::new(1_000_000), Instant::now());
         let result = session.receive(bytes, &mut Vec::new());
         assert_eq!(result, if is_wrong { Err(End::NotHttp2) } else { Ok(()) });
-        // nothing of ours goes to a client that may not understand it
+        // No frames are sent to a client that may not speak HTTP/2.
         assert!(session.take_out().is_empty());
     }
 }
@@ -133,7 +133,7 @@ fn the_clock_of_a_call_starts_with_its_headers_and_that_of_silence_with_the_last
     assert!(bench.expire_after(TIME).unwrap().is_empty());
     let late = only_call(bench.expire_after(TIME * 2).unwrap());
     assert!(matches!(late.outcome, Outcome::Refused { refusal, .. } if refusal.status == 408));
-    // while the answer is under way there is no hurry
+    // There is no deadline while the answer is pending.
     assert_eq!(bench.session.deadline(), None);
     assert!(bench.expire_after(TIME * 9).unwrap().is_empty());
     bench.session.send_headers(1, &vec![], true).unwrap();
@@ -147,7 +147,7 @@ fn an_answer_to_a_call_that_is_still_coming_stops_it() {
     bench.receive(&[headers(1), data(1, &[0, 0xff, 0, 0, 0], false)].concat()).unwrap();
     bench.session.send_headers(1, &vec![], true).unwrap();
     assert_eq!(bench.out(), [(kind::HEADERS, 1), (kind::RESET, 1)]);
-    // what was on its way is passed over
+    // Frames that were already sent are ignored.
     assert!(bench.receive(&data(1, b"more", false)).unwrap().is_empty());
     assert!(bench.out().is_empty());
 }
@@ -201,7 +201,7 @@ fn settings_move_the_windows_of_open_streams_below_nothing_and_back() {
     assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(0));
     shrink(&mut bench, 1001);
     assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(1));
-    // the connection's own window is another outcome
+    // The connection's own window is the next limit.
     shrink(&mut bench, 1_000_000);
     assert_eq!(bench.session.send_data(1, &[0; 100_000]), Ok(65_535 - 1001));
 }

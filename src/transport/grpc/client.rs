@@ -290,11 +290,11 @@ mod tests {
         let mut into = [0; 8];
         assert_eq!(stream.read_waiting(&mut into).unwrap(), None);
         server.write_all(b"word").unwrap();
-        // it may take a moment on its way
+        // The bytes may need a moment to arrive.
         assert_eq!(stream.read(&mut into[..1]).unwrap(), 1);
         assert_eq!(stream.read_waiting(&mut into).unwrap(), Some(3));
         assert_eq!(stream.read_waiting(&mut into).unwrap(), None);
-        // and a read that may wait does so again
+        // A blocking read waits again.
         server.write_all(b"x").unwrap();
         assert_eq!(stream.read(&mut into).unwrap(), 1);
         drop(server);
@@ -321,7 +321,7 @@ mod tests {
         let (_peer, _) = listener.accept().unwrap();
         let stream = Stream::new(Arc::new(socket), Instant::now());
         let mut connection = Connection { conn: ClientConnection::new(), stream, used: Instant::now() };
-        // The peer does not read, so that sooner or later all buffers are full.
+        // The peer does not read, so all buffers become full.
         let failure = loop {
             assert!(connection.is_good());
             connection.conn = ClientConnection::new();

@@ -223,7 +223,7 @@ mod tests {
         for end in 0..text.len() {
             assert_eq!(read(&text.as_bytes()[..end]), Err(Fault::CutShort), "cut at {end}");
         }
-        // what has named itself is known, wherever it is cut
+        // Once `partialSuccess` was read, the response is recognized wherever it is cut.
         assert_eq!(read(br#"{"error":"#), Err(Fault::Foreign));
     }
 

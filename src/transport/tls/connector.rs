@@ -314,7 +314,7 @@ mod tests {
             let mut session = connector.begin(&mut wire).unwrap();
             session.write(&mut wire, b"hello").unwrap();
             wire.0.writer().write_all(b"!").unwrap();
-            // the tickets of the session come before it
+            // The session tickets arrive before it.
             assert_eq!(session.read(&mut wire, &mut [0; 1]).unwrap(), 1);
             session.connection.handshake_kind()
         };
@@ -328,7 +328,7 @@ mod tests {
         let (server, settings) = server(&version::TLS12, true);
         let connector = TlsConnector::new(&settings, "localhost", Some(PROTOCOL)).unwrap();
         connector.begin(&mut Wire(ServerConnection::new(server).unwrap())).unwrap();
-        // this server leaves before it asks for anything
+        // This server closes before it requests a certificate.
         let error = connector.begin(&mut io::Cursor::new(Vec::new())).unwrap_err();
         assert_eq!(fault(&error), None, "{error:?}");
     }
@@ -352,7 +352,8 @@ mod tests {
         }
     }
 
-    /// A server, and what makes a client trust it. It may ask for a certificate, and takes clients without one.
+    /// A server and the authority that a client must trust. It may request a client certificate, and accepts clients
+    /// without one.
     fn server(version: &'static SupportedProtocolVersion, asks: bool) -> (Arc<ServerConfig>, TlsSettings) {
         let key = KeyPair::generate().unwrap();
         let certificate =
@@ -377,7 +378,7 @@ mod tests {
         (Arc::new(config.unwrap()), settings)
     }
 
-    /// A server that takes in at once what it is sent.
+    /// A server that reads immediately.
     struct Wire(ServerConnection);
 
     impl Read for Wire {
