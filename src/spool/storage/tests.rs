@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 
-/// Calls that fail, where a test wants them to.
+/// Fault injection.
 pub(crate) mod faults {
     use std::cell::RefCell;
     use std::io;
@@ -17,7 +17,7 @@ pub(crate) mod faults {
         static FAILS: RefCell<Option<Fails>> = const { RefCell::new(None) };
     }
 
-    /// Asks before each call of this thread whether it fails.
+    /// Sets a function that decides before each call of this thread whether the call fails.
     pub(crate) fn set(fails: Option<Fails>) {
         FAILS.set(fails);
     }
@@ -28,7 +28,7 @@ pub(crate) mod faults {
     }
 }
 
-/// A directory of its own, removed at the end.
+/// A temporary directory.
 struct Directory(PathBuf);
 
 impl Directory {

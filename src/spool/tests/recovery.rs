@@ -1,4 +1,4 @@
-//! Segments are delivered whatever happened to the recorder, to their owner alone, and a loss that files prove is counted.
+//! Segments are delivered to their owner whatever happened to the recorder, and a provable loss is counted.
 
 use super::*;
 
@@ -8,27 +8,27 @@ const RECORDS: u64 = 100;
 const MISSING: &str = "missing";
 
 impl Folder {
-    /// What a process leaves that dies with 2,000 records on disk.
+    /// Leaves the files of a process that died with 2,000 records on disk.
     fn leave_2000(&self) {
         let mut spool = self.open();
         let append = |number| spool.append(Signal::Logs, RECORDS, &[&[number; 5]], &|_, _| ()).unwrap();
         (0..REQUESTS as u8).for_each(append);
     }
 
-    /// The bytes of all files, by their names.
+    /// Returns the bytes of all files, by name.
     fn image(&self) -> Vec<(String, Vec<u8>)> {
         let read = |name: String| (name.clone(), fs::read(self.0.join(name)).unwrap());
         self.names().into_iter().map(read).collect()
     }
 
-    /// Removes all files, and writes these.
+    /// Replaces all files by these.
     fn restore(&self, image: &[(String, Vec<u8>)]) {
         self.names().iter().for_each(|name| fs::remove_file(self.0.join(name)).unwrap());
         image.iter().for_each(|(name, bytes)| fs::write(self.0.join(name), bytes).unwrap());
     }
 }
 
-/// Delivers all log records, and returns how many were delivered and how many are counted as damaged.
+/// Delivers all log records. Returns the numbers of delivered and damaged ones.
 fn deliver(spool: &mut Spool) -> (u64, u64) {
     let mut delivered = 0;
     while let Some(request) = spool.next(Signal::Logs).unwrap() {
@@ -215,7 +215,7 @@ fn reports_a_blank_recorder_once_and_keeps_it() {
 
 #[test]
 fn delivers_the_queue_though_a_bit_of_the_first_page_or_the_resource_is_flipped() {
-    // magic, version, slots, checksum, boot, owner, padding, resource
+    // Magic, version, slots, checksum, boot id, owner, padding, resource.
     for at in [1, 9, 21, 25, 29, 45, 100, 2475, 4097] {
         let folder = Folder::new("corrected");
         folder.leave_chunk(true);
