@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use self::advice::Problem;
 use self::endpoint::{Endpoint, EndpointUrl, endpoints};
-use self::stages::{ProbeTarget, ask_grpc, ask_http};
+use self::stages::{ProbeTarget, probe_grpc, probe_http};
 use crate::config::{ConnectionSettings, Exporter, Transport};
 use crate::escape::{escape_all_but, shows_itself};
 use crate::process::spawn_scoped;
@@ -88,7 +88,7 @@ fn all_at_once(endpoints: &[Endpoint], probe: &(impl Fn(&Endpoint) -> Probed + S
         let probes: Vec<_> = endpoints.iter().map(start).collect();
         let stages = probes.into_iter().map(|probe| match probe {
             // A panic of a probe must not cost the reports of the other endpoints.
-            Ok(thread) => thread.join().unwrap_or_else(|_| given_up()),
+            Ok(thread) => thread.join().unwrap_or_else(|_| panicked_stages()),
             Err(stages) => stages,
         });
         stages.collect()
@@ -284,9 +284,9 @@ fn probe_endpoint(
         Ok((url, spec)) => {
             let target = ProbeTarget { settings, endpoint, url: &url, proxy: spec.proxy(), deadline };
             match spec {
-                Spec::Http(spec) => ask_http(&target, spec, &mut stages),
+                Spec::Http(spec) => probe_http(&target, spec, &mut stages),
                 Spec::Grpc(spec) => {
-                    ask_grpc(&target, spec, &mut stages);
+                    probe_grpc(&target, spec, &mut stages);
                     true
                 }
             }
@@ -301,7 +301,7 @@ fn probe_endpoint(
 
 /// Returns the stages of a probe that panicked. That is a bug of this library, and the other endpoints still have their
 /// reports.
-fn given_up() -> Vec<Stage> {
+fn panicked_stages() -> Vec<Stage> {
     let now = Instant::now();
     let mut stages = Stages { done: Vec::new(), since: now };
     stages.fail(StageKind::Settings, now, Problem::new("the probe panicked", "please report this"));

@@ -143,7 +143,7 @@ fn certificate(timeline: &Timeline) -> Option<Certificate> {
 }
 
 /// Runs all stages of an OTLP/HTTP endpoint, with one empty export. Returns whether the collector answered.
-pub(super) fn ask_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut Stages) -> bool {
+pub(super) fn probe_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut Stages) -> bool {
     // One request is enough for all signals of a URL.
     let request = spec.try_export(target.endpoint.signals[0], target.deadline);
     if !target.enter(&request, stages) {
@@ -182,7 +182,7 @@ fn protocol(target: &ProbeTarget<'_>, timeline: &Timeline, failure: &ProbeFailur
 }
 
 /// Runs all stages of an OTLP/gRPC endpoint, with one empty call for each signal.
-pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut Stages) {
+pub(super) fn probe_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut Stages) {
     let mut caller = spec.open(Driver::OwnThread);
     let request = caller.try_connect(target.deadline);
     if !target.enter(&request, stages) {

@@ -106,7 +106,7 @@ pub(super) struct Open {
     /// Number of requests at each stage.
     stages: [usize; Stage::COUNT],
     /// When an answer was last chosen or a request last decoded; `None` if the connection never sent a valid request.
-    brought: Option<Instant>,
+    last_valid_request: Option<Instant>,
     /// When a request last changed its stage, or the connection was opened.
     since: Instant,
 }
@@ -136,7 +136,7 @@ impl Open {
     }
 
     /// Returns when another connection may replace this one, if it is idle.
-    fn ripe(&self) -> Instant {
+    fn replaceable_from(&self) -> Instant {
         self.since + if self.has(Stage::Answering) { ANSWER_GRACE } else { READ_GRACE }
     }
 
@@ -145,9 +145,9 @@ impl Open {
         to.into_iter().for_each(|stage| self.stages[stage as usize] += 1);
         self.since = Instant::now();
         // A refused request is answered, too, but it must not protect a client that never sent a valid one.
-        let is_brought = self.brought.is_some() && matches!(to, Some(Stage::Answering));
-        if is_brought || matches!(to, Some(Stage::Held)) {
-            self.brought = Some(self.since);
+        let sent_valid_request = self.last_valid_request.is_some() && matches!(to, Some(Stage::Answering));
+        if sent_valid_request || matches!(to, Some(Stage::Held)) {
+            self.last_valid_request = Some(self.since);
         }
     }
 }
@@ -171,9 +171,10 @@ impl State {
     /// a valid request come first, so clients that only connect cannot displace clients that send.
     fn idlest(&self) -> Option<(u64, Instant)> {
         let idle = self.open.iter().filter(|(_, open)| open.is_idle());
-        // Not ordered by `ripe`: a thread may note the end of its answer long after the client has read the answer.
-        let (number, open) = idle.min_by_key(|(_, open)| (open.brought, open.since))?;
-        Some((*number, open.ripe()))
+        // Not ordered by `replaceable_from`: a thread may note the end of its answer long after the client has read the
+        // answer.
+        let (number, open) = idle.min_by_key(|(_, open)| (open.last_valid_request, open.since))?;
+        Some((*number, open.replaceable_from()))
     }
 }
 
@@ -219,7 +220,7 @@ impl Shared {
     }
 
     /// Holds a request until the receiver is stopped.
-    pub(super) fn rest_for_good(&self) {
+    pub(super) fn hold_until_stopped(&self) {
         self.change(|state| state.held += 1);
         self.changed.wait_while(&mut self.state.lock(), |state| !state.stopped);
         self.change(|state| state.held -= 1);
@@ -244,15 +245,15 @@ impl Shared {
         let started = Instant::now();
         let mut state = self.state.lock();
         while state.open.len() >= self.settings.max_connections && !state.stopped {
-            let (idlest, ripe) = state.idlest()?;
+            let (idlest, replaceable_from) = state.idlest()?;
             let now = Instant::now();
-            if ripe <= now {
+            if replaceable_from <= now {
                 let pushed_out = state.open.remove(&idlest);
                 // Its thread sees the end of the connection and ends.
                 pushed_out.map(|open| open.socket.shutdown(Shutdown::Both));
             } else if now.duration_since(started) < ADMISSION_TIMEOUT {
                 // Woken early by every change, so the loop looks for the idlest connection again.
-                self.changed.wait_until(&mut state, ripe);
+                self.changed.wait_until(&mut state, replaceable_from);
             } else {
                 return None;
             }
@@ -263,7 +264,7 @@ impl Shared {
         state.connection_count += 1;
         let number = state.connection_count;
         let stages = [0; Stage::COUNT];
-        let open = Open { socket: socket.clone(), stages, brought: None, since: Instant::now() };
+        let open = Open { socket: socket.clone(), stages, last_valid_request: None, since: Instant::now() };
         state.open.insert(number, open);
         drop(state);
         self.changed.notify_all();

@@ -177,9 +177,9 @@ pub(super) struct Stream {
     /// Buffer capacity of the call that the thread works on.
     pub(super) in_hand_bytes: usize,
     /// True if the client has sent its last frame.
-    pub(super) is_heard: bool,
+    pub(super) is_remote_closed: bool,
     /// True if we have sent our last frame.
-    pub(super) is_answered: bool,
+    pub(super) is_local_closed: bool,
 }
 
 #[derive(Debug)]
@@ -193,15 +193,15 @@ pub(super) struct Incoming {
 }
 
 impl Stream {
-    pub(super) fn new(window: u32, is_heard: bool) -> Self {
+    pub(super) fn new(window: u32, is_remote_closed: bool) -> Self {
         Self {
             receive_window: ReceiveWindow::default(),
             window: Window::new(window),
             incoming: None,
             in_hand: false,
             in_hand_bytes: 0,
-            is_heard,
-            is_answered: false,
+            is_remote_closed,
+            is_local_closed: false,
         }
     }
 }

@@ -87,7 +87,7 @@ impl<'a> Handler<'a> {
             self.connection.abandon();
         }
         // After a panic, too: the stream would count against the limit forever.
-        self.connection.let_go(stream);
+        self.connection.release(stream);
     }
 
     /// Counts a call and returns its answer, or `None` if the receiver was stopped.

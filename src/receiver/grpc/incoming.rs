@@ -38,10 +38,10 @@ impl Session {
             };
         };
         // A second header block can only be trailers, which end the stream (RFC 9113, section 8.1).
-        if stream.is_heard || !ends_stream {
+        if stream.is_remote_closed || !ends_stream {
             return Err(Fault::protocol("HEADERS in the middle of a request"));
         }
-        stream.is_heard = true;
+        stream.is_remote_closed = true;
         self.hand_over(id, events)
     }
 
@@ -99,10 +99,10 @@ impl Session {
     ) -> Result<(), Fault> {
         self.not_idle(id)?;
         let Some(stream) = self.streams.get_mut(&id) else { return self.connection.count_noise() };
-        if stream.is_heard {
+        if stream.is_remote_closed {
             return self.drop_stream(id, STREAM_CLOSED);
         }
-        stream.is_heard = ends_stream;
+        stream.is_remote_closed = ends_stream;
         if let Some(increment) = stream.receive_window.receive(flow)? {
             frame::write_window_update(id, increment, &mut self.connection.out);
         }
@@ -191,7 +191,7 @@ impl Session {
     /// otherwise a client could open and reset any number of streams.
     pub(super) fn forget(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        (stream.is_heard, stream.is_answered) = (true, true);
+        (stream.is_remote_closed, stream.is_local_closed) = (true, true);
         if let Some(incoming) = stream.incoming.take() {
             self.buffered -= incoming.body.capacity();
         }
@@ -199,7 +199,7 @@ impl Session {
     }
 
     pub(super) fn remove_if_done(&mut self, id: u32) {
-        let is_done = |stream: &Stream| stream.is_heard && stream.is_answered && !stream.in_hand;
+        let is_done = |stream: &Stream| stream.is_remote_closed && stream.is_local_closed && !stream.in_hand;
         if self.streams.get(&id).is_some_and(is_done) {
             self.streams.remove(&id);
             self.idle_since = self.now;

@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
                 Event::Begun(stream) if self.holds_back => {
                     let Some(answer) = shared.change(|state| state.script.take_preceding()) else { continue };
                     match answer.delivery_mode {
-                        DeliveryMode::NeverRead => shared.rest_for_good(),
+                        DeliveryMode::NeverRead => shared.hold_until_stopped(),
                         // Unread data is left, so closing the socket sends RST.
                         DeliveryMode::Reset => {}
                         _ => {

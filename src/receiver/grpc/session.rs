@@ -263,7 +263,7 @@ impl Session {
 
     pub(super) fn send_reset(&mut self, id: u32, code: Code) -> Result<(), Gone> {
         let stream = self.unanswered(id)?;
-        (stream.is_heard, stream.is_answered) = (true, true);
+        (stream.is_remote_closed, stream.is_local_closed) = (true, true);
         frame::write_reset(id, code, &mut self.connection.out);
         Ok(())
     }
@@ -274,7 +274,7 @@ impl Session {
     }
 
     /// Notes that no handler works on this answer any more.
-    pub(super) fn let_go(&mut self, id: u32) {
+    pub(super) fn release(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.in_hand = false;
             self.buffered -= std::mem::take(&mut stream.in_hand_bytes);
@@ -292,16 +292,16 @@ impl Session {
 
     pub(super) fn end_answer(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.is_answered = true;
-        if !std::mem::replace(&mut stream.is_heard, true) {
+        stream.is_local_closed = true;
+        if !std::mem::replace(&mut stream.is_remote_closed, true) {
             // The answer is complete, so the rest of the request is not needed (section 8.1).
             frame::write_reset(id, Code::NO_ERROR, &mut self.connection.out);
         }
         // At once, because the client may open another stream as soon as it has its answer.
-        self.let_go(id);
+        self.release(id);
     }
 }
 
 fn unanswered(streams: &mut HashMap<u32, Stream>, id: u32) -> Result<&mut Stream, Gone> {
-    streams.get_mut(&id).filter(|stream| !stream.is_answered).ok_or(Gone)
+    streams.get_mut(&id).filter(|stream| !stream.is_local_closed).ok_or(Gone)
 }

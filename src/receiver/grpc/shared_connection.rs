@@ -185,9 +185,9 @@ impl<'a> SharedConnection<'a> {
     }
 
     /// Notes that no handler works on this answer any more.
-    pub(super) fn let_go(&self, stream: u32) {
+    pub(super) fn release(&self, stream: u32) {
         let session = &mut self.state.lock().session;
         session.now = Instant::now();
-        session.let_go(stream);
+        session.release(stream);
     }
 }

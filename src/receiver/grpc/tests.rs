@@ -163,7 +163,7 @@ fn a_call_that_was_given_up_is_not_answered() {
     assert_eq!(bench.session.send_data(1, b"x"), Err(Gone));
     assert!(bench.out().is_empty());
     assert_eq!(bench.session.streams.len(), 1);
-    bench.session.let_go(1);
+    bench.session.release(1);
     assert_eq!(bench.session.streams.len(), 0);
 }
 
@@ -248,7 +248,7 @@ fn calls_that_wait_for_their_answers_take_room_from_further_ones() {
     assert!(is_whole(&mut bench, 1) && is_whole(&mut bench, 3));
     let refused = only_call(bench.receive(&large(5)).unwrap()).outcome;
     assert!(matches!(refused, Outcome::Refused { refusal, .. } if refusal.status == 503));
-    bench.session.let_go(1);
+    bench.session.release(1);
     assert!(is_whole(&mut bench, 7));
 }
 

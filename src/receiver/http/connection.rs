@@ -135,7 +135,7 @@ impl<'a> Connection<'a> {
     fn prepare(&mut self, decided: Option<&Answer>) -> Result<(), ConnectionOver> {
         match decided.map(|answer| &answer.delivery_mode) {
             Some(DeliveryMode::NeverRead) => {
-                self.shared.rest_for_good();
+                self.shared.hold_until_stopped();
                 Err(ConnectionOver)
             }
             // Unread data is left, so closing the socket sends RST.

@@ -67,7 +67,7 @@ impl Client {
                 // The server closed an idle connection while the request was on its way.
                 Err(failure) if is_kept && failure.is_break() && !connection.conn.has_answer_begun() => {}
                 Err(failure) => {
-                    let is_kept = failure.spares_connection() && connection.is_good();
+                    let is_kept = failure.keeps_connection() && connection.is_good();
                     self.connection = is_kept.then_some(connection);
                     return Err(failure);
                 }

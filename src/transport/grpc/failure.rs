@@ -61,7 +61,7 @@ impl CallFailure {
     }
 
     /// Returns whether only this call failed and the connection can be reused.
-    pub(super) fn spares_connection(&self) -> bool {
+    pub(super) fn keeps_connection(&self) -> bool {
         !matches!(self, Self::Network(_) | Self::Left(_) | Self::Fault(_))
     }
 
@@ -224,11 +224,11 @@ mod tests {
     fn only_a_call_that_failed_by_itself_spares_its_connection() {
         let spares =
             [CallFailure::unprocessed(None), CallFailure::Reset(Code::CANCEL), CallFailure::Malformed("")];
-        assert!(spares.iter().all(|failure| failure.spares_connection() && !failure.is_break()));
+        assert!(spares.iter().all(|failure| failure.keeps_connection() && !failure.is_break()));
         let breaks = [CallFailure::from(io::Error::from(ErrorKind::BrokenPipe)), CallFailure::left(None)];
-        assert!(breaks.iter().all(|failure| failure.is_break() && !failure.spares_connection()));
+        assert!(breaks.iter().all(|failure| failure.is_break() && !failure.keeps_connection()));
         let neither =
             [CallFailure::TIMED_OUT, CallFailure::Fault(Fault::protocol("")), CallFailure::no_http2()];
-        assert!(!neither.iter().any(|failure| failure.is_break() || failure.spares_connection()));
+        assert!(!neither.iter().any(|failure| failure.is_break() || failure.keeps_connection()));
     }
 }
