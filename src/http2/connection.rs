@@ -133,6 +133,7 @@ impl Connection {
     /// 6.10).
     fn check_turn(&mut self, frame: &Frame<'_>) -> Result<(), Fault> {
         match (frame, &self.block) {
+            // Also matches later SETTINGS, for which this changes nothing.
             (Frame::Settings(_), None) => self.peer.has_greeted = true,
             (_, _) if !self.peer.has_greeted => {
                 return Err(Fault::protocol("the first frame is not SETTINGS"));

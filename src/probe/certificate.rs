@@ -32,6 +32,7 @@ impl Certificate {
     pub(super) fn parse(der: &[u8]) -> Option<Self> {
         let mut certificate = Der(Der(der).expect(SEQUENCE)?);
         let mut fields = Der(certificate.expect(SEQUENCE)?);
+        // The version is optional: certificates of version 1 have none.
         if fields.0.first() == Some(&VERSION) {
             fields.next()?;
         }
@@ -124,6 +125,7 @@ fn day(kind: u8, time: &[u8]) -> Option<String> {
     let time =
         std::str::from_utf8(time).ok().filter(|time| time.bytes().take(6).all(|b| b.is_ascii_digit()))?;
     let (century, rest) = match kind {
+        // RFC 5280, section 4.1.2.5.1: years from 50 on are of the 20th century.
         UTC_TIME if time < "50" => ("20", time),
         UTC_TIME => ("19", time),
         GENERALIZED_TIME => time.split_at_checked(2)?,

@@ -70,6 +70,7 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
     if reply.status == 400 && wants_tls(reply) {
         return advice::speaks_tls();
     }
+    // Only these statuses can come from a wrong path.
     let is_lost = matches!(reply.status, 400 | 404 | 405 | 501);
     if let Some(mistake) = path_mistake(sent.path, sent.signals).filter(|_| is_lost) {
         return Problem::new(format!("{}: {}", reply.status_text, mistake.what), mistake.advice);
@@ -78,13 +79,13 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
     let (usual, status) = (usual(sent), &reply.status_text);
     let advice = match reply.status {
         404 | 501 => {
-            let what = format!("{status}: nothing is taken at {path}");
-            let is_usual = "is it a collector, and does it take this signal at this path?".to_owned();
+            let what = format!("{status}: no telemetry is accepted at {path}");
+            let is_usual = "is it a collector, and does it accept this signal at this path?".to_owned();
             let advice = format!("is the path right? usual is {usual}");
             return Problem::new(what, if sent.path == usual { is_usual } else { advice });
         }
         405 => {
-            let what = format!("{status}: nothing can be posted to {path}");
+            let what = format!("{status}: POST is not allowed at {path}");
             let advice = format!("is it a collector? is the path right? usual is {usual}");
             return Problem::new(
                 what,
@@ -92,11 +93,11 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
             );
         }
         401 | 403 | 407 => &credentials(sent.headers),
-        413 => "not even an empty request is taken: look into the server's limits",
+        413 => "even an empty request is too large: check the server's limits",
         415 if sent.is_compressed => {
-            "does the server take gzip, and OTLP as protobuf? try compression = \"none\""
+            "does the server accept gzip, and OTLP as protobuf? try compression = \"none\""
         }
-        415 => "does the server take OTLP as protobuf, application/x-protobuf?",
+        415 => "does the server accept OTLP as protobuf, application/x-protobuf?",
         429 => PATIENCE,
         505 => {
             "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport"
@@ -152,7 +153,7 @@ pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], sent: &Sent<'_>) -
     failed(match signals_with(refusal.code, replies) {
         None => refused_call(refusal, sent),
         Some(signals) if refusal.name == "UNIMPLEMENTED" => Problem::new(
-            format!("{}: the server takes no {signals}", refusal.name),
+            format!("{}: the server does not accept {signals}", refusal.name),
             format!("give the collector a pipeline for {signals}, or do not send them there"),
         ),
         Some(signals) => {
@@ -180,7 +181,7 @@ fn taken(replies: &[(Signal, CallResponse)]) -> Outcome {
 }
 
 fn refused_call(reply: &CallResponse, sent: &Sent<'_>) -> Problem {
-    const UNCOMPRESSED: &str = "does the server take gzip? try compression = \"none\"";
+    const UNCOMPRESSED: &str = "does the server accept gzip? try compression = \"none\"";
     let advice = match reply.name.as_str() {
         "UNAUTHENTICATED" | "PERMISSION_DENIED" => &credentials(sent.headers),
         "UNIMPLEMENTED" | "NOT_FOUND" if reply.message.to_ascii_lowercase().contains("compress") => {

@@ -116,6 +116,7 @@ impl GzipBomb {
         out.write_all(&HEADER)?;
         for _ in 0..self.blocks {
             out.write_all(&self.block)?;
+            // The checksum of the repeated block is combined arithmetically, instead of hashing all zeros again.
             checksum.combine(&block_checksum);
         }
         out.write_all(&END_OF_STREAM)?;

@@ -152,6 +152,7 @@ macro_rules! received {
             #[cfg(feature = "console")]
             pub(super) fn encode(records: &[Self]) -> Vec<u8> {
                 let mut request = Vec::new();
+                // Decoding shares a resource among its records, so equal pointers are the original groups.
                 for of_resource in records.chunk_by(|a, b| Arc::ptr_eq(&a.resource, &b.resource)) {
                     let mut resource = Vec::new();
                     encode_field(FIRST, &message::encoded(&*of_resource[0].resource), &mut resource);
@@ -202,9 +203,11 @@ fn keep_first_points(metrics: &mut Vec<ReceivedMetric>, points: usize) {
         None => false,
     });
     let whole = whole.count();
+    // The next metric keeps some of its points.
     let in_part = usize::from(room > 0);
     metrics.truncate(whole + in_part);
     if let Some(received) = metrics.get_mut(whole) {
+        // `make_mut` copies the metric if a clone of the batch still refers to it.
         truncate(Arc::make_mut(&mut received.metric), room);
     }
 }

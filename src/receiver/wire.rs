@@ -78,10 +78,12 @@ impl<'a> Wire<'a> {
         let Tail::HeldBack(held) = &mut self.tail else {
             return self.socket.read(buffer);
         };
+        // The byte was already returned by the last read, so it is only taken out of the kernel's buffer.
         if *held {
             self.socket.read_exact(&mut [0])?;
             *held = false;
         }
+        // All bytes are returned to the caller, but the last one stays in the kernel's buffer.
         let available = self.socket.peek(buffer)?;
         if available > 0 {
             self.socket.read_exact(&mut buffer[..available - 1])?;

@@ -73,6 +73,7 @@ impl Proxy {
     /// Returns texts that no message may show, in case the proxy repeats them.
     pub(super) fn secrets(&self) -> impl Iterator<Item = String> {
         let password = self.proxy.password().filter(|password| !password.is_empty());
+        // Without a password, the user name is not a secret.
         password.map(str::to_owned).into_iter().chain(self.authorization().filter(|_| password.is_some()))
     }
 
@@ -88,6 +89,7 @@ impl Proxy {
         };
         let request = format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n");
         wire.write_all(request.as_bytes())?;
+        // No body follows a successful CONNECT, and the body of a refusal is not read: the connection is closed.
         let head = read_head(wire)?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse::<StatusCode>().ok());
         match status {

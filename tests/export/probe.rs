@@ -365,10 +365,10 @@ fn each_status_is_reported_in_words() {
     for (answer, expected) in [
         (Answer::status(401), "401 Unauthorized; no authorization header is sent"),
         (Answer::status(403), "403 Forbidden; no authorization header is sent"),
-        (Answer::status(404), "404 Not Found: nothing is taken at /v1/traces; is it a collector"),
-        (Answer::status(405), "405 Method Not Allowed: nothing can be posted to /v1/traces"),
+        (Answer::status(404), "404 Not Found: no telemetry is accepted at /v1/traces; is it a collector"),
+        (Answer::status(405), "405 Method Not Allowed: POST is not allowed at /v1/traces"),
         (Answer::status(413), "413 "),
-        (Answer::status(415), "415 Unsupported Media Type; does the server take OTLP as protobuf"),
+        (Answer::status(415), "415 Unsupported Media Type; does the server accept OTLP as protobuf"),
         (Answer::status(429), "asks for patience"),
         (
             Answer::status(500).message("disk full"),

@@ -44,7 +44,7 @@ fn that_is_done_twice_and_then_left_to_the_retries() {
             peer.say(&go_away(0, code, "the disk is full"))?;
             peer.until_gone()
         });
-        outcome.is(Fate::Later, &format!("the server takes no calls: {name}: the disk is full"));
+        outcome.is(Fate::Later, &format!("the server accepts no calls: {name}: the disk is full"));
         assert_eq!((heard.0.len(), heard.requests()), (3, 3), "{case}");
     }
 }

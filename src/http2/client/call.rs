@@ -108,6 +108,7 @@ impl Call {
     }
 
     pub(super) fn finish(&mut self, end: End) {
+        // RST_STREAM closes the stream, and a GOAWAY covers it, so the server expects no further frame.
         self.is_over_there |= matches!(end, End::Reset(_) | End::Unprocessed);
         self.end = Some(end);
     }
@@ -123,6 +124,7 @@ impl Call {
         match (self.broken_off, &self.end) {
             (Some(code), _) => Some(code),
             _ if self.is_over_there => None,
+            // Both sides have ended the stream.
             (None, Some(End::Responded(_))) if self.is_sent => None,
             _ => Some(Code::CANCEL),
         }

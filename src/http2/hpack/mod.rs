@@ -35,6 +35,7 @@ const OVERHEAD: usize = 32;
 
 /// Appends a field.
 pub(crate) fn encode(name: &str, value: &[u8], block: &mut Vec<u8>) {
+    // A linear search: a header block is encoded once per transport.
     let known = STATIC_FIELDS.iter().position(|field| field.0 == name && field.1.as_bytes() == value);
     match known {
         Some(place) => put_integer(place + 1, 7, INDEXED, block),

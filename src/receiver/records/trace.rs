@@ -72,6 +72,7 @@ impl Trace {
         spans: Vec<ReceivedSpan>,
         mut logs: Vec<ReceivedLog>,
     ) -> Self {
+        // Stable, so that records of the same time stay in the order of arrival.
         logs.sort_by_key(ReceivedLog::unix_nanos);
         Self { id, nodes: grow(spans), logs }
     }
@@ -178,6 +179,7 @@ fn outline(text: &str) -> Vec<(usize, &str)> {
     lines
         .map(|line| {
             let indent = line.len() - line.trim_start().len();
+            // A line belongs to the nearest line above with less indentation.
             open.retain(|above| *above < indent);
             open.push(indent);
             (open.len() - 1, line.trim())
@@ -265,6 +267,7 @@ impl<'a> TraceSpan<'a> {
     pub fn children(self) -> Vec<TraceSpan<'a>> {
         let depth = self.node().depth;
         let below = (self.index + 1..self.trace.nodes.len()).map(|index| TraceSpan { index, ..self });
+        // The nodes are depth first, so the subtree of a span is the run of deeper nodes behind it.
         let below = below.take_while(|span| span.node().depth > depth);
         below.filter(|span| span.node().depth == depth + 1).collect()
     }

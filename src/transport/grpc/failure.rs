@@ -38,7 +38,7 @@ impl CallFailure {
     }
 
     pub(super) fn unprocessed(go_away: Option<&GoAway>) -> Self {
-        Self::Unprocessed(quote("the server takes no calls", go_away))
+        Self::Unprocessed(quote("the server accepts no calls", go_away))
     }
 
     /// Converts the failure of a call that this side interrupted: a timeout, for which the server is not to blame.
@@ -156,7 +156,7 @@ mod tests {
                 later("proxy p:1 (HTTP_PROXY): 502 Bad Gateway"),
             ),
             (CallFailure::left(None), later("the server closed the connection")),
-            (CallFailure::unprocessed(None), later("the server takes no calls")),
+            (CallFailure::unprocessed(None), later("the server accepts no calls")),
             (CallFailure::Reset(Code::CANCEL), later("CANCELLED: the server broke the call off: CANCEL")),
             (CallFailure::from(refusal()).broken_off(), later("no answer in time")),
             (CallFailure::left(None).broken_off(), later("no answer in time")),

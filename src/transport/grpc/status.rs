@@ -95,7 +95,7 @@ impl Status {
             status if RETRYABLE.contains(&status) => Verdict::TryLater { after, reason },
             // The server accepts the signal, but not this compression.
             Self::UNIMPLEMENTED if speaks_of_compression(message) => Verdict::Refused {
-                reason: format!("{reason}; does the server take gzip? try compression = \"none\""),
+                reason: format!("{reason}; does the server accept gzip? try compression = \"none\""),
             },
             Self::UNIMPLEMENTED => Verdict::NotTaken { reason },
             _ => Verdict::Refused { reason },

@@ -65,6 +65,7 @@ impl UreqConnector for HttpConnector {
         let mut connector = lock(&self.connector);
         let connected = connector.connect(deadline(details.timeout), &mut timeline);
         if let Some(shared) = &self.timeline {
+            // Before the error is returned: a probe also shows the steps of a failed connection.
             *lock(shared) = timeline;
         }
         let stream = connected.map_err(|error| ureq::Error::Other(Box::new(error)))?;
@@ -162,6 +163,7 @@ pub(super) fn network_error(error: ureq::Error) -> Result<NetworkError, ureq::Er
         ureq::Error::Io(error) => Ok(error.into()),
         ureq::Error::Other(error) => match error.downcast() {
             Ok(error) => Ok(*error),
+            // An error of ureq itself.
             Err(error) => Err(ureq::Error::Other(error)),
         },
         other => Err(other),

@@ -89,6 +89,7 @@ pub(super) fn header_text(answer: &Response<ureq::Body>, name: HeaderName) -> Op
 
 /// Returns one line of at most 200 characters, without control characters.
 pub(super) fn printable(text: &str) -> String {
+    // A server's text must not control a terminal or forge log lines.
     let line = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
     line.take(200).collect()
 }
@@ -133,6 +134,7 @@ fn unpacked(body: Vec<u8>, answer: &Response<ureq::Body>, extent: Extent) -> (Ve
     let is_packed = encoding.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"));
     let unpacked = is_packed.then(|| decompress(&body, extent != Extent::Prefix, KEPT_BYTES).ok()).flatten();
     match unpacked {
+        // Decompression stopped at the limit, so the body is only a prefix.
         Some((body, false)) if extent == Extent::Whole => (body, Extent::Prefix),
         Some((body, _)) => (body, extent),
         None => (body, extent),

@@ -82,6 +82,7 @@ impl TlsConnector {
     /// thread of the parent holds it would wait forever.
     pub(crate) fn without_sessions(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
+        // A new cache, because a clone of the configuration would share the old one.
         config.resumption = Resumption::default();
         let no_certificate = NoCertificate::put_into(&mut config);
         Self { config: Arc::new(config), no_certificate, ..self.clone() }

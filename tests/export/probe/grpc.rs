@@ -53,7 +53,7 @@ fn a_signal_that_the_collector_does_not_take_is_named() {
     receiver.always_for(Signal::Logs, Answer::grpc(12).message("unknown service"));
     let (stages, what, advice) = failure(&everything(&receiver));
     assert_eq!(stages, ["resolve", "connect", "http/2", "export", "export"]);
-    assert_eq!(what, "UNIMPLEMENTED: the server takes no logs");
+    assert_eq!(what, "UNIMPLEMENTED: the server does not accept logs");
     assert_eq!(advice, "give the collector a pipeline for logs, or do not send them there");
     let without = everything(&receiver).signals([Signal::Traces, Signal::Metrics]);
     assert!(probe(&without, PATIENCE).is_good());

@@ -89,7 +89,7 @@ fn a_server_that_cannot_unpack_is_no_server_without_the_signal() {
         "Content is compressed with `gzip` which isn't supported",
     ] {
         let expected =
-            format!("UNIMPLEMENTED: {said}; does the server take gzip? try compression = \"none\"");
+            format!("UNIMPLEMENTED: {said}; does the server accept gzip? try compression = \"none\"");
         assert_eq!(trailers(&[("grpc-status", "12"), ("grpc-message", said)]), refused(&expected));
     }
 }
