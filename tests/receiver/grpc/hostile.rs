@@ -64,6 +64,11 @@ fn a_connection_ends_with_the_code_of_the_rule_that_was_broken() {
         ("data of a stream that was never begun", frame(DATA, 0, 1, b"x"), PROTOCOL_ERROR),
         ("a reset of one", frame(RESET, 0, 9, &[0; 4]), PROTOCOL_ERROR),
         ("an even stream", frame(HEADERS, END_HEADERS, 2, &head), PROTOCOL_ERROR),
+        (
+            "a stream below an earlier one",
+            [frame(HEADERS, END_HEADERS, 5, &head), frame(HEADERS, END_HEADERS, 3, &head)].concat(),
+            PROTOCOL_ERROR,
+        ),
         ("padding longer than its frame", frame(HEADERS, END_HEADERS | PADDED, 1, &[9, 0]), PROTOCOL_ERROR),
         ("a continuation of nothing", frame(CONTINUATION, END_HEADERS, 1, &head), PROTOCOL_ERROR),
         (
@@ -129,6 +134,7 @@ fn floods_are_cut_off() {
     let receiver = Receiver::start().unwrap();
     let head = block(&fields(Signal::Traces));
     let opened = frame(HEADERS, END_HEADERS, 1, &head);
+    let trailers = block(&vec![("x".to_owned(), "y".to_owned())]);
     let closed = [opened.clone(), frame(RESET, 0, 1, &[0; 4])].concat();
     let endless = [frame(HEADERS, 0, 1, &[]), frame(CONTINUATION, 0, 1, &[]).repeat(100)].concat();
     let long = [frame(HEADERS, 0, 1, &[]), frame(CONTINUATION, 0, 1, &[0; 16_384]).repeat(3)].concat();
@@ -141,7 +147,11 @@ fn floods_are_cut_off() {
         ("empty data", opened.clone(), frame(DATA, 0, 1, &[])),
         ("farewells", vec![], frame(GO_AWAY, 0, 0, &[0; 8])),
         ("window updates of a closed stream", closed.clone(), frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1])),
-        ("headers of a closed stream", closed.clone(), frame(HEADERS, END_HEADERS | END_STREAM, 1, &head)),
+        (
+            "trailers of a closed stream",
+            closed.clone(),
+            frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers),
+        ),
         ("ends of a closed stream", closed.clone(), frame(DATA, END_STREAM, 1, &[])),
         ("data of a closed stream", closed, frame(DATA, 0, 1, b"x")),
         ("window updates of the connection", vec![], frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
