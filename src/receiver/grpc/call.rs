@@ -39,7 +39,7 @@ impl Head {
                 b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
                     return Err("a connection-specific header");
                 }
-                b"te" if value != b"trailers" => return Err("te other than trailers"),
+                b"te" if !value.eq_ignore_ascii_case(b"trailers") => return Err("te other than trailers"),
                 _ => {
                     headers.push((text(&name), text(&value)));
                     continue;
